@@ -19,12 +19,13 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
+from mate_cli.cli.config.file_values import experiment_choices, fitting_values, last_value
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
-from mate_cli.cli.config.settings import StageSettings, join_settings
+from mate_cli.cli.config.settings import StageSettings, changed_options, join_settings
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config_dir import chosen, extended, extended_choice, find_config, overridden, read_config
+from mate_cli.cli.config_dir import chosen, extended_choice
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import (
@@ -66,7 +67,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         spec = RunSpec((), whole.names, recorded, resume=resume and str(resume), name=_name_of(whole.config))
         if not options:
             whole = choices.with_values([word for word in top if not word.group])
-            own = StageSettings("", whole, _own_choices(_value_typed(typed, "experiment")), top)
+            own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
             stage = Stage("", whole.checked(), whole.names, recorded)
             return replace(spec, stages=(stage,), settings=join_settings([own]))
         _refuse_beside_stages(typed)
@@ -82,7 +83,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         system=system,
         taken={str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general},
         settings=[
-            *_changed_options(choices, whole),
+            *changed_options(choices, whole),
             *join_settings([one.settings for one in composed.values() if not one.options.run]),
         ],
     )
@@ -95,30 +96,6 @@ def _is_value_of_whole(word: Override) -> bool:
 def _options(typed: Iterable[Override]) -> list[Override]:
     """What is typed of the options of stages, such as `stages.NAME.run`, or to leave one out."""
     return [replace(word, sign=word.sign or "++") for word in typed if _is_option(word)]
-
-
-def _value_typed(typed: Iterable[Override], key: str) -> str | None:
-    """The value that is typed last of a key; None where it is not typed, or null."""
-    values = [word.value for word in typed if word.key == key]
-    return values[-1] if values and values[-1] not in ("", "null") else None
-
-
-def _own_choices(experiment: str | None, more: Iterable[Override] = ()) -> dict[str, str]:
-    """What `mate train` chooses of each group by itself, with what an experiment and further overrides choose."""
-    found = {group: name for content in extended(COMMAND) for group, name in chosen(content)}
-    found |= overridden("experiment", experiment) if experiment else {}
-    return {**found, **{word.group: str(word.value) for word in more if word.group}}
-
-
-def _changed_options(before: Composition, whole: Composition) -> list[str]:
-    """The options of the whole and of its stages that were typed and differ from those of the experiment."""
-    parts = ("system", "stages")
-    old, new = (
-        flat_keys({part: OmegaConf.to_container(OmegaConf.create({part: config[part]}))[part] for part in parts})  # type: ignore[call-overload,index]
-        for config in (before.config, whole.config)
-    )
-    changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
-    return [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
 
 
 def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
@@ -192,7 +169,7 @@ def _refuse_beside_stages(typed: Iterable[Override]) -> None:
     Raises:
         ConfigError: naming the first such key or choice.
     """
-    experiment = _value_typed(typed, "experiment")
+    experiment = last_value(typed, "experiment")
     for content in extended_choice("experiment", experiment) if experiment else ():
         groups = [group for group, _ in chosen(content) if group != "override /system"]
         keys = [key for key in flat_keys(content) if key.partition(".")[0] not in ("defaults", "stages", "system")]
@@ -226,7 +203,7 @@ class _StageWords:
     @property
     def settings(self) -> StageSettings:
         """What was typed that sets it apart."""
-        own = _own_choices(self.options.experiment, map(Override.parse, self.options.overrides))
+        own = experiment_choices(self.options.experiment, map(Override.parse, self.options.overrides))
         return StageSettings(self.name, self.composed, own, (*self.fits, *self.own), self.options.keeps)
 
     @classmethod
@@ -253,7 +230,7 @@ class _StageWords:
         values = [word for word in alone if not word.group]
         try:
             base = hydra.compose(choices)
-            base = base.with_values(_kept_values(first, base, [*fits, *alone])).as_base()
+            base = base.with_values(fitting_values(first, base, [*fits, *alone])).as_base()
             fits += [word for word in offered if not word.group and _takes(base, word)]
             composed = base.with_values([*(word for word in fits if not word.group), *values])
         except ConfigCompositionException as error:
@@ -318,23 +295,6 @@ def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[s
     if remedy and explained.problem == "unknown key":
         remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
     return ConfigError(explained.problem, where=where, remedy=remedy)
-
-
-def _kept_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:
-    """A stage's own values, without those that a typed scale sets otherwise than the one that they were made for."""
-    values = [word for word in own if not word.group]
-    scales = [_value_typed(own, "scale"), *(word.value for word in typed if word.group == "scale")]
-    before, after = (_scale_values(str(scale), base) for scale in (scales[0], scales[-1]))
-    return [word for word in values if before.get(word.key) == after.get(word.key)]
-
-
-def _scale_values(scale: str, base: Composition) -> dict[str, Any]:
-    """What a scale sets, for the task, data and network of a configuration, by dotted key."""
-    values = flat_keys(read_config(find_config(f"scale/{scale}")))
-    for group in ("task", "data", "model"):
-        for content in extended_choice(f"recipe/{group}", f"{scale}/{base.choices.get(group)}"):
-            values |= flat_keys(content)
-    return values
 
 
 def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value

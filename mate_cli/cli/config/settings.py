@@ -80,6 +80,17 @@ def join_settings(stages: Sequence[StageSettings]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def changed_options(before: Composition, whole: Composition) -> list[str]:
+    """The options of the whole and of its stages that were typed and differ from those of the experiment."""
+    parts = ("system", "stages")
+    old, new = (
+        flat_keys({part: OmegaConf.to_container(OmegaConf.create({part: config[part]}))[part] for part in parts})  # type: ignore[call-overload,index]
+        for config in (before.config, whole.config)
+    )
+    changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
+    return [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+
+
 def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
     """The values at a key and below, by dotted key."""
     node = OmegaConf.select(config, key, throw_on_missing=False)
