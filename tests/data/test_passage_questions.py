@@ -6,14 +6,9 @@ import lzma
 import pytest
 from table_releases import write
 
-from mate_cli.data.datasets.mrqa.reader import MRQA
-from mate_cli.data.datasets.nq_short.reader import NaturalQuestionsShort
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
-from mate_cli.data.datasets.qamr.reader import QAMR
-from mate_cli.data.datasets.squad.reader import SQuAD
-from mate_cli.data.datasets.squadshifts.reader import SquadShifts
-from mate_cli.data.datasets.timeqa.reader import TimeQA
-from mate_cli.data.datasets.tydiqa.reader import TyDiQA
+from mate_cli.data.datasets.passage_readers import MRQA, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
+from mate_cli.data.datasets.passage_readers import QAMR
 from mate_cli.errors import DataError
 
 PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."
@@ -172,6 +167,6 @@ def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
     assert shown(example) == (PASSAGE, "Oslo")
     assert example.answer.texts == ("oslo", "Norway")
     fetched = []
-    monkeypatch.setattr("mate_cli.data.datasets.mrqa.reader.fetch_all", lambda files, root: fetched.extend(files))
+    monkeypatch.setattr("mate_cli.data.download.fetch_all", lambda files, root: fetched.extend(files))
     dataset.fetch()
     assert [file.destination for file in fetched] == ["train/NewsQA.jsonl.gz", "dev/NewsQA.jsonl.gz"]

@@ -7,7 +7,6 @@ folder alone. Nothing of a folder is imported before its reader is asked for.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -50,7 +49,7 @@ class DatasetInfo:
         terms: the licence in words.
         splits: all that there can be.
         evaluation: those whose tables no network may be pre-trained on.
-        reader: the class in `reader.py`.
+        reader: the class in its `reader.py`, or a module of `datasets` and the class in it (`passage_readers.SQuAD`).
         homepage: where the dataset comes from, where that is elsewhere.
         hub_name: its name on the Hugging Face hub, where it has one.
         files: of the public release, see `RemoteFile`.
@@ -94,7 +93,7 @@ class DatasetInfo:
     @property
     def target(self) -> str:
         """The reader, as `_target_` names it."""
-        return f"{datasets.__name__}.{self.name}.reader.{self.reader}"
+        return f"{datasets.__name__}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
     def open(self, root: Path, **options: Any) -> Dataset:
         """Build the reader with its options, and the folder of its files where they do not come with the package."""
@@ -141,10 +140,10 @@ def evaluation_splits() -> tuple[str, ...]:
 
 
 def info_of(reader: type) -> DatasetInfo | None:
-    """What the `release.json` beside the module of a reader says, or beside that of a class that it inherits from."""
-    files = (getattr(sys.modules[kind.__module__], "__file__", None) for kind in reader.__mro__)
-    folders = (Path(file).parent for file in files if file)
-    return next((read_info(folder) for folder in folders if (folder / FILE).is_file()), None)
+    """Find the dataset of a reader, or of a class that it inherits from; None where there is none."""
+    known = {info.target: info for info in all_datasets()}
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in reader.__mro__)
+    return next((known[name] for name in names if name in known), None)
 
 
 def read_info(folder: Path) -> DatasetInfo:

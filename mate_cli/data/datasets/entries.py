@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from mate_cli.data.check import Problem, parse_json, parse_json_as
@@ -15,6 +16,15 @@ _KINDS: Mapping[type, str] = {str: "text", list: "list", dict: "object", int: "w
 
 class DamagedEntryError(Exception):
     """An entry cannot be used; the message says why."""
+
+
+@contextmanager
+def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
+    """Append to `problems` why the entry at `key` cannot be used, and go on behind it."""
+    try:
+        yield
+    except DamagedEntryError as error:
+        problems.append(Problem(file, key, str(error)))
 
 
 def read_entries(

@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
+from mate_cli.data.datasets.entries import note_damage, read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.question_contamination import plain_words
 from mate_cli.tables.example import Answer, TableExample
@@ -112,9 +113,23 @@ class PassageQuestions(Release):
         kept, self.repeated = without_repeats(questions, seen)
         return passage_examples(kept, self.window)
 
-    @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """The questions of a file; what is wrong with others is appended to `problems`."""
+        """Read the questions of a file; what is wrong with others is appended to `problems`."""
+        for key, entry in self.entries(file, content, problems):
+            with note_damage(file, key, problems):
+                yield self.question(file, key, entry)
+
+    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield place and content of each entry of a file; what is none is appended to `problems`."""
+        return read_entries(file, content, problems)
+
+    @abstractmethod
+    def question(self, file: str, key: str, entry: Mapping[str, Any]) -> PassageQuestion:
+        """Read one entry.
+
+        Raises:
+            DamagedEntryError: it cannot be used.
+        """
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes.

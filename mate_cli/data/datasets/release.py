@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mate_cli.data.archive import find_file, find_store
 from mate_cli.data.check import CheckReport, Problem, raise_problems
@@ -17,6 +17,9 @@ from mate_cli.data.datasets.catalogue import info_of
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
+
+if TYPE_CHECKING:
+    from mate_cli.data.download import RemoteFile
 
 
 @dataclass(eq=False)
@@ -73,6 +76,11 @@ class Release(ABC):
     def wanted_files(self) -> Sequence[str]:
         """The files and folders that are looked for, for people."""
         return tuple(dict.fromkeys(self.split_files.values()))
+
+    @property
+    def remote_files(self) -> Sequence[RemoteFile]:
+        """The files that are fetched."""
+        return self.info.remote_files if self.info else ()
 
     @property
     def published(self) -> Mapping[str, int]:
@@ -192,11 +200,11 @@ class Release(ABC):
         """
         from mate_cli.data.download import fetch_all
 
-        if self.info is None or not self.info.files:
+        if not self.remote_files:
             remedy = f"Fetch its files by hand: {self.info.homepage}" if self.info and self.info.homepage else None
             where = self.name or type(self).__name__
             raise DataError("has no public release to fetch", where=where, remedy=remedy)
-        fetch_all(self.info.remote_files, self.root)
+        fetch_all(self.remote_files, self.root)
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
