@@ -10,13 +10,10 @@ from typing import Any
 import music_questions
 from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
-from mate_cli.data.datasets.document_readers import HotpotQA
+from mate_cli.data.datasets.document_readers import HotpotQA, MuSiQue
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.option_questions import LogiQa
-from mate_cli.data.datasets.document_readers import MuSiQue
-from mate_cli.data.datasets.passage_readers import MRQA, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
-from mate_cli.data.datasets.passage_readers import QAMR
-from mate_cli.data.datasets.option_questions import ReClor
+from mate_cli.data.datasets.option_questions import LogiQa, ReClor
+from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
 from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact

@@ -11,8 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.errors import ConfigError
-from mate_cli.files.own_modules import find_beside
-from mate_cli.files.targets import targets
+from mate_cli.files.targets import find_beside, targets
 from mate_cli.models.base.table_encoder import TableEncoder
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mate_cli.data.tfidf_ranking import tfidf_cell_rankings
+from mate_cli.data.baselines import tfidf_cell_rankings
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mate_cli.sql.derivation import Action
-from mate_cli.sql.exact_match import queries_match
-from mate_cli.sql.hardness import hardness
+from mate_cli.sql.exact_match import hardness, queries_match
 from mate_cli.sql.ir import Query
 from mate_cli.sql.schema import Schema
 from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of

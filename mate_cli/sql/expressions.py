@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mate_cli.sql import ir
-from mate_cli.sql.names import fold
-from mate_cli.sql.schema import STAR, Schema
+from mate_cli.sql.schema import STAR, Schema, fold
 
 AGGREGATE_KEYS = ("max", "min", "count", "sum", "avg")
 _UNIT_KEYS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}

@@ -22,8 +22,7 @@ from mate_cli.sql.expressions import (
     literal_number,
     text_of,
 )
-from mate_cli.sql.names import fold, is_keyword
-from mate_cli.sql.schema import STAR, Schema
+from mate_cli.sql.schema import STAR, Schema, fold, is_keyword
 
 _MAX_DEPTH = 250
 """Depth of a syntax tree at most; SQLite's own limit is 1,000."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from mate_cli.sql import ir
-from mate_cli.sql.names import fold, quoted_identifier
-from mate_cli.sql.schema import STAR, Schema
+from mate_cli.sql.schema import STAR, Schema, fold, quoted_identifier
 
 
 def write(query: ir.Query, schema: Schema) -> str:

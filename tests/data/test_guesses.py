@@ -1,7 +1,14 @@
 import pytest
 
-from mate_cli.data.guesses import ColumnRule, Guess, best_column_rule, majority_label, most_frequent_column, tfidf_cell
-from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.data.baselines import (
+    ColumnRule,
+    Guess,
+    best_column_rule,
+    majority_label,
+    most_frequent_column,
+    tfidf_cell,
+    tfidf_cell_ranking,
+)
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 

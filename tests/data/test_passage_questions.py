@@ -7,8 +7,7 @@ import pytest
 from table_releases import write
 
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
-from mate_cli.data.datasets.passage_readers import MRQA, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
-from mate_cli.data.datasets.passage_readers import QAMR
+from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
 from mate_cli.errors import DataError
 
 PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."

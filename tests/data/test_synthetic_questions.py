@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.hybridqa_synthetic.reader import SyntheticQuestions
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT, HybridQA
+from mate_cli.data.datasets.synthetic_questions import SyntheticQuestions
 from mate_cli.errors import DataError
 
 
@@ -55,7 +54,7 @@ def test_tables_without_questions_can_be_used(tmp_path, dataset):
 def test_pages_of_evaluation_can_be_left_out(monkeypatch, dataset):
     page = HybridQA(SAMPLE_ROOT).examples("dev")[0].table.table_id.rpartition("_")[0]
     monkeypatch.setattr(
-        "mate_cli.data.datasets.hybridqa_synthetic.reader._page",
+        "mate_cli.data.datasets.synthetic_questions._page",
         lambda name: page if name in first else name.rpartition("_")[0],
     )
     first = set(sorted(dataset.tables)[:1])

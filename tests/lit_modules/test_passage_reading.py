@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
-from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.reading import negatives
 from mate_cli.errors import ConfigError

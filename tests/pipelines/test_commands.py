@@ -9,7 +9,7 @@ import pytest
 from golden import shared
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.metrics.exact_match import score_predictions
 from mate_cli.pipelines.evaluation.finished import questions_in_file
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.data.baselines import tfidf_cell_ranking
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.systems.base import Trained
 from mate_cli.pipelines.systems.hybrider import Hybrider

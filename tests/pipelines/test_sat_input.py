@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 
 WORDS = ["model=sat", "model.variant=original", "encoding=sat", "encoding.rows=4", "encoding.max_tokens=64"]
 SMALL = ["trainer.limit_train=48", "trainer.limit_dev=24", "trainer.batch_size=8", "trainer.max_steps=4"]

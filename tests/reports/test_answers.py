@@ -14,7 +14,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.reports.answers.files import WRITERS, check_output, entry
 from mate_cli.reports.answers.terminal import print_answered, print_session
 from mate_cli.reports.answers.window import answer_text, around, computed_text, confidence_text, numeric_columns, window
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableQuestion
 from mate_cli.tables.table import Cell, Table
 
 

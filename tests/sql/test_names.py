@@ -7,8 +7,8 @@ from contextlib import closing
 
 from mate_cli.sql.database import read_database_schema, run_query
 from mate_cli.sql.ir import ColumnUnit, From, Query, SelectItem, ValueUnit
-from mate_cli.sql.names import is_keyword, quoted_identifier
 from mate_cli.sql.parse import parse
+from mate_cli.sql.schema import is_keyword, quoted_identifier
 from mate_cli.sql.write import write
 
 

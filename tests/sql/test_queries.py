@@ -10,9 +10,8 @@ from golden import others
 from spider_release import questions, schemas
 
 from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation
-from mate_cli.sql.exact_match import component_scores, queries_match
+from mate_cli.sql.exact_match import component_scores, hardness, queries_match
 from mate_cli.sql.grammar import PRODUCTIONS
-from mate_cli.sql.hardness import hardness
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import UnreadableQueryError, parse
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable

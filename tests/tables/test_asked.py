@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.questions import Asked, find_tables, pair_up, read_questions
 
 
 @pytest.fixture

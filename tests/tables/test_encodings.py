@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mate_cli.errors import ConfigError, DataError, MateError
-from mate_cli.tables.asked import Asked, read_questions
 from mate_cli.tables.formats.encoding import known_encoding
+from mate_cli.tables.questions import Asked, read_questions
 from mate_cli.tables.read import open_table
 from mate_cli.tables.read_options import ReadOptions
 

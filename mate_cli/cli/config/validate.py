@@ -25,7 +25,7 @@ from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import parameter_types
 from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
-from mate_cli.files.own_modules import find_beside, what_is_missing
+from mate_cli.files.targets import find_beside, what_is_missing
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""

@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
-from mate_cli.data.corpora.shards import is_corpus, read_shard
+from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_shard
 from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.example import TableExample

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from mate_cli.data.corpora.corpus import table_key
+from mate_cli.data.corpora.shards import table_key
 from mate_cli.tables.table import Table
 
 SHORTEST_ROW, SHORTEST_CELL = 8, 4

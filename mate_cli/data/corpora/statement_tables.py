@@ -11,12 +11,17 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.shards import read_shard
+from mate_cli.data.corpora.shards import CorpusTable, read_shard
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.synthesis.counterfactual import Rewriting
-from mate_cli.data.synthesis.statements import Grammar
-from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, MAX_CELLS, SYNTHETIC, part_statements, table_parts
+from mate_cli.data.synthesis.statements import (
+    COUNTERFACTUAL,
+    MAX_CELLS,
+    SYNTHETIC,
+    Grammar,
+    part_statements,
+    table_parts,
+)
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer

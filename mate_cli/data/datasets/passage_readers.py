@@ -308,7 +308,7 @@ def _qed_question(name: str, entry: Entry) -> PassageQuestion:
 
 def _qed_span(answer: object) -> Span:
     answer = typed(answer, dict, "what holds string")
-    return _bounded_span(*(answer.get(key) for key in ("string", "start", "end")), "string", "start", "end")
+    return _bounded_span(answer.get("string"), answer.get("start"), answer.get("end"), "string", "start", "end")
 
 
 def _find_spans(answers: Sequence[str], passage: str) -> list[Span]:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mate_cli.data.synthesis.predicates import Words, content
-from mate_cli.data.synthesis.word_sets import MONTHS, word_set
+from mate_cli.data.synthesis.predicates import MONTHS, Words, content, word_set
 
 MOST_BEFORE, MOST_INVERTED, MOST_NAME = 14, 7, 6
 

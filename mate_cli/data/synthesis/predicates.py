@@ -4,12 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from mate_cli.data.synthesis.draws import pick, shuffled
-from mate_cli.data.synthesis.word_sets import LITTLE, MONTHS, word_pairs, word_set
 from mate_cli.tokenization.expansion import split_sentences
+from mate_cli.tokenization.hybrider.linking import STOP_WORDS
+
+Item = TypeVar("Item")
+
+
+def pick(rng: np.random.Generator, items: Sequence[Item]) -> Item:
+    """One of some items, each as likely."""
+    return items[int(rng.integers(len(items)))]
+
+
+def shuffled(rng: np.random.Generator, items: Sequence[Item]) -> list[Item]:
+    """The items in random order."""
+    return [items[place] for place in rng.permutation(len(items))]
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+def word_pairs(text: str) -> dict[str, str]:
+    """What stands before and behind the colon of each pair; commas part the pairs."""
+    pairs = (pair.partition(":") for pair in text.split(","))
+    return {before.strip(): behind.strip() for before, _, behind in pairs}
+
+
+LITTLE = frozenset(STOP_WORDS) - {"won"}
+"""Words that say little."""
+MONTHS = word_set("January February March April May June July August September October November December")
+
 
 Words = tuple[str, ...]
 

@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mate_cli.data.synthesis.draws import pick, shuffled
-from mate_cli.data.synthesis.predicates import Words, article, content, keywords, shortened, varied
-from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn
-from mate_cli.data.synthesis.question_table import QuestionTable
-from mate_cli.data.synthesis.word_sets import word_set
+from mate_cli.data.synthesis.predicates import (
+    Words,
+    article,
+    content,
+    keywords,
+    pick,
+    shortened,
+    shuffled,
+    varied,
+    word_set,
+)
+from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn, QuestionTable
 from mate_cli.tables.numbers import Date
 from mate_cli.tables.numeric_columns import sort_key
 

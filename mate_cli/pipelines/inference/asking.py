@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError, MateError, RunError
 from mate_cli.runs.folders import open_run
-from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.questions import Asked, find_tables, pair_up, read_questions
 from mate_cli.tables.read import open_table, valid
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.table_file import TableFile

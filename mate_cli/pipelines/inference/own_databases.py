@@ -13,12 +13,11 @@ from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.asking import noted_time
 from mate_cli.pipelines.inference.asking_database import OpenDatabase
 from mate_cli.pipelines.inference.opened import Model
-from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, run_query
+from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, run_query, with_values
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.tree import PLACEHOLDER
-from mate_cli.sql.values import with_values
 from mate_cli.sql.write import sql_literal
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableQuestion
 from mate_cli.tables.table import Cell, Table
 
 _TRIAL_SECONDS = 1.0

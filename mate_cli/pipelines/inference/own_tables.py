@@ -15,10 +15,10 @@ from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.inference.asking import Asking, OpenTables, check_some, noted_time
 from mate_cli.pipelines.inference.opened import Model
 from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
-from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
+from mate_cli.tables.questions import Session, TableQuestion
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.truncation import CUTS

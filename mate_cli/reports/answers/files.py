@@ -13,7 +13,7 @@ from mate_cli.files.atomic import check_writable, write_text
 from mate_cli.files.plain import to_json
 from mate_cli.reports.answers.page import render_answers
 from mate_cli.reports.export.data_files import harmless
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableQuestion
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
 """The columns of the CSV file, before the cells."""

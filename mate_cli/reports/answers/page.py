@@ -16,7 +16,7 @@ from mate_cli.reports.answers.window import (
     window,
 )
 from mate_cli.reports.html_page import render_template
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableQuestion
 
 MOST_ROWS, MOST_COLUMNS = 60, 40
 

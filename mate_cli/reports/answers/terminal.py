@@ -21,7 +21,7 @@ from mate_cli.reports.answers.window import (
     window,
 )
 from mate_cli.reports.format import plural, rate_text
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableQuestion
 from mate_cli.terminal.console import Console
 
 MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 14, 40, 3

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mate_cli.tables.answered import TableQuestion
 from mate_cli.tables.formats.grid import listed
+from mate_cli.tables.questions import TableQuestion
 from mate_cli.tables.table import find_table_formats
 
 MOST_TEXTS = 10

@@ -11,8 +11,7 @@ from mate_cli.tables.formats.dialect import NO_DELIMITER, Records
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid, numbered
 from mate_cli.tables.formats.sniffer import DELIMITERS, find_dialect
-from mate_cli.tables.limits import Limits
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _HINT = re.compile(r"sep=(.)\r?\n?")

@@ -15,8 +15,7 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_number
-from mate_cli.tables.limits import Limits
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 
 PIECE = 1 << 16
 MOST_DIGITS = 4000

@@ -19,7 +19,7 @@ from xml.parsers import expat
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.number_format import BUILTIN, GENERAL, format_number, format_string, parse_number
-from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import Limits
 
 Element = tuple[str, dict[str, str], str]
 """Local name, attributes and text of an XML element."""

@@ -13,8 +13,7 @@ import numpy as np
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts
-from mate_cli.tokenization.hybrider.nodes import Node, Source, page_sentences, page_title
-from mate_cli.tokenization.hybrider.superlatives import asks_superlative, extremes
+from mate_cli.tokenization.hybrider.nodes import Node, Source, asks_superlative, extremes, page_sentences, page_title
 
 TAU = 0.80
 """Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""

@@ -19,8 +19,7 @@ from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import ARRAYS, COLUMN, TABLE, WORD, TableEncoding, TokenArrays
-from mate_cli.tokenization.schema.linking import question_words
-from mate_cli.tokenization.schema.relations import SchemaRelations
+from mate_cli.tokenization.schema.relations import SchemaRelations, question_words
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, Augmentation, EncodingFailure, Label, Serializer
 
 NONE = -1

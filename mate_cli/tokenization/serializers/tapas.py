@@ -20,10 +20,10 @@ from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, to
 from mate_cli.tokenization.fitting.row_selection import RankedRows, RowRanker
 from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.pieces.pieces import TablePieces
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
 from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
+from mate_cli.tokenization.vocabulary import find_pieces, joined_pieces, span_text
 
 
 @dataclass(eq=False)

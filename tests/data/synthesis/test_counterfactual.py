@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.corpora.shards import CorpusTable
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
 from mate_cli.data.synthesis.references import TableReferences, places
-from mate_cli.data.synthesis.statements import Grammar
-from mate_cli.data.synthesis.table_statements import MAX_WORDS, part_statements, table_parts
+from mate_cli.data.synthesis.statements import MAX_WORDS, Grammar, part_statements, table_parts
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = numbers("tapas/g11_intermediate")
@@ -225,8 +224,8 @@ def test_long_statements_are_left_out_and_kinds_can_be_switched_off():
 
 def test_statements_do_not_depend_on_the_hashes_of_strings():
     script = (
-        "import numpy as np; from mate_cli.data.corpora.corpus import CorpusTable;"
-        "from mate_cli.data.datasets.sample.reader import Sample;"
+        "import numpy as np; from mate_cli.data.corpora.shards import CorpusTable;"
+        "from mate_cli.data.datasets.hybridqa.reader import Sample;"
         "from test_counterfactual import statements_of;"
         "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"
         "print([it.question for seed in range(5) for it in statements_of(table, np.random.default_rng(seed))])"

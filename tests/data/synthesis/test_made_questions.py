@@ -12,7 +12,7 @@ from made_tables import player_table
 from strategies import tables
 
 from mate_cli.data.synthesis.question_clues import cell_clue, end_rows
-from mate_cli.data.synthesis.question_table import QuestionTable
+from mate_cli.data.synthesis.question_columns import QuestionTable
 from mate_cli.data.synthesis.questions import MOST_CANDIDATES, SHARES, as_example, make_questions
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import candidate_cells, find_all_substrings, normalize_for_candidates

@@ -10,7 +10,7 @@ from hypothesis import given
 from strategies import examples
 from transformers import BertTokenizer
 
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.tokenization.hybrider.candidates import HoppingSerializer, RankingSerializer, confidence_bucket
 from mate_cli.tokenization.hybrider.linking import TableLinks
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, linked

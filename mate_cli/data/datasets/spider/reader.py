@@ -19,12 +19,12 @@ from mate_cli.data.check import Problem
 from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
+from mate_cli.sql.database import with_values
 from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.expressions import UnreadableQueryError
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema
-from mate_cli.sql.values import with_values
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 

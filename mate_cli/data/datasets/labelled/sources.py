@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow, RowError, RowTables, example_of, read_stated_number
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
 
@@ -166,3 +170,154 @@ def _held(answer: Answer, example: TableExample) -> Answer:
 def typed(options: Mapping[str, Any]) -> str:
     """Options of a dataset as they are typed; those that are not set are left out."""
     return " ".join(f"data.{name}={value}" for name, value in options.items() if value is not None)
+
+
+JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
+
+
+@dataclass(eq=False, kw_only=True)
+class LabelledFiles(LabelledRows):
+    """Files of labelled questions; for the options see `LabelledRows`.
+
+    A relative path begins at `root`; a table that a row names lies beside the file of the row, or below `root`.
+    """
+
+    @property
+    def arguments(self) -> str:
+        """What is typed for these data."""
+        return f"data=files {typed({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
+
+    def is_there(self, place: str) -> bool:
+        """Whether there is such a file, packed or not."""
+        return find_file(self.root, place) is not None
+
+    def refusal(self, wanted: Sequence[str]) -> DataError:
+        """What to say when files are not there."""
+        missing = [place for place in dict.fromkeys(wanted) if not self.is_there(place)]
+        if not missing:
+            return DataError("no file is named", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
+        return DataError(
+            "there is no such file", where=str(self.root / missing[0]), remedy="Check data.train, data.dev"
+        )
+
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """The rows of a file; see `LabelledRows.rows`.
+
+        Raises:
+            DataError: it is missing or damaged.
+        """
+        path = find_file(self.root, place)
+        if path is None:
+            raise self.refusal((place,))
+        suffix = Path(place.removesuffix(".gz")).suffix.lower()
+        plain = suffix not in (*JSON_LINES, *JSON)
+        values = self._of_table(path) if plain else self._of_json(path, place, suffix in JSON_LINES, problems)
+        unread: dict[str, None] = {}
+        known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.called.values())}
+        for one in values:
+            unread |= dict.fromkeys(name for name in map(str, one) if name.strip().lower() not in known)
+            yield LabelledRow.of(one, self.called, path.parent, plain=plain)
+        if unread:
+            self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
+
+    def _of_table(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        if path.suffix.lower() not in SUFFIXES:
+            raise DataError("no file of questions ends so", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
+        file = open_table(path)
+        for row in file:
+            yield dict(zip(file.header, row, strict=True))
+
+    @staticmethod
+    def _of_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+        text = decode(place, read_file(path), problems) or ""
+        texts = enumerate(text.splitlines(), 1) if lines else [(1, text)]
+        for number, part in texts:
+            if not part.strip():
+                continue
+            try:
+                value = json.loads(part)
+            except (ValueError, RecursionError) as error:
+                problems.append(Problem(place, f"line {number}", f"is not readable JSON ({error})"))
+                continue
+            if isinstance(value, dict) and not lines:
+                value = value.get("data", [value])
+            for one in value if isinstance(value, list) and not lines else [value]:
+                if isinstance(one, dict):
+                    yield one
+                else:
+                    problems.append(Problem(place, f"line {number}", "is no object with a question"))
+
+
+SAVED = ("dataset_dict.json", "state.json")
+"""In a folder that `save_to_disk` wrote."""
+USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
+"""What splits are called there."""
+
+
+@dataclass(eq=False, kw_only=True)
+class HubDataset(LabelledRows):
+    """A dataset by its name on the hub, or a folder; for the other options see `LabelledRows`.
+
+    Args:
+        name: on the hub, or the path of a folder: of files that `datasets.load_dataset` reads, or saved by
+            `save_to_disk`.
+        subset: of a dataset that has several; the library calls it a configuration.
+        revision: of the dataset; None for the newest.
+    """
+
+    subset: str | None = None
+    revision: str | None = None
+
+    @property
+    def arguments(self) -> str:
+        """What is typed for these data."""
+        names = ("name", "subset", "train", "dev", "test")
+        return f"data=hub {typed({name: getattr(self, name) for name in names})}"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """What each split is called there."""
+        there = set(self._tables)
+        named = {split: getattr(self, split) for split in USUAL}
+        found = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
+        if found["dev"] is None and self.dev_share:
+            found["dev"] = found["train"]
+        return {split: name for split, name in found.items() if name is not None}
+
+    def is_there(self, place: str) -> bool:
+        """Whether the dataset has such a split."""
+        return place in self._tables
+
+    def refusal(self, wanted: Sequence[str]) -> DataError:
+        """What to say when there is no such split."""
+        there = ", ".join(self._tables)
+        return DataError(f"its splits are {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
+
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """The rows of a split; see `LabelledRows.rows`."""
+        if place not in self._tables:
+            raise self.refusal((place,))
+        for values in self._tables[place]:
+            yield LabelledRow.of(values, self.called, self.root, plain=False)
+
+    @cached_property
+    def _tables(self) -> Mapping[str, Any]:
+        """The splits of the dataset, by their names there.
+
+        Raises:
+            DataError: there is none of this name, or it cannot be reached.
+        """
+        if not self.name:
+            raise DataError("no dataset is named", where="data.name", remedy="Set data.name=NAME, or a folder")
+        import datasets
+
+        folder = Path(self.name).expanduser()
+        try:
+            if any((folder / file).is_file() for file in SAVED):
+                found: Any = datasets.load_from_disk(str(folder))
+            else:
+                found = datasets.load_dataset(self.name, self.subset, revision=self.revision)
+        except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+            problem = " ".join(str(error).split())[:200] or type(error).__name__
+            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy="Check data.name") from error
+        return found if isinstance(found, Mapping) else {"train": found}

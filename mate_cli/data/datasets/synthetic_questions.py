@@ -2,7 +2,7 @@
 
 Write a file that HybridQA reads like its own questions:
 
-    python -c "from mate_cli.data.datasets.hybridqa_synthetic.reader import SyntheticQuestions as Made; \
+    python -c "from mate_cli.data.datasets.synthetic_questions import SyntheticQuestions as Made; \
         Made('data/hybridqa').write('train', 'data/hybridqa/released_data/synthetic.json')"
     mate train experiment=hybridqa_mate data.extra_train=[released_data/synthetic.json]
 """
