@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.csv_tables import read_lines
 from mate_cli.data.datasets.entries import read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, ChoiceExample, TableExample
@@ -166,11 +166,7 @@ def _in_words_of_reclor(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The questions of a file of 1.0, up to the first line that is not what it should be."""
-    text = decode(file, content, problems)
-    lines = [] if text is None else [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    if text is not None and not text.strip():
-        problems.append(Problem(file, "", "is empty"))
-        return
+    lines = read_lines(file, content, problems)
     for start in range(0, len(lines), LOGIQA_LINES):
         blank, letter, context, question, *options = lines[start : start + LOGIQA_LINES] + [""] * LOGIQA_LINES
         behind = "".join(lines[start + LOGIQA_LINES : start + LOGIQA_LINES + 1])

@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem, parse_json_as
-from mate_cli.data.datasets.csv_tables import decode, open_end
+from mate_cli.data.datasets.csv_tables import open_end, read_lines
 from mate_cli.data.datasets.entries import (
     DamagedEntryError,
     entry_name,
@@ -337,14 +337,10 @@ class QAMR(PassageQuestions):
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Entry]]:
         """Yield each line with its fields and the words of its sentence."""
         sentences, damaged = self._sentences(problems)
-        text = decode(file, content, problems)
-        lines = (text or "").removesuffix("\n").split("\n")
-        if not (text or "").strip():
-            problems += [] if text is None else [Problem(file, "", "is empty")]
-            return
-        known, width = len(problems), max(Counter(line.count("\t") + 1 for line in lines).items(), key=itemgetter(1))[0]
-        for number, line in enumerate(lines, 1):
-            key, fields = f"line {number}", line.removesuffix("\r").split("\t")
+        lines = [line.split("\t") for line in read_lines(file, content, problems)]
+        known, width = len(problems), max(Counter(map(len, lines)).items(), key=itemgetter(1), default=(0, 0))[0]
+        for number, fields in enumerate(lines, 1):
+            key = f"line {number}"
             if len(fields) < QAMR_COLUMNS:
                 problems.append(Problem(file, key, f"has {len(fields)} columns, not {QAMR_COLUMNS} or more"))
             elif fields[0] in sentences:
@@ -353,8 +349,8 @@ class QAMR(PassageQuestions):
                 yield key, {"fields": fields, "words": sentences[fields[0]]}
             elif not damaged:  # else that is the cause
                 problems.append(Problem(file, key, f"its sentence {fields[0]!r} is not in {QAMR_SENTENCES}"))
-        if len(problems) == known and lines[-1].count("\t") + 1 == width:
-            self.suspicions += open_end(file, text)
+        if lines and len(problems) == known and len(lines[-1]) == width:
+            self.suspicions += open_end(file, content)
 
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one line, see `PassageQuestions`."""
@@ -366,11 +362,8 @@ class QAMR(PassageQuestions):
     def _sentences(self, problems: list[Problem]) -> tuple[dict[str, list[str]], bool]:
         """The words of each sentence, by its id; and whether some are damaged."""
         known, found = len(problems), dict[str, list[str]]()
-        text = decode(QAMR_SENTENCES, self.need(QAMR_SENTENCES), problems) or ""
-        if not text.strip() and len(problems) == known:
-            problems.append(Problem(QAMR_SENTENCES, "", "is empty"))
-        for number, line in enumerate(text.removesuffix("\n").split("\n") if text.strip() else (), 1):
-            name, _, words = line.removesuffix("\r").partition("\t")
+        for number, line in enumerate(read_lines(QAMR_SENTENCES, self.need(QAMR_SENTENCES), problems), 1):
+            name, _, words = line.partition("\t")
             if not words.strip():
                 problems.append(Problem(QAMR_SENTENCES, f"line {number}", "has no sentence behind its id"))
             elif name in found:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mate_cli.data.check import Problem, is_ragged, parse_json, parse_json_as
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text, typed
+from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, required_text, typed
 from mate_cli.tables.table import Cell, Table
 
 
@@ -86,10 +86,8 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
     name = f"{stem}.traced.json"
     found: dict[str, str] = {}
     for place, entry in enumerate(traced):
-        try:
+        with note_damage(name, f"entry {place}", problems):
             found |= {required_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
-        except DamagedEntryError as error:
-            problems.append(Problem(name, f"entry {place}", str(error)))
     return found
 
 

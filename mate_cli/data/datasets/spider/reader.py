@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
+from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, required_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.sql.database import with_values
@@ -84,10 +84,8 @@ class Spider(Release):
             for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
                 if damaged and str(entry.get("db_id")) not in schemas:
                     continue  # what is wrong with the schemas is the cause
-                try:
+                with note_damage(file, key, problems):
                     found.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
-                except DamagedEntryError as error:
-                    problems.append(Problem(file, key, str(error)))
         return found
 
     def _example(

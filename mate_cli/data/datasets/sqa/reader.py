@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Literal
 
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, decode, open_end, parse_csv_table
+from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
@@ -138,11 +138,8 @@ def read_turns(
     file: str, content: bytes, problems: list[Problem], suspicions: list[Problem] | None = None
 ) -> list[Turn]:
     """The sound questions of a file of SQA, in its order."""
-    text = decode(file, content, problems)
-    if text is None:
-        return []
-    if not text.strip():
-        problems.append(Problem(file, "", "is empty"))
+    text = read_text(file, content, problems)
+    if not text:
         return []
     reader = csv.DictReader(StringIO(text, newline=""), delimiter="\t")
     absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
@@ -164,7 +161,7 @@ def read_turns(
     except csv.Error as error:
         problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
     if suspicions is not None and not problems:
-        suspicions += open_end(file, text)
+        suspicions += open_end(file, content)
     return turns
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from mate_cli.data.check import CheckReport, Problem, is_ragged, parse_json_as
-from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.csv_tables import read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -197,13 +197,9 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
     The reference reads quotes as csv does, which only matters for cells that begin with one.
     """
-    text = decode(file, content, problems)
-    if text is None:
+    lines = read_lines(file, content, problems, key)
+    if not lines:
         return None
-    if not text.strip():
-        problems.append(Problem(file, key, "is empty"))
-        return None
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     header, *rows = (tuple(Cell(cell) for cell in line.split("#")) for line in lines)
     if is_ragged(file, key, header, rows, problems):
         return None

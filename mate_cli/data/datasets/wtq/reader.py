@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, decode, open_end, parse_csv_table
+from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
@@ -46,13 +46,9 @@ def rows(
 
     The first line names the columns.
     """
-    text = decode(file, content, problems)
-    if text is None:
+    header, *lines = [line.split("\t") for line in read_lines(file, content, problems)] or [[]]
+    if not header:
         return
-    if not text.strip():
-        problems.append(Problem(file, "", "is empty"))
-        return
-    header, *lines = (line.removesuffix("\r").split("\t") for line in text.removesuffix("\n").split("\n"))
     absent = [name for name in wanted if name not in header]
     if absent:
         problems.append(Problem(file, "", f"line 1 has no column {', '.join(absent)}, but {', '.join(header)[:200]}"))
@@ -67,7 +63,7 @@ def rows(
                 suspicions.append(Problem(file, f"line {number}", f"has {len(fields)} fields, not {len(header)}"))
             yield {name: fields[place] for name, place in places.items()}
     if suspicions is not None and (not lines or len(lines[-1]) == len(header)):
-        suspicions += open_end(file, text)
+        suspicions += open_end(file, content)
 
 
 COLUMNS = ("id", "utterance", "context", "targetValue")
