@@ -1,4 +1,4 @@
-"""What a check of a dataset finds: problems by file and key, counts, and the spread of sizes."""
+"""Outcome of a check of a dataset: problems by file and key, counts, and the spread of sizes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def parse_json_as(
 def is_ragged(
     file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem], *, longer: bool = False
 ) -> bool:
-    """Whether some rows of a table have not as many cells as its header, or just more; notes the first such row."""
+    """Tell whether rows of a table have not as many cells as its header, or just more; note the first such row."""
     differs = gt if longer else ne
     ragged = [place for place, row in enumerate(rows) if differs(len(row), len(header))]
     if ragged:

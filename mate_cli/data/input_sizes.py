@@ -1,4 +1,4 @@
-"""How long the inputs of a dataset are in word pieces, what fits a network, and how often an answer is ambiguous.
+"""Lengths of a dataset's inputs in word pieces, shares of them that fit a network, and of ambiguous answers.
 
 Source: the claims of the MATE paper, section 4: tables with passages do not fit, with a few sentences of them most do.
 """
@@ -41,7 +41,7 @@ class InputSizes:
     candidates: Sequence[int]
 
     def shares(self) -> dict[str, float]:
-        """What part of the inputs is so, by what it is."""
+        """Return the share of inputs of each property, by its name."""
         found = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         what = f"with {SENTENCES} sentences" if self.with_passages else "in all"
         found |= {
@@ -53,7 +53,7 @@ class InputSizes:
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
-    """What part of some values is at most a bound, or more; None without values."""
+    """Return the share of values that are at most a bound, or more; None without values."""
     return sum((value > bound) == more for value in values) / len(values) if values else None
 
 

@@ -1,4 +1,4 @@
-"""Which questions repeat one that is learnt from already, or one of an evaluation split: to learn from these is a leak.
+"""Questions that repeat one that is learnt from already, or one of an evaluation split: learning them is a leak.
 
 Two questions are equal where they have the same words on the same table, without case, accents and punctuation. They
 are near-equal where they share most of their words and pairs of neighbouring words (Jaccard's index).
@@ -23,7 +23,7 @@ EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 @dataclass(frozen=True, slots=True)
 class QuestionMarks:
-    """What a question can be told by.
+    """Words by which a question is recognized.
 
     Args:
         words: all of them, in order.
@@ -39,7 +39,7 @@ class QuestionMarks:
 
     @classmethod
     def of(cls, question: HybridQAQuestion) -> QuestionMarks:
-        """Those of a question."""
+        """Build the marks of a question."""
         words = plain_words(question.text)
         grams = frozenset([*((word,) for word in words), *pairwise(words)])
         numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
@@ -51,7 +51,7 @@ class QuestionMarks:
         return shared / (len(self.grams) + len(other.grams) - shared)
 
     def same_answer(self, other: QuestionMarks) -> bool:
-        """Whether the answers are equal, and not just by chance: not where each question has a number of its own."""
+        """Tell whether the answers are equal, not by chance alone: not where each question has a number of its own."""
         apart = self.numbers - other.numbers and other.numbers - self.numbers
         return self.answer == other.answer and not apart
 
@@ -70,7 +70,7 @@ class KnownQuestions:
         self._marks[question.table_id].append(QuestionMarks.of(question))
 
     def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
-        """Whether a question is one of these: "equal", "near-equal", or "" where it is not.
+        """Say why a question is one of these: "equal", "near-equal", or "" where it is not.
 
         Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
         answers.
@@ -90,7 +90,7 @@ def repetitions(
     evaluation: Iterable[HybridQAQuestion],
     near: float = NEAR,
 ) -> list[str]:
-    """Why further questions are not learnt from, "" for those that are; of some that repeat each other the first is.
+    """Say why further questions are not learnt from, "" for the others; of some that repeat each other the first is.
 
     Near-equals of the questions of evaluation count whatever the answer; `near` is the overlap from which on they are.
     """

@@ -94,12 +94,12 @@ class ReadingMixture:
 
     @property
     def data_module(self) -> type[TableDataModule]:
-        """What serves it."""
+        """Class of the data module that serves it."""
         return MixtureDataModule
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
-        """How many questions an epoch has of each dataset, in words, and how many are left out."""
+        """Number of questions of each dataset in an epoch, in words, and numbers of those that are left out."""
         counts = Counter(source_of(example.example_id) for example in self.examples("train"))
         shares = (f"{round(self.weights[name] * counts[name]):,} of {counts[name]:,} {name}" for name in self.weights)
         left = {"left out, train": counts_in_words(dict(sorted(self.left_out.items())))} if self.left_out else {}
@@ -193,7 +193,7 @@ class WeightedSplit:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why some examples could not be encoded, by name."""
+        """Reasons why some examples could not be encoded, by name."""
         return self.encodings.failures
 
     @property
@@ -203,7 +203,7 @@ class WeightedSplit:
 
     @property
     def cuts(self) -> np.ndarray:
-        """What was cut from each passage, see `CUTS`."""
+        """Parts that were cut from each passage, see `CUTS`."""
         return self.encodings.cuts
 
     def __len__(self) -> int:
@@ -243,7 +243,7 @@ class MixtureDataModule(TableDataModule):
     dataset: ReadingMixture
 
     def training(self) -> WeightedSplit:
-        """What is learnt from."""
+        """Build the split that is learnt from."""
         return WeightedSplit.of(self.encodings("train", training=True), self.dataset.weights)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:

@@ -78,7 +78,7 @@ def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) 
 
 
 def short_reason(error: BaseException) -> str:
-    """Why something failed, in one short line."""
+    """Say why something failed, in one short line."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""What a configuration that is read from a file may build: it may come from a stranger, so only known parts.
+"""Classes that a configuration that is read from a file may build: it may come from a stranger, so only known parts.
 
 Every `_target_` is looked at, at any depth, before anything is built. What one types or composes from one's own `conf/`
 does not pass here.
@@ -36,7 +36,7 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 
 
 def what_is_missing(name: str) -> str:
-    """Why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
+    """Say why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
     module, _, own = name.rpartition(".")
     top = name.partition(".")[0]
     if not module:
@@ -104,7 +104,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
 
 
 def targets(value: object) -> Iterator[str]:
-    """What a configuration names to be built, at any depth."""
+    """Find the names of everything that a configuration builds, at any depth."""
     return (str(target) for key, target in _leaves(value) if key == "_target_" and isinstance(target, str))
 
 
@@ -121,7 +121,7 @@ def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]
 
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
-    """Whether a package defines it, as a class, or a trusted module; what these import does not count."""
+    """Tell whether a package defines it, as a class, or a trusted module; imports of these do not count."""
     if target in packages:
         return True
     module, _, name = str(target).rpartition(".")
@@ -136,7 +136,7 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
 
 
 def _is_missing(target: str) -> bool:
-    """Whether a trusted module does not have what is to be built of it, or cannot be imported."""
+    """Tell whether a trusted module does not have what is to be built of it, or cannot be imported."""
     module, _, name = target.rpartition(".")
     try:
         return not hasattr(importlib.import_module(module), name)

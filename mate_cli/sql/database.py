@@ -90,7 +90,7 @@ class Rows:
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file begins as databases of SQLite do."""
+    """Tell whether a file begins as databases of SQLite do."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 

@@ -96,12 +96,12 @@ class Derivation:
 
     @property
     def step(self) -> int:
-        """How many actions were applied; the number of the next one."""
+        """Number of actions that were applied, which is that of the next one."""
         return len(self.actions)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the query is made."""
+        """True if the query is made."""
         return bool(self.actions) and not self._open
 
     @property
@@ -164,7 +164,7 @@ class Derivation:
         return Derivation(self.schema, (*self.actions, action), self.runnable, stack)
 
     def _allows(self, action: Action) -> bool:
-        """Whether an action is among the legal ones, without making all of them."""
+        """Tell whether an action is among the legal ones, without making all of them."""
         kind = self.open_type
         if isinstance(action, Reduce):
             return self._allows_reduce()

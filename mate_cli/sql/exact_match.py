@@ -1,4 +1,4 @@
-"""Whether two queries are the same set of parts, whatever their values: the official measure of Spider.
+"""Exact set match of two queries, whatever their values, and hardness: the official measures of Spider.
 
 What it does not see: DISTINCT, and on what tables are joined. What it sees in nested queries of conditions: everything
 but values, in its order.
@@ -42,12 +42,12 @@ class ComponentScore:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the part is the same in both; it is where neither has it."""
+        """True if the part is the same in both; it is where neither has it."""
         return self.predicted == self.gold == self.shared
 
 
 def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    """Whether two queries on one database have the same parts and the same tables."""
+    """Tell whether two queries on one database have the same parts and the same tables."""
     return _same(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
@@ -82,7 +82,7 @@ def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, 
 
 
 def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many there are in both, each as often as in both."""
+    """Count the items in both, each as often as in both."""
     left = list(other)
     count = 0
     for item in one:
@@ -186,7 +186,7 @@ def _nested(value: ir.Value) -> ir.Query | None:
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
-    """Of each column with a foreign key, the first of those that it stands for; two groups are never joined."""
+    """Map each column with a foreign key to the first of those that it stands for; two groups are never joined."""
     groups: list[set[int]] = []
     for pair in schema.foreign_keys:
         found = next((group for group in groups if group & set(pair)), None)
@@ -200,7 +200,7 @@ COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "colu
 
 
 def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
-    """What is wrong with a query that does not match the right one: its columns, its structure, or both.
+    """Say what is wrong with a query that does not match the right one: its columns, its structure, or both.
 
     Source: Xu et al. 2021 (DT-Fixup), section 5.4. A column error has the right structure with wrong columns, a sketch
     error the other way round.

@@ -56,7 +56,7 @@ class ValueUnit:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a row or group has to meet.
+    """Condition on a row or group.
 
     Args:
         negated: NOT stands before the operator.
@@ -89,7 +89,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where rows come from: numbers of tables and queries, in the order in which they are named, and how they join."""
+    """Source of rows: numbers of tables and queries, in the order in which they are named, and their joins."""
 
     units: tuple[int | Query, ...] = ()
     joins: Conditions = Conditions()
@@ -110,7 +110,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """How the result is ordered: "asc" or "desc", and by what."""
+    """Order of the result: "asc" or "desc", and by what."""
 
     direction: str
     units: tuple[ValueUnit, ...]

@@ -64,7 +64,7 @@ class _Writer:
         return text
 
     def _is_known(self, joins: ir.Conditions, number: int) -> bool:
-        """Whether the tables of a condition are named already; those after an "or" belong to the last table."""
+        """Tell whether the tables of a condition are named already; those after an "or" belong to the last table."""
         ends = self._ends(joins.items[number])
         return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
 

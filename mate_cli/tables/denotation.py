@@ -94,7 +94,7 @@ WORDS_FOR_ALL = re.compile(
 
 
 def needs_all_rows(question: str, aggregation: str) -> bool:
-    """Whether rows that were not looked at may change the answer."""
+    """Tell whether rows that were not looked at may change the answer."""
     return aggregation != "none" or WORDS_FOR_ALL.search(question) is not None
 
 

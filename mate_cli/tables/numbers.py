@@ -168,7 +168,7 @@ def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, t
 
 
 def _is_date_word(text: str, runs: list[tuple[int, int]], index: int) -> bool:
-    """Whether there is such a word, and it is the name of a month or a day."""
+    """Tell whether there is such a word, and it is the name of a month or a day."""
     return index < len(runs) and text[slice(*runs[index])].lower() in _DATE_WORDS
 
 

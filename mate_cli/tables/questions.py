@@ -1,4 +1,4 @@
-"""Which questions are asked of which tables."""
+"""Questions about tables, and their answers as plain values for terminal, page and files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _found(place: str) -> list[Path]:
 
 
 def _is_plain(file: Path) -> bool:
-    """Whether a file is no draft of a program: `.hidden`, `~$open.xlsx`."""
+    """Tell whether a file is no draft of a program: `.hidden`, `~$open.xlsx`."""
     return file.is_file() and not file.name.startswith((".", "~$"))
 
 
@@ -196,7 +196,7 @@ class TableQuestion:
 
     @property
     def abstained(self) -> bool:
-        """Whether the answer is withheld for want of confidence."""
+        """True if the answer is withheld for want of confidence."""
         return self.threshold is not None and (self.confidence or 0.0) < self.threshold and not self.failure
 
 

@@ -104,7 +104,7 @@ def _grid(path: Path, options: ReadOptions) -> Grid:
 
 
 def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
-    """What to read a file as, from its content where that is told by its first bytes, else from its name."""
+    """Find the format of a file, from its content where that is told by its first bytes, else from its name."""
     suffix = path.suffix.lower()
     for mark, kind, name in CONTENTS:
         if start.startswith(mark):

@@ -1,4 +1,4 @@
-"""What is found out on reading the lines of a table once: header, width, and all that has to be said of it."""
+"""Survey of a table in one reading of its lines: header, width, and notes."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def format_text(text: str) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Whether `format_text` finds no word in a text (the fast way to ask)."""
+    """Tell whether `format_text` finds no word in a text (the fast way to ask)."""
     if text and (text[0].isalnum() or text[-1].isalnum()) and text != "n/a":
         return text.lower().strip() == "n/a"
     return format_text(text) == EMPTY

@@ -82,7 +82,7 @@ class SentenceIndex:
         return np.array(numbers, dtype=np.int64), np.repeat(np.arange(len(found)), lengths)
 
     def _terms_of(self, question: str) -> Counter[int]:
-        """How often each known term, by its place in the index, occurs in a question."""
+        """Count each known term, by its place in the index, in a question."""
         words = [self._words.get(word, -1) for word in _WORD.findall(question.lower())]
         terms = [word for word in words if word >= 0]
         terms += [(v + 1) * len(self._words) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
@@ -106,7 +106,7 @@ class Expander:
         self._limit, self._titles = limit, titles
 
     def chosen(self, question: str) -> dict[str, Parts]:
-        """What to append for each link that has a chosen sentence: "( s1 s2 )" in the order of the passage."""
+        """Return the text to append for each link with a chosen sentence: "( s1 s2 )" in the order of the passage."""
         best = {sentence for sentence, _ in self._index.search(question, self._limit)}
         found = {link: [s for s in sentences if s in best] for link, sentences in self._by_link.items()}
         return {link: self._parts(link, sentences) for link, sentences in found.items() if sentences}
@@ -122,5 +122,5 @@ def expanded(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
 
 
 def whole_passages(passages: Mapping[str, str]) -> dict[str, Parts]:
-    """What the reader appends for each link: ": passage"."""
+    """Return the text that the reader appends for each link: ": passage"."""
     return {link: (":", text) for link, text in passages.items()}

@@ -46,12 +46,12 @@ class Array:
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds float32, also in a batch."""
+        """True if it holds float32, also in a batch."""
         return self.dtype == "float32"
 
     @property
     def is_of_tokens(self) -> bool:
-        """Whether a batch has values for each token."""
+        """True if a batch has values for each token."""
         return self.axes[:1] in (("T",), ("S",))
 
 
@@ -64,7 +64,7 @@ def declared_arrays(kind: type) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Arrays(Generic[ArrayT, NumberT]):
-    """What encodings and batches have in common, each array declared once.
+    """Arrays that encodings and batches have in common, each declared once.
 
     An encoding has arrays of numpy without padding, and numbers. A batch has tensors, with B in front of the axes.
     None is what nobody knows of an encoding, or of all examples of a batch.
@@ -152,12 +152,12 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     @property
     def cells(self) -> np.ndarray:
-        """Of each token, the number of its cell, in order of appearance; the question comes first, as 0."""
+        """Number of the cell of each token, in order of appearance; the question comes first, as 0."""
         return cell_numbers(self.row_ids, self.column_ids)
 
     @property
     def kinds(self) -> list[str]:
-        """Of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
+        """Kind of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
         pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
         return ["question" if segment == 0 else _kind_of_row(row) for segment, row in pairs]
 
@@ -216,7 +216,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
 
     @property
     def in_body(self) -> torch.Tensor:
-        """Which tokens are in body cells of the table, Bool [B, T]."""
+        """Tokens that are in body cells of the table, Bool [B, T]."""
         in_row = (self.row_ids > 0) & (self.row_ids < SUMMARY_ROW)
         return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
 
@@ -234,7 +234,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **kept, prepared={})
 
     def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Where one token of each example [B] stands in its encoding, Int64 [B]."""
+        """Find the place in its encoding of one token of each example [B], Int64 [B]."""
         return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
@@ -282,6 +282,6 @@ def _named(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[s
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """What belongs to some tokens [B, K] of what belongs to all: [B, T, ...] to [B, K, ...]."""
+    """Gather the values of some tokens [B, K] from those of all: [B, T, ...] to [B, K, ...]."""
     index = tokens.view(*tokens.shape, *(1 for _ in values.shape[2:]))
     return values.gather(1, index.expand(*tokens.shape, *values.shape[2:]))

@@ -1,4 +1,4 @@
-"""What words say of a question and a cell, its row and its column, as numbers.
+"""Lexical features: the words that a question shares with a cell, its row and its column, as numbers.
 
 The best score elsewhere in the row is what finds the row that a question speaks of; without it a ranker fails.
 """
@@ -64,7 +64,7 @@ _NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
 
 
 class LexicalTable:
-    """What is worked out once per table and serves all its questions.
+    """Parts of a table that are worked out once and serve all its questions.
 
     Args:
         table: with R rows of C cells, both at least 1.
@@ -127,7 +127,7 @@ class LexicalTable:
         return scores.reshape(-1, self.rows, self.width)
 
     def _asked(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Of every cell, how many of the words after "which" its header and its passages' first sentences have."""
+        """Count for every cell the words after "which" that its header and its passages' first sentences have."""
         found = _ASKED.search(question)
         asked = prefixes(found[1]) - _NOT_ASKED if found else frozenset[str]()
         header = [_overlap(asked, words) for words in self._header_prefixes]
@@ -143,7 +143,7 @@ class LexicalTable:
 
 
 class Coverage:
-    """Which words of a question the cells and rows of a table have, each word weighted by how few rows have it.
+    """Words of a question that the cells and rows of a table have, each weighted by how few rows have it.
 
     A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
 
@@ -167,7 +167,7 @@ class Coverage:
         return cells, others, np.repeat(rows, self._shape[1], 1)
 
     def _found(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells have which word of the question [W, R, C], and the words' weights [W], 1 in all."""
+        """Find the words of the question in each cell [W, R, C], and the words' weights [W], 1 in all."""
         words = [self._cells[word] for word in sorted(prefixes(question)) if word in self._cells]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
         for has, cells in zip(flat, words, strict=True):
@@ -208,7 +208,7 @@ def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int) -> np.ndarray:
-    """What does not depend on the question, `_PLAIN`, [10, R * C]."""
+    """Compute the features that do not depend on the question, `_PLAIN`, [10, R * C]."""
     texts = [cell.text for cell in cells]
     row, column = np.divmod(np.arange(len(cells)), width)
     return np.stack(

@@ -64,12 +64,12 @@ class Vocabulary:
 
     @property
     def vocab_size(self) -> int:
-        """How many pieces there are."""
+        """Number of pieces."""
         return len(self.tokens)
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """What stands before, between and behind two texts."""
+        """Marks before, between and behind two texts."""
         return (self.cls_id,), (self.sep_id,), (self.sep_id,)
 
     @cached_property
@@ -116,7 +116,7 @@ class ByteVocabulary(Vocabulary):
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """What stands before, between and behind two texts: <s>, </s></s> and </s>."""
+        """Marks before, between and behind two texts: <s>, </s></s> and </s>."""
         return (self.cls_id,), (self.sep_id, self.sep_id), (self.sep_id,)
 
     @cached_property
@@ -217,7 +217,7 @@ def _fetched(name: str) -> Path | None:
 
 
 def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
-    """Where a run of pieces occurs first in another; -1 when it does not, or is empty."""
+    """Find where a run of pieces occurs first in another; -1 when it does not, or is empty."""
     step, wanted = needle.itemsize, needle.tobytes()
     text = haystack.astype(needle.dtype, copy=False).tobytes()
     place = text.find(wanted) if wanted else -1

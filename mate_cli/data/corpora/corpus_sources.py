@@ -1,4 +1,4 @@
-"""Where tables for pre-training come from: datasets by their names, folders of table files, published interactions."""
+"""Sources of tables for pre-training: datasets by their names, folders of table files, published interactions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sources:
         self._read: dict[str, Dataset] = {}
 
     def there(self, name: str) -> bool:
-        """Whether anything of a dataset is on disk.
+        """Tell whether anything of a dataset is on disk.
 
         Raises:
             DataError: there is no such dataset.

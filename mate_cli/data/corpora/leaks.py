@@ -1,4 +1,4 @@
-"""Which tables of a corpus are those of an evaluation split, or nearly so: to pre-train on them would be a leak."""
+"""Tables of a corpus that are those of an evaluation split, or nearly so: to pre-train on them would be a leak."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_PLAIN = re.compile(r"\[[^\]]*\]|[\W_]+")
 
 
 class TableMarks:
-    """What tables can be told by, and which of them share enough of it.
+    """Marks of tables, and the search for tables that share enough of them.
 
     Args:
         share: of the smaller table's marks.
@@ -39,7 +39,7 @@ class TableMarks:
         self._sizes.append(len(marks))
 
     def shared(self, marks: Collection[str]) -> bool:
-        """Whether a table with these marks shares enough with one that is known."""
+        """Tell whether a table with these marks shares enough with one that is known."""
         holders = (self._holders.get(mark, ()) for mark in marks)
         counts = Counter(table for tables in holders if len(tables) <= MOST_HOLDERS for table in tables)
         return any(
@@ -69,7 +69,7 @@ class EvaluationTables:
             self._cells.add(plain_cells(table))
 
     def holds(self, table: Table, key: str) -> str:
-        """Why a table is one of these: "equal", "near-equal", or "" where it is not.
+        """Say why a table is one of these: "equal", "near-equal", or "" where it is not.
 
         Near-equal tables share half of the rows or four fifths of the texts of cells of the smaller one, whatever their
         order, case, accents, punctuation and footnotes.
@@ -81,13 +81,13 @@ class EvaluationTables:
 
 
 def plain_rows(table: Table) -> set[str]:
-    """What the body rows say, without what editions differ in; short rows are left out."""
+    """Normalize the body rows to words that all editions share; short rows are left out."""
     rows = (" ".join(sorted(filter(None, (_plain(cell.text) for cell in row)))) for row in table.rows)
     return {row for row in rows if len(row) >= SHORTEST_ROW}
 
 
 def plain_cells(table: Table) -> set[str]:
-    """What the body cells say, likewise; short ones are left out."""
+    """Normalize the body cells, likewise; short ones are left out."""
     cells = (_plain(cell.text) for _, _, cell in table.cells())
     return {cell for cell in cells if len(cell) >= SHORTEST_CELL}
 

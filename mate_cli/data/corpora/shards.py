@@ -59,7 +59,7 @@ class CorpusTable:
 
 
 def own_texts(table: Table) -> tuple[str, ...]:
-    """What a table itself brings: titles, the text of its section and page, and linked passages; one line each."""
+    """List the texts of a table: titles, the text of its section and page, and linked passages; one line each."""
     own = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
     return tuple(" ".join(text.split()) for text in own)
 
@@ -96,7 +96,7 @@ class Shard:
 
 
 def is_corpus(path: Path) -> bool:
-    """Whether a Parquet file holds a table in each row; else it is a table itself."""
+    """Tell whether a Parquet file holds a table in each row; else it is a table itself."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -229,7 +229,7 @@ class Lane:
         self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs; it opens files by itself."""
+        """Return the state for another process, which opens files by itself."""
         return {**self.__dict__, "_block": None, "_ahead": None}
 
     def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:

@@ -31,7 +31,7 @@ KINDS = (SYNTHETIC, COUNTERFACTUAL)
 
 @dataclass(frozen=True)
 class Statements:
-    """How statements are drawn.
+    """Settings of drawing statements.
 
     Args:
         counterfactual: how often one is wanted that rewrites a sentence; else one of the grammar. Where a table is
@@ -103,7 +103,7 @@ class StatementTables(TableCorpus):
         self.statements = Statements(self.counterfactual, self.max_cells)
 
     def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]
-        """What makes the examples that are learnt from."""
+        """Build the maker of the examples that are learnt from."""
         return StatementMaker(serializer, self.statements)
 
     def examples(self, split: str) -> list[TableExample]:

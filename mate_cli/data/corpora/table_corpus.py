@@ -94,7 +94,7 @@ class TableCorpus(StreamedDataset):
         self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
     def maker(self, serializer: Serializer) -> MaskedTables:
-        """What makes the examples that are learnt from.
+        """Build the maker of the examples that are learnt from.
 
         Raises:
             ConfigError: the serializer masks nothing.
@@ -116,7 +116,7 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def folder(self) -> Path:
-        """Where the prepared corpus is."""
+        """Folder of the prepared corpus."""
         return self.cache / "corpora" / self.fingerprint
 
     @cached_property
@@ -133,7 +133,7 @@ class TableCorpus(StreamedDataset):
 
     @property
     def facts(self) -> dict[str, str]:
-        """What a record should say of the corpus."""
+        """Facts of the corpus for the record of a run."""
         if self.shards:
             return {"corpus": f"{len(self.files)} files as they are; nobody looked for tables of evaluation splits"}
         self.files  # noqa: B018 - prepares it
@@ -238,7 +238,7 @@ def collect_tables(
 
 
 def _reason(one: CorpusTable, kept: dict[str, CorpusTable], evaluation: EvaluationTables) -> str:
-    """Why a table is left out; "" where it is not."""
+    """Say why a table is left out; "" where it is not."""
     if not one.table.header or not one.table.rows:
         return "empty"
     if one.key in kept:

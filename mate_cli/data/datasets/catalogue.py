@@ -24,7 +24,7 @@ FILE = "release.json"
 
 
 class Dataset(Protocol):
-    """What every reader can do."""
+    """Interface of every reader."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What the `release.json` of a dataset says; of its licence it is the authors' word that counts.
+    """Content of the `release.json` of a dataset; of its licence it is the authors' word that counts.
 
     Args:
         name: of its folder, and of its file in `conf/data`.
@@ -118,12 +118,12 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def all_datasets() -> list[DatasetInfo]:
-    """What is known of every dataset, by name."""
+    """List the information on every dataset, by name."""
     return [read_info(folder) for _, folder in sorted(_folders().items())]
 
 
 def find_dataset(name: str) -> DatasetInfo:
-    """What is known of a dataset.
+    """Find the information on a dataset.
 
     Raises:
         DataError: there is no such dataset.

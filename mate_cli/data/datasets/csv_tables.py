@@ -139,6 +139,6 @@ def _lines(
 
 
 def _is_open(text: str, escape: str | None) -> bool:
-    """Whether a text ends inside quotation marks, so that a line after it would be part of its last cell."""
+    """Tell whether a text ends inside quotation marks, so that a line after it would be part of its last cell."""
     lines = csv.reader(StringIO(f"{text}\n{END}", newline=""), doublequote=escape is None, escapechar=escape)
     return deque(lines, maxlen=1) != deque([[END]])

@@ -1,4 +1,4 @@
-"""What the readers of questions about several documents have in common: files of entries, folds, documents as rows."""
+"""Base of the readers of questions about several documents: files of entries, folds, documents as rows."""
 
 from __future__ import annotations
 

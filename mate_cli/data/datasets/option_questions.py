@@ -95,7 +95,7 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _damage(entry: Mapping[str, Any]) -> str:
-    """What is wrong with an entry; "" when nothing is."""
+    """Say what is wrong with an entry; "" when nothing is."""
     if not _name(entry):
         return "has no id_string"
     if not all(isinstance(entry.get(key), str) and entry[key].strip() for key in ("context", "question")):

@@ -1,4 +1,4 @@
-"""What readers of questions about single passages have in common: files, windows, passages as tables of one cell."""
+"""Base of the readers of questions about single passages: files, windows, passages as tables of one cell."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class PassageQuestions(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """How many questions are left out, in words; nothing where none is."""
+        """Number of questions that are left out, in words; nothing where none is."""
         self.load("train")
         return {"left out, train": counts_in_words(dict(sorted(self.repeated.items())))} if self.repeated else {}
 
@@ -181,7 +181,7 @@ class PassageQuestions(Release):
 
 
 def _damage(question: PassageQuestion) -> str:
-    """What is wrong with a question; "" where nothing is."""
+    """Say what is wrong with a question; "" where nothing is."""
     if not question.question.strip():
         return "the question is empty"
     if not question.passage.strip():
@@ -219,7 +219,7 @@ def passage_key(text: str) -> str:
 
 
 def _share(key: str) -> float:
-    """Where a key stands between 0 and 1, at random but always the same."""
+    """Place a key between 0 and 1, at random but always the same."""
     return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 

@@ -1,4 +1,4 @@
-"""What the readers of most datasets have in common: finding files, refusing or leaving out what is damaged."""
+"""Base of most readers of datasets: files are found, and damage is refused or left out."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Release(ABC):
 
     @property
     def arguments(self) -> str:
-        """What is typed for these data."""
+        """Words of the command line for these data."""
         return f"data={self.name} data.root={self.root}"
 
     @property
@@ -84,7 +84,7 @@ class Release(ABC):
 
     @property
     def published(self) -> Mapping[str, int]:
-        """How many questions, tables, ... the whole release has, by its authors."""
+        """Numbers of questions, tables, ... of the whole release, by its authors."""
         return self.info.published if self.info else {}
 
     @abstractmethod
@@ -99,12 +99,12 @@ class Release(ABC):
         """
 
     def left_out(self, example: TableExample) -> str:
-        """Why a sound example is not used at all, in a few words; "" where it is."""
+        """Say why a sound example is not used at all, in a few words; "" where it is."""
         return ""
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the data that are learnt from, in words."""
+        """Facts of the data that are learnt from for the record of a run, in words."""
         return {}
 
     @property
@@ -229,7 +229,7 @@ class Release(ABC):
         return content
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
-        """What to say when files are not there: which ones, and how to get them."""
+        """Build the error for files that are not there: their names, and how to get them."""
         there = "has not all the files of the dataset" if self.root.exists() else "there is no such folder"
         lower = self._place_of(wanted)
         by_hand = self.info is not None and not self.info.files and self.info.homepage

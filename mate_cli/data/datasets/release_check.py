@@ -1,4 +1,4 @@
-"""What is wrong with the splits of a dataset, how much there is in them, and how large it is."""
+"""Problems of the splits of a dataset, its counts and sizes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str,
 
 
 def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
-    """What ids (of `what`) each pair of splits has in common, with the first one of them as the key."""
+    """Note the ids (of `what`) that pairs of splits have in common, with the first one of them as the key."""
     for first, second in combinations(keys, 2):
         common = sorted(set(keys[first]) & set(keys[second]))
         if common:
@@ -112,7 +112,7 @@ def _rank(kind: str) -> tuple[bool, int, str]:
 
 
 def sizes(splits: Splits) -> Sizes:
-    """How large questions, answers, sequences and tables are, each table counted once."""
+    """Measure questions, answers, sequences and tables, each table counted once."""
     found = Sizes()
     tables: dict[str, Table] = {}
     for examples in splits.values():

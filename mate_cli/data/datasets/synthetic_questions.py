@@ -174,7 +174,7 @@ class SyntheticQuestions:
         return path
 
     def _place(self, table_id: str) -> float:
-        """Where a table stands between 0 and 1, at random but always the same."""
+        """Place a table between 0 and 1, at random but always the same."""
         return _digest(f"{self.seed}|{table_id}") / 2**64
 
 

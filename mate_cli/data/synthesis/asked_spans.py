@@ -121,7 +121,7 @@ def _span_at(clause: Words, place: int) -> AskedSpan | None:
 
 
 def _date_end(clause: Words, place: int) -> int:
-    """Where a date that begins here ends; 0 without one."""
+    """Find where a date that begins here ends; 0 without one."""
     words = clause[place : place + 4]
     if len(words) > 2 and words[0].isdecimal() and words[1] in MONTHS and _YEAR.fullmatch(words[2]):
         return place + 3
@@ -150,7 +150,7 @@ def _name_at(clause: Words, place: int) -> AskedSpan | None:
 
 
 def _goes_on(clause: Words, place: int) -> bool:
-    """Whether a small word inside a name is followed by the rest of it."""
+    """Tell whether a small word inside a name is followed by the rest of it."""
     after = clause[place + 1 : place + 3]
     return bool(after) and (_is_name(after[0]) or (after[0] == "the" and len(after) > 1 and _is_name(after[1])))
 
@@ -176,7 +176,7 @@ def _forms(span: AskedSpan, before: Words, after: Words) -> Iterator[tuple[str, 
 
 
 def _count_words(after: Words) -> int:
-    """How many of the words behind a number belong to the question: its noun, and what follows up to a comma."""
+    """Count the words behind a number that belong to the question: its noun, and what follows up to a comma."""
     end = next((place for place, word in enumerate(after) if word in (",", "and", "or")), len(after))
     whole = end == len(after) or after[end] == ","
     return end if whole and end <= 5 else 1

@@ -27,7 +27,7 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Which sentences are rewritten.
+    """Settings of rewriting sentences.
 
     Args:
         min_context: so many different words and marks of a sentence must stay.

@@ -1,4 +1,4 @@
-"""What the sentences of a passage say of its subject, as phrases that begin with the verb: "was founded in 1909"."""
+"""Predicates of passages: what sentences say of their subject, from the verb on ("was founded in 1909")."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def word_pairs(text: str) -> dict[str, str]:
-    """What stands before and behind the colon of each pair; commas part the pairs."""
+    """Parse pairs of words with a colon between them; commas part the pairs."""
     pairs = (pair.partition(":") for pair in text.split(","))
     return {before.strip(): behind.strip() for before, _, behind in pairs}
 
@@ -94,7 +94,7 @@ _SAME = word_pairs(
 
 
 def predicates(passage: str, names: frozenset[str]) -> list[Words]:
-    """What a passage says of its subject, in the order of the text, without repetitions.
+    """List what a passage says of its subject, in the order of the text, without repetitions.
 
     The passage is tokenised, with spaces between words. Names are lower-cased words by which its subject is called;
     they may stand before a verb, not behind it.
@@ -193,7 +193,7 @@ def _fronted(words: Words, names: frozenset[str]) -> list[Words]:
 
 
 def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | None:
-    """Where the verb of a later sentence is, if its subject is that of the passage."""
+    """Find where the verb of a later sentence is, if its subject is that of the passage."""
     pronoun = words[0] in ("He", "She", "It") if words else False
     begin = 1 if pronoun else 0
     if not pronoun and len(words) > 2 and words[0] == "The" and words[1] in nouns:
@@ -222,7 +222,7 @@ def _clause(words: Words) -> Words:
 
 
 def _may_end(clause: Words, end: int) -> bool:
-    """Whether a phrase may be cut here, and says neither too little nor too much then."""
+    """Tell whether a phrase may be cut here, and says neither too little nor too much then."""
     kept, last = clause[:end], clause[end - 1]
     short = len(last) < 2 or last.endswith(".") or (last.isdecimal() and len(last) < 3)
     if last.lower() in _NEEDS_MORE or last in MONTHS or short or ("between" in kept and "and" not in kept):
@@ -239,7 +239,7 @@ def _may_end(clause: Words, end: int) -> bool:
 
 
 def _goes_on(clause: Words, end: int) -> bool:
-    """Whether a name or a date goes on behind a boundary: "Bosnia and Herzegovina", "May 1 , 1990"."""
+    """Tell whether a name or a date goes on behind a boundary: "Bosnia and Herzegovina", "May 1 , 1990"."""
     last, boundary, after = clause[end - 1], clause[end], (*clause[end + 1 : end + 2], "")[0]
     if boundary == "and":
         return _is_named(last) and _is_named(after)
@@ -251,7 +251,7 @@ def _is_named(word: str) -> bool:
 
 
 def _modifies(words: Sequence[str], place: int) -> bool:
-    """Whether a word can be left out: one that says something, between an article or adjective and a noun."""
+    """Tell whether a word can be left out: one that says something, between an article or adjective and a noun."""
     before, word, after = words[place - 1 : place + 2]
     if not (word.isalpha() and after.isalpha() and after.islower()) or len(content((word, after))) < 2:
         return False

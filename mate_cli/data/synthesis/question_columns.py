@@ -1,4 +1,4 @@
-"""How a question speaks of a table's columns: a noun for the header, and of what kind the cells are."""
+"""Columns as questions name them: a noun for the header, and the kind of the cells."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class QuestionColumn:
 
     @property
     def row_noun(self) -> str:
-        """What to call a row, when this is the column that names the rows."""
+        """Noun for a row, when this is the column that names the rows."""
         if self.noun not in _GENERIC:
             return self.noun.removesuffix(" name")
         return "person" if self.kind == PERSON else self.thing or ("one" if self.noun == "name" else self.noun)
@@ -162,7 +162,7 @@ _CONNECTIONS = word_set("and or of in at for from to by with on after since befo
 
 
 def is_sayable(text: str) -> bool:
-    """Whether a cell's text is short and says something."""
+    """Tell whether a cell's text is short and says something."""
     words = text.split()
     if not 0 < len(words) <= MOST_WORDS or len(text) > MOST_LETTERS or is_empty(text):
         return False
@@ -170,7 +170,7 @@ def is_sayable(text: str) -> bool:
 
 
 def thing_of(passages: Sequence[str]) -> str:
-    """What several passages say that their subjects are ("is a national park in" is a "park"), where many agree."""
+    """Find the noun that passages call their subjects ("is a national park in" is a "park"), where many agree."""
     heads = Counter(head for passage in passages if (head := _head(passage)))
     head, count = next(iter(heads.most_common(1)), ("", 0))
     return head if 2 * count >= max(4, len(passages)) else ""
@@ -256,7 +256,7 @@ ALIKE = 0.8
 
 
 class QuestionTable:
-    """What the makers of clues and questions ask of a table.
+    """View of a table for the makers of clues and questions.
 
     Attributes:
         columns: those that questions can speak of.
@@ -297,7 +297,7 @@ class QuestionTable:
         return links[0] if len(links) == 1 else None
 
     def predicates(self, row: int, column: QuestionColumn) -> list[Words]:
-        """What the passage of a cell says of it."""
+        """List what the passage of a cell says of it."""
         link = self.link(row, column)
         if link is None or row not in column.sayable or column.kind in (YEAR, DATE, NUMBER):
             return []  # a linked year or number is no name of what its page is about

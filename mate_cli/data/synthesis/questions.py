@@ -348,7 +348,7 @@ class _Writer:
 
 
 def _is_fair(question: str, answer: str) -> bool:
-    """Whether the question is not too long and does not give the answer away."""
+    """Tell whether the question is not too long and does not give the answer away."""
     if len(question.split()) > MOST_QUESTION_WORDS or len(answer.split()) > MOST_ANSWER_WORDS:
         return False
     needle = normalize_for_candidates(answer)

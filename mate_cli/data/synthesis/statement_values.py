@@ -1,4 +1,4 @@
-"""What the expressions of a synthetic statement stand for, in one small table.
+"""Values of the expressions of a synthetic statement, in one small table.
 
 Sets of rows are integers, bit r being row r, so that a table is filtered without a loop over its rows.
 
@@ -61,7 +61,7 @@ def statement_number(number: float) -> str:
 
 
 def compare_values(left: Values, right: Values, comparator: str) -> bool | None:
-    """Whether a comparison holds: of the texts for "is", else of all numbers with all; None when some text is none."""
+    """Tell if a comparison holds: of the texts for "is", else of all numbers with all; None when some text is none."""
     if comparator == IS:
         return left == right
     numbers, others = _numbers(left), _numbers(right)
@@ -91,11 +91,11 @@ class PartValues:
         self._filters: dict[Where, int | None] = {}
 
     def is_usable(self, column: int) -> bool:
-        """Whether a column has a name of its own."""
+        """Tell whether a column has a name of its own."""
         return self._usable[column]
 
     def is_sayable(self, values: Values) -> bool:
-        """Whether values can stand in a sentence without leaving a hole."""
+        """Tell whether values can stand in a sentence without leaving a hole."""
         return self.blanks or not any(map(is_empty, values))
 
     def evaluate(self, expression: Expression) -> Values | None:

@@ -39,7 +39,7 @@ Side = Expression | Values
 
 @dataclass(frozen=True)
 class Grammar:
-    """How statements are drawn.
+    """Settings of drawing statements.
 
     Args:
         count_share: how often the rows are counted; 0.02 in the reference's program, 0.2 in its class of settings.
@@ -69,7 +69,7 @@ class ComparedSides(NamedTuple):
     right: Side
 
     def holds(self, values: PartValues) -> bool | None:
-        """Whether a table entails it; None when one of the sides stands for nothing there."""
+        """Tell whether a table entails it; None when one of the sides stands for nothing there."""
         left, right = (_values(side, values) for side in (self.left, self.right))
         return None if left is None or right is None else compare_values(left, right, self.comparator)
 

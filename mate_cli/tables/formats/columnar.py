@@ -168,7 +168,7 @@ def _bytes(leaf: Array) -> int:
 
 
 def _is_coded(leaf: Array) -> bool:
-    """Whether its texts stand in a dictionary."""
+    """Tell whether its texts stand in a dictionary."""
     from pyarrow import types
 
     kind = leaf.type

@@ -1,4 +1,4 @@
-"""Which encoding the text of a file is in, and whether it is text at all."""
+"""Encoding of the text of a file, from its bytes, and the check that it is text at all."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def guess(sample: bytes) -> tuple[str, float]:
 
 
 def natural_as_unicode(text: str) -> bool:
-    """Whether the words with letters beyond ASCII in a text are of one alphabet each, with its usual letters."""
+    """Tell whether the words with letters beyond ASCII in a text are of one alphabet each, with its usual letters."""
     judges = [_alphabetic(letters) for letters in dict.fromkeys(chain(*ALPHABETS.values()))]
     return all(
         unit in SIGNS or any(judge(unit) for judge in judges) or _is_of_one_script(unit) for unit in _units(text)
@@ -98,7 +98,7 @@ def natural_as_unicode(text: str) -> bool:
 
 
 def _is_of_one_script(word: str) -> bool:
-    """Whether a word of three letters or more is of one script that no older encoding here has."""
+    """Tell whether a word of three letters or more is of one script that no older encoding here has."""
     return len(word) > 2 and len({unicodedata.name(letter, " ").split()[0] for letter in word}) == 1
 
 
@@ -112,7 +112,7 @@ def _units(text: str) -> Iterator[str]:
 
 
 def _natural(sample: bytes, encoding: str) -> float:
-    """How natural the words with letters beyond ASCII are in an encoding, in the language that fits best."""
+    """Score how natural the words with letters beyond ASCII are in an encoding, in the language that fits best."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
@@ -302,7 +302,7 @@ def _of_ascii(start: bytes) -> tuple[str, str, list[str]]:
 
 
 def _by_chance(start: bytes) -> list[str]:
-    """What to say of the few letters of a text that is UTF-8, but no words in it, as those of another encoding are."""
+    """Warn of the few letters of a text that is UTF-8, but no words in it, as those of another encoding are."""
     sample = b"\n".join(line for line in start.splitlines() if not line.isascii())
     text = sample.decode("utf-8", errors="ignore")
     letters = [letter for letter in text if not letter.isascii()]
@@ -316,7 +316,7 @@ def _by_chance(start: bytes) -> list[str]:
 
 
 def _is_damaged_utf8(sample: bytes) -> bool:
-    """Whether most letters beyond ASCII are UTF-8 all the same."""
+    """Tell whether most letters beyond ASCII are UTF-8 all the same."""
     text = sample.decode("utf-8", errors="replace")
     broken = text.count("\ufffd")
     return sum(not letter.isascii() for letter in text) - broken >= 2 * broken

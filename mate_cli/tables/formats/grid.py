@@ -1,4 +1,4 @@
-"""What every format gives: lines of cells, read once from front to back."""
+"""Lines of cells, read once from front to back, which every format gives."""
 
 from __future__ import annotations
 

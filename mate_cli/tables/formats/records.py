@@ -246,7 +246,7 @@ def _next_value(window: _Window, path: Path, longest: int, decoder: _Decoder) ->
 
 
 def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
-    """Whether an error is one of the text itself, and not that the rest of it is not there."""
+    """Tell whether an error is one of the text itself, and not that the rest of it is not there."""
     return error.pos < len(text) - 10 and not error.msg.startswith("Unterminated")
 
 

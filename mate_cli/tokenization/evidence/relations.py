@@ -1,4 +1,4 @@
-"""How texts that are read side by side relate: by what they are cells of, by their pages, by what they mention."""
+"""Relations of texts that are read side by side, by the cells, pages and mentions they are of; and the texts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EvidenceNode:
 
 
 def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
-    """How node i, which asks, relates to node j, which is asked: uint8 [K, K].
+    """Relate node i, which asks, to node j, which is asked: uint8 [K, K].
 
     Entry (i, j) is the number of the first of `kinds` that holds, 0 where none does; no node relates to itself.
     `row` and `column`: cells of one line. `first`: cells of one row, one of them the first. `page`: both tell of one
@@ -70,13 +70,13 @@ def bare_title(title: str) -> str:
 
 
 def mentions(title: str, text: str) -> bool:
-    """Whether a title, without its bracket, stands in a text as words of their own."""
+    """Tell whether a title, without its bracket, stands in a text as words of their own."""
     bare = bare_title(title)
     return len(bare) >= LEAST_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
 
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    """Of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
+    """Tell of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
     return lambda nodes: np.array([[holds(own, other) for other in nodes] for own in nodes], bool)
 
 

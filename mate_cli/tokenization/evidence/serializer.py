@@ -96,7 +96,7 @@ class EvidenceSerializer(Serializer):
         return [laid.text for laid in self._laid_out(example, _Known(example.table, self))]
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What the text of a node says where a span of an example's encoding is, first and last token from 0."""
+        """Return the text of a node at a span of an example's encoding, first and last token from 0."""
         begin = 0
         for laid in self._laid_out(example, _Known(example.table, self)):
             if start < begin + len(laid.ids):
@@ -175,7 +175,7 @@ class EvidenceSerializer(Serializer):
         return Laid(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
 
     def _told(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
-        """What other nodes say where they lead to each one, in reading order, each sentence once."""
+        """List the sentences of other nodes that lead to each one, in reading order, each sentence once."""
         if not self.edge_texts:
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
@@ -201,7 +201,7 @@ _TELLING = ("mention", "link")
 
 
 class _Known:
-    """What is worked out of a table, or of one of its questions, for a serializer."""
+    """Parts of a table, or of one of its questions, that a serializer works out once."""
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
         self.table, self.serializer = table, serializer
@@ -264,7 +264,7 @@ def _leading(own: NodeText, other: NodeText) -> list[str]:
 
 
 def _shares(first: int, second: int, most: int) -> tuple[int, int]:
-    """How many tokens of two parts are kept: the longer one loses some until both fit.
+    """Count the tokens of two parts that are kept: the longer one loses some until both fit.
 
     Source: microsoft/Transformer-XH, `truncate_input_sequence`.
     """
@@ -332,7 +332,7 @@ def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCac
 
 
 def class_of(example: TableExample) -> int | None:
-    """Of a statement its label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
+    """Return a statement's label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
     if example.answer is None or not (example.answer.texts or example.answer.label is not None):
         return None
     if example.answer.label is not None:
@@ -342,7 +342,7 @@ def class_of(example: TableExample) -> int | None:
 
 
 def _first_place(texts: Sequence[str], laid: Laid, pieces: PieceCache) -> tuple[int, int]:
-    """Where the first of some texts stands in a node's text, else in its title; (0, 0) where none does."""
+    """Find where the first of some texts stands in a node's text, else in its title; (0, 0) where none does."""
     for text in texts:
         wanted = pieces[text,]
         for begin in (laid.body, int((laid.segments == 0).sum())):

@@ -132,7 +132,7 @@ def question_terms(question: str) -> dict[str, str]:
 
 
 def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Of each of C columns, the share of rows whose cell has a word or number of the question, [C]."""
+    """Compute for each of C columns the share of rows whose cell has a word or number of the question, [C]."""
     wanted = question_terms(question).keys()
     return np.array([[not wanted.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 

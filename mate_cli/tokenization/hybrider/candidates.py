@@ -88,7 +88,7 @@ class CandidateSerializer(Serializer):
 
 
 def node_parts(node: Node) -> Parts:
-    """What is told of a node: its column, its text, and the fact that links it."""
+    """Return the parts of a node: its column, its text, and the fact that links it."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
 
 
@@ -140,11 +140,11 @@ class HoppingSerializer(CandidateSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Where a hop finds the answer."""
+        """Name the label: the hop that finds the answer."""
         return "hops"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Where one can hop to, or why nowhere."""
+        """List the places to hop to, or say why there are none."""
         if not isinstance(example, LinkedExample) or example.current is None:
             return "there is no node to hop from"
         places = hop_candidates(example.table, example.current.coordinate[0])

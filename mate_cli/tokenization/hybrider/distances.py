@@ -1,4 +1,4 @@
-"""How far a question is from sentences of pages (by TF-IDF, by the longest common substring) and from texts of cells.
+"""Distances of a question from sentences of pages (TF-IDF, longest common substring) and from texts of cells.
 
 Source: wenhuchen/HybridQA, `preprocessing.py`.
 """
@@ -66,7 +66,7 @@ LEAST_RATIO = 90
 
 
 def partial_ratio(first: str, second: str, floor: int = 0) -> int:
-    """How well the shorter text fits somewhere into the longer one, 0 to 100: `partial_ratio` of fuzzywuzzy.
+    """Score how well the shorter text fits somewhere into the longer one, 0 to 100: `partial_ratio` of fuzzywuzzy.
 
     In pure Python that at times misses the best alignment. What it misses decides which nodes there are, so it is
     computed as it is there.

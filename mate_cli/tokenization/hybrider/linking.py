@@ -55,7 +55,7 @@ def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
 
 
 class TableLinks:
-    """What is worked out once per table and serves all its questions."""
+    """Parts of linking that are worked out once per table and serve all its questions."""
 
     def __init__(self, table: Table, stop_words: Sequence[str] = STOP_WORDS) -> None:
         self.table, self._stop_words = table, stop_words

@@ -88,7 +88,7 @@ _TOKENISED_END = re.compile(r"(?<=\s[.!?])\s+")
 
 
 def page_title(link: str) -> str:
-    """What a link names: "/wiki/Anna_Berg" is "Anna Berg"."""
+    """Return the title in a link: "/wiki/Anna_Berg" is "Anna Berg"."""
     return link.replace("/wiki/", "").replace("_", " ")
 
 
@@ -123,7 +123,7 @@ Extreme = tuple[str, tuple[int, int]]
 
 
 def asks_superlative(question_tags: str) -> bool:
-    """Whether part-of-speech tags name a comparative or superlative."""
+    """Tell whether part-of-speech tags name a comparative or superlative."""
     return any(tag in question_tags for tag in TRIGGERS)
 
 

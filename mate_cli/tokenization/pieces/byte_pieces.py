@@ -25,13 +25,13 @@ AGAIN = "Fetch it again"
 
 @dataclass(frozen=True)
 class BytePieces:
-    """What such a vocabulary is made of: ids of pieces by name, and pairs that are merged, the first ones first."""
+    """Content of such a vocabulary: ids of pieces by name, and pairs that are merged, the first ones first."""
 
     ids: Mapping[str, int]
     merges: tuple[tuple[str, str], ...]
 
     def tokenizer(self) -> Tokenizer:
-        """What splits texts; each begins a word, so that a word is the same wherever it stands."""
+        """Build the tokenizer; each text begins a word, so that a word is the same wherever it stands."""
         tokenizer = Tokenizer(BPE(dict(self.ids), list(self.merges)))
         tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
         return tokenizer

@@ -69,11 +69,11 @@ class TablePieces:
         return cls(ids, np.repeat(np.arange(len(cells)), lengths), offsets, first - np.repeat(offsets, lengths))
 
     def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
-        """Those of some columns of a table that has `width` of them; other cells begin and end at the same piece."""
+        """Take some columns of a table that has `width` of them; other cells begin and end at the same piece."""
         return self._of(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
-        """Those of some body rows, from 0, of a table with `width` columns, and of the header."""
+        """Take some body rows, from 0, of a table with `width` columns, and the header."""
         return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
@@ -110,7 +110,7 @@ class SplitTexts:
         return self._pieces[place]
 
     def beginning_at(self, order: Sequence[int], character: int) -> list[int]:
-        """Of texts in an order, those from the one that holds a character on, going round, until they are long enough.
+        """Take texts in order from the one that holds a character on, going round, until they are long enough.
 
         Characters are counted through all of them.
         """
@@ -158,7 +158,7 @@ class TableInPieces:
         return int(self.columns.max()) + 1 if len(self.columns) else 0
 
     def cost(self, columns: int, rows: int, pieces: int) -> int:
-        """How many pieces there are in the first columns and body rows of words that begin before a piece."""
+        """Count the pieces in the first columns and body rows of words that begin before a piece."""
         if pieces not in self.costs:
             cells = (self.rows * self.width + self.columns)[self.word_starts < pieces]
             counts = np.bincount(cells, minlength=self.height * self.width).reshape(self.height, self.width)
@@ -167,5 +167,5 @@ class TableInPieces:
 
     @property
     def size(self) -> int:
-        """How many numbers are kept, or will be before long."""
+        """Number of values that are kept, or will be before long."""
         return self.texts.characters // 2 + 10 * len(self.ids)

@@ -1,4 +1,4 @@
-"""What is worked out once per table and serves all its questions: texts, numbers, ranks."""
+"""Facts that are worked out once per table and serve all its questions: texts, numbers, ranks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TableFacts:
         return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
-        """How the numbers of a question compare with every cell, int32 [cells]; None when it has no numbers."""
+        """Compare the numbers of a question with every cell, int32 [cells]; None when it has no numbers."""
         asked = numeric_values(question)
         if not asked or not self.numbers:
             return None

@@ -1,4 +1,4 @@
-"""How the words of a question, the columns and the tables of a schema relate: 33 kinds.
+"""Relations of the words of a question, the columns and the tables of a schema: 33 kinds, and the links behind them.
 
 Source: Xu et al. 2021 (DT-Fixup), `data/rat.py` of the released code, which numbers them so. A word that a column
 holds, and that is neither its name nor a part of it, names it too, as there.
@@ -52,7 +52,7 @@ class NameLinker:
                 self._exact[name].append(place)
 
     def links(self, words: Sequence[str]) -> np.ndarray:
-        """How each word goes with each name: `NO_LINK`, `PARTIAL` or `EXACT`, uint8 [words, names].
+        """Link each word to each name: `NO_LINK`, `PARTIAL` or `EXACT`, uint8 [words, names].
 
         Where several words are a name, no word of them but the last is looked at by itself. A part of a name is a run
         of words whose text stands in it, and of a word and a name the link that is found first counts.
@@ -97,7 +97,7 @@ class ValueLinker:
                     self._columns[word].append(column)
 
     def links(self, words: Sequence[str]) -> np.ndarray:
-        """Which column holds which word, Bool [words, columns]."""
+        """Find the columns that hold each word, Bool [words, columns]."""
         found = np.zeros((len(words), self._count), bool)
         for place, word in enumerate(words):
             found[place, self._columns.get(word.lower(), [])] = True
@@ -175,7 +175,7 @@ class SchemaRelations:
         self._own = _schema_relations(schema)
 
     def matrix(self, words: list[str]) -> np.ndarray:
-        """How each node relates to each, uint8 [K, K]: the words, the columns, the tables, in this order."""
+        """Relate each node to each, uint8 [K, K]: the words, the columns, the tables, in this order."""
         count = len(words)
         relations = np.zeros((count + len(self._own),) * 2, np.uint8)
         distance = np.arange(count)[None] - np.arange(count)[:, None]

@@ -118,7 +118,7 @@ class SchemaSerializer(Serializer):
         return tokens
 
     def _too_large(self, words: int, nodes: int, length: int) -> str:
-        """Why there is no encoding; empty where there is one."""
+        """Say why there is no encoding; empty where there is one."""
         if not words:
             return "the question has no words"
         if nodes > self.max_nodes:
@@ -149,7 +149,7 @@ def shuffle_names(encoding: TableEncoding, generator: np.random.Generator) -> Ta
 
 
 def item_texts(schema: Schema) -> list[str]:
-    """What is written of a schema: the names of its tables, then its columns, each behind its type."""
+    """List the texts of a schema: the names of its tables, then its columns, each behind its type."""
     return [table.name for table in schema.tables] + [f"{column.kind} {column.name}" for column in schema.columns]
 
 

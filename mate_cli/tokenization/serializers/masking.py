@@ -214,7 +214,7 @@ class MaskingSerializer(Serializer):
 
     @property
     def most_predictions(self) -> int:
-        """Of an example, the most pieces that are masked."""
+        """Largest number of pieces of an example that are masked."""
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:

@@ -32,7 +32,7 @@ class SatFacts(TableFacts):
 
     @cached_property
     def counts(self) -> list[str]:
-        """What `count_values` says of each column; the header's cell is one of the values."""
+        """Result of `count_values` for each column; the header's cell is one of the values."""
         rows = ([cell.text for cell in line] for line in (self.table.header, *self.table.rows))
         return [count_values(column) for column in zip(*rows, strict=False)]
 
@@ -109,7 +109,7 @@ class SatSerializer(TextSerializer):
         return self._cut_prefix(ids, int(end[0]), room)
 
     def _kept(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
-        """Which pieces are kept, Bool [P]."""
+        """Find the pieces that are kept, Bool [P]."""
         wanted = ranks < (self.rows or len(ranks) + 2)
         starts = lines.word_starts[wanted]
         fit = fit_table(starts, ranks[wanted], budget, cell_trim_length=None, drop_rows=True)
@@ -119,7 +119,7 @@ class SatSerializer(TextSerializer):
 
 
 def count_values(values: Sequence[str]) -> str:
-    """How often each value occurs that is there more than once, most frequent first; empty when all values differ.
+    """Count each value that is there more than once, most frequent first; empty when all values differ.
 
     Among equals the one that is seen first comes first.
     """

@@ -94,12 +94,12 @@ class TapasSerializer(TextSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """What `label` says."""
+        """Return the option `label`."""
         label: Label = options.get("label", cls.label)
         return label
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What a table or passage says where a span of an example's encoding is, first and last token from 0."""
+        """Return the text of a table or passage at a span of an example's encoding, first and last token from 0."""
         (reading,) = self._read([example])
         encoding = self._encode(reading)
         if isinstance(encoding, EncodingFailure):
@@ -114,11 +114,11 @@ class TapasSerializer(TextSerializer):
 
     @property
     def reads_passages(self) -> bool:
-        """Whether words of linked passages are appended to cells."""
+        """True if words of linked passages are appended to cells."""
         return self.whole_passages or super().reads_passages
 
     def additions(self, table: Table) -> Additions:
-        """What a question appends to the cells of a table for each of their links."""
+        """Return the text that a question appends to the cells of a table for each of their links."""
         if not self.whole_passages:
             return super().additions(table)
         passages = whole_passages(table.passages)
@@ -179,7 +179,7 @@ class TapasSerializer(TextSerializer):
         return fit
 
     def _select(self, reading: Reading, pieces: TablePieces) -> TablePieces:
-        """What fits the question best; all where that would be nothing, to be shortened like any table."""
+        """Choose the parts that fit the question best; all, to be shortened like any table, where that is nothing."""
         facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
@@ -226,7 +226,7 @@ class TapasSerializer(TextSerializer):
         return (offset + inside[0], offset + inside[-1] + 1) if inside else (0, 0)
 
     def _first_occurrence(self, answer: np.ndarray, pieces: TablePieces, width: int) -> tuple[int, int]:
-        """Where the answer's pieces stand first inside one body cell; (0, 0) when they do not."""
+        """Find where the answer's pieces stand first inside one body cell; (0, 0) when they do not."""
         for begin, end in zip(pieces.offsets[width:], [*pieces.offsets[width + 1 :], len(pieces.ids)], strict=True):
             place = find_pieces(answer, pieces.ids[begin:end])
             if place >= 0:

@@ -1,4 +1,4 @@
-"""What serializers share that lay out the words of a table: reading texts, cutting the question, refusing tables."""
+"""Base of serializers that lay out the words of a table: texts are read, the question is cut, tables are refused."""
 
 from __future__ import annotations
 
@@ -88,22 +88,22 @@ class TextSerializer(Serializer):
         return [results[place] for place in range(len(examples))]
 
     def additions(self, table: Table) -> Additions:
-        """What a question appends to the cells of a table for each of their links."""
+        """Return the text that a question appends to the cells of a table for each of their links."""
         if self.sentences and table.passages:
             return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
         return lambda question: {}
 
     def read_of(self, example: TableExample) -> Table:
-        """What of a question's table is read: all of it, unless a serializer chooses rows."""
+        """Return the part of a question's table that is read: all of it, unless a serializer chooses rows."""
         return example.table
 
     def appended(self, example: TableExample) -> Mapping[str, Parts]:
-        """What is appended to cells for each link, for a question."""
+        """Return the text that is appended to cells for each link, for a question."""
         return self.additions(self.read_of(example))(example.question)
 
     @property
     def reads_passages(self) -> bool:
-        """Whether words of linked passages are appended to cells."""
+        """True if words of linked passages are appended to cells."""
         return self.sentences > 0
 
     def _seen(self, table: Table) -> Table:

@@ -1,4 +1,4 @@
-"""What is wrong with the files of a HybridQA folder, and how large they are."""
+"""Problems in the files of a HybridQA folder, and their sizes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_tables(
 
 
 def notes_of(splits: Splits, near_duplicate: float) -> tuple[Problem, ...]:
-    """What splits have in common though it is no damage."""
+    """Note common parts of splits that are no damage."""
     return (*_shared(splits, "table_id", "tables"), *_contaminated(splits, near_duplicate))
 
 
@@ -76,7 +76,7 @@ def _shared(splits: Splits, field: str, what: str) -> Iterator[Problem]:
 
 
 def _contaminated(splits: Splits, near: float) -> Iterator[Problem]:
-    """What the release itself has in common with its evaluation splits; it stays as its authors have made it."""
+    """Note the questions of the release that repeat one of its evaluation splits; they stay as released."""
     known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
     found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
     if found:

@@ -138,7 +138,7 @@ class HybridQA(Release):
 
     @property
     def repeated(self) -> Mapping[str, int]:
-        """How many questions of `extra_train` are left out, by the reason.
+        """Numbers of questions of `extra_train` that are left out, by the reason.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -147,7 +147,7 @@ class HybridQA(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """How many questions of `extra_train` are left out, in words; nothing where none is."""
+        """Number of questions of `extra_train` that are left out, in words; nothing where none is."""
         said = counts_in_words(self.repeated)
         return {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
 
@@ -168,7 +168,7 @@ class HybridQA(Release):
         return {name: content for name, content in found.items() if content is not None}
 
     def store(self, folder: str) -> Path:
-        """Where `folder` (tables_tok or request_tok) is kept.
+        """Find where `folder` (tables_tok or request_tok) is kept.
 
         Raises:
             DataError: it is nowhere below the root.
@@ -289,7 +289,7 @@ def _no_such_file(path: Path) -> DataError:
 
 
 def _in_release(extra: str) -> str:
-    """Which file of the release a name may mean; "" where it is a path to elsewhere."""
+    """Find the file of the release that a name may mean; "" where it is a path to elsewhere."""
     path = Path(extra).expanduser()
     name = _unpacked(path.name).removesuffix(".json")
     return f"released_data/{name}.json" if path.parent in (Path(), Path("released_data")) else ""

@@ -1,4 +1,4 @@
-"""What files and datasets of labelled rows have in common: cells are found, a development split is set apart."""
+"""Readers of labelled rows in files or on the hub: cells are found, a development split is set apart."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class LabelledRows(Release):
 
     @abstractmethod
     def is_there(self, place: str) -> bool:
-        """Whether a file or a split is there."""
+        """Tell whether a file or a split is there."""
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """What holds each split; training also the development split, where that is not named."""
+        """Place of each split; that of training also for the development split, where that is not named."""
         places = {"train": self.train, "dev": self.dev, "test": self.test}
         if self.dev is None and self.dev_share:
             places["dev"] = self.train
@@ -184,15 +184,15 @@ class LabelledFiles(LabelledRows):
 
     @property
     def arguments(self) -> str:
-        """What is typed for these data."""
+        """Words of the command line for these data."""
         return f"data=files {typed({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
 
     def is_there(self, place: str) -> bool:
-        """Whether there is such a file, packed or not."""
+        """Tell whether there is such a file, packed or not."""
         return find_file(self.root, place) is not None
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
-        """What to say when files are not there."""
+        """Build the error for files that are not there."""
         missing = [place for place in dict.fromkeys(wanted) if not self.is_there(place)]
         if not missing:
             return DataError("no file is named", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
@@ -270,13 +270,13 @@ class HubDataset(LabelledRows):
 
     @property
     def arguments(self) -> str:
-        """What is typed for these data."""
+        """Words of the command line for these data."""
         names = ("name", "subset", "train", "dev", "test")
         return f"data=hub {typed({name: getattr(self, name) for name in names})}"
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """What each split is called there."""
+        """Name of each split there."""
         there = set(self._tables)
         named = {split: getattr(self, split) for split in USUAL}
         found = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
@@ -285,11 +285,11 @@ class HubDataset(LabelledRows):
         return {split: name for split, name in found.items() if name is not None}
 
     def is_there(self, place: str) -> bool:
-        """Whether the dataset has such a split."""
+        """Tell whether the dataset has such a split."""
         return place in self._tables
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
-        """What to say when there is no such split."""
+        """Build the error for a split that is not there."""
         there = ", ".join(self._tables)
         return DataError(f"its splits are {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 

@@ -64,7 +64,7 @@ class Spider(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """How many databases have told their values."""
+        """Number of databases whose values were read."""
         schemas = [schema for schema, _ in self._schemas[0].values()] if self.values else []
         return {"databases with values": f"{sum(bool(s.values) for s in schemas)} of {len(schemas)}"} if schemas else {}
 

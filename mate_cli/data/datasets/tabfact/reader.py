@@ -207,7 +207,7 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
 
 def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
-    """What is wrong with the entry of a table; "" when nothing is."""
+    """Say what is wrong with the entry of a table; "" when nothing is."""
     if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, list) for part in entry[:2]):
         return "should be [statements, labels, caption]"
     statements, labels, _ = entry

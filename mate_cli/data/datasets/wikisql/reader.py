@@ -95,7 +95,7 @@ class WikiSQL(Release):
         return [TableExample(key, entry["question"], table.table, self._answer(query, table, entry, split))]
 
     def left_out(self, example: TableExample) -> str:
-        """Why a question is not used: its table has no rows, and `require_rows` is on."""
+        """Say why a question is not used: its table has no rows, and `require_rows` is on."""
         return NO_ROWS if self.require_rows and not example.table.rows else ""
 
     def _answer(self, query: WikiSQLQuery, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:

@@ -30,7 +30,7 @@ _WORDS = re.compile(r"\w+|[^\w\s]+")
 
 @dataclass(frozen=True, slots=True)
 class WikiSQLCondition:
-    """What a row has to meet: a column (from 0), the place of an operator in `OPERATORS`, and a value."""
+    """Condition on rows: a column (from 0), the place of an operator in `OPERATORS`, and a value."""
 
     column: int
     operator: int
