@@ -70,7 +70,7 @@ class ColumnRule(NamedTuple):
 
 
 def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
-    """The column, counted from the left, and the rows in it that are exactly the answer most often.
+    """Return the column, counted from the left, and the rows in it that are exactly the answer most often.
 
     Whether the first, the last or all cells of it are guessed is learnt too: whichever is right more often. The
     leftmost column wins a tie, and then the first row. Answers that are no cells teach nothing.
@@ -88,13 +88,13 @@ def best_column_rule(training: Iterable[TableExample]) -> ColumnRule:
 
 
 def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """The same column and rows for every question, by `best_column_rule`."""
+    """Return the same column and rows for every question, by `best_column_rule`."""
     rule = best_column_rule(training)
     return {name: Guess(rule(example.table)) for name, example in examples.items()}
 
 
 def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """The cell nearest to each question by TF-IDF, see `tfidf_cell_rankings`."""
+    """Return the cell nearest to each question by TF-IDF, see `tfidf_cell_rankings`."""
     by_table: dict[int, list[str]] = {}
     for name, example in examples.items():
         by_table.setdefault(id(example.table), []).append(name)
@@ -107,7 +107,7 @@ def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """The commonest label of statements or options; at a tie the last: 1, entailed, of statements."""
+    """Return the commonest label of statements or options; at a tie the last: 1, entailed, of statements."""
     counts = Counter(
         example.answer.label for example in training if example.answer and example.answer.label is not None
     )

@@ -55,7 +55,7 @@ class CheckReport:
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain values, ready for JSON."""
+        """Return the report as plain values, ready for JSON."""
         return {
             "problems": [asdict(problem) for problem in self.problems],
             "notes": [asdict(note) for note in self.notes],
@@ -105,7 +105,7 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 
 def not_utf8(file: str, content: bytes, error: UnicodeDecodeError, key: str = "") -> Problem:
-    """The problem of a file, or of a line of it, that is in another encoding."""
+    """Return the problem of a file, or of a line of it, that is in another encoding."""
     place = _place(key, content[: error.start].count(b"\n") + 1, ": ")
     return Problem(file, key, f"is not UTF-8 ({place}{error.reason})")
 
@@ -145,7 +145,7 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def percentiles(values: Iterable[int]) -> dict[int, int]:
-    """The values at `LEVELS` by the nearest-rank rule; empty without values."""
+    """Return the values at `LEVELS` by the nearest-rank rule; empty without values."""
     ordered = sorted(values)
     if not ordered:
         return {}

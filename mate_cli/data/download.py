@@ -108,7 +108,7 @@ def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
 
 
 def checksum(path: Path, like: str) -> str:
-    """The checksum of a file, of the same kind as `like` ("sha256:...", "md5:..." or "git:...")."""
+    """Return the checksum of a file, of the same kind as `like` ("sha256:...", "md5:..." or "git:...")."""
     kind = like.split(":")[0]
     digest = hashlib.new({"git": "sha1"}.get(kind, kind), usedforsecurity=False)
     if kind == "git":  # git hashes a header before the content
@@ -182,7 +182,7 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
 
 
 def _source(part: Path, url: str) -> str:
-    """The mark of the file on the server that a part on disk is of; empty where there is none, or it is of another."""
+    """Read the mark of the file on the server that a part on disk is of; empty for none, or that of another."""
     try:
         source = read_object(part.with_suffix(SOURCE), DataError, "")
     except DataError:

@@ -58,7 +58,7 @@ def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> fl
 
 
 def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
-    """A report of a dataset's check with the sizes of inputs, of at most `MOST_EXAMPLES` of each split.
+    """Return a report of a dataset's check with the sizes of inputs, of at most `MOST_EXAMPLES` of each split.
 
     Raises:
         DataError: the data are damaged.

@@ -21,7 +21,7 @@ CHUNK = 128
 
 
 def link_examples(examples: Sequence[TableExample], folder: Path | None = None) -> list[LinkedExample]:
-    """The questions with their nodes; those that have them already stay as they are.
+    """Return the questions with their nodes; those that have them already stay as they are.
 
     All of a split, or its first ones, so that files of earlier calls fit: `folder` has one per `CHUNK`.
     """

@@ -108,7 +108,7 @@ def repetitions(
 
 @lru_cache(maxsize=1 << 16)
 def plain_words(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case, without accents and punctuation."""
+    """Return the words of a text in lower case, without accents and punctuation."""
     if not text.isascii():
         text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
     return tuple(format_text(text).split())

@@ -33,7 +33,7 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
 
 
 def nearest_page(table: Table, question: str) -> str | None:
-    """The linked page with the sentence nearest to a question; None where no page has a sentence.
+    """Return the linked page with the sentence nearest to a question; None where no page has a sentence.
 
     Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
     their longest common substring. The first of equally near ones counts.
@@ -50,7 +50,7 @@ def nearest_page(table: Table, question: str) -> str | None:
 
 
 def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
-    """A page, its title before it, as a table of one cell without links.
+    """Return a page, its title before it, as a table of one cell without links.
 
     The example keeps the question's name where it is given no other.
 

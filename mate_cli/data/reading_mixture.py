@@ -162,12 +162,12 @@ class ReadingMixture:
 
 
 def source_of(name: str) -> str:
-    """The dataset of an example of a mixture."""
+    """Return the dataset of an example of a mixture."""
     return name.partition("/")[0]
 
 
 def _passage_of(example: TableExample) -> str:
-    """The key of the whole passage, of which a part may be read."""
+    """Return the key of the whole passage, of which a part may be read."""
     return example.table.table_id.partition("/")[0]
 
 
@@ -211,7 +211,7 @@ class WeightedSplit:
         return sum(self.counts)
 
     def epoch(self, seed: int, number: int) -> np.ndarray:
-        """The places of the examples of an epoch, shuffled.
+        """Return the places of the examples of an epoch, shuffled.
 
         A dataset's own order is endless: an epoch goes on in it where the one before ended.
         """
@@ -247,7 +247,7 @@ class MixtureDataModule(TableDataModule):
         return WeightedSplit.of(self.encodings("train", training=True), self.dataset.weights)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, or the rest of it."""
+        """Return the whole run as one pass, or the rest of it."""
         split, own = self.training(), self.loading
         order = WeightedBatches(split, self.schedule, own.seed, own.rank, self._first_batch)
         return self._batches(Batches(split.encodings, own), order)

@@ -29,7 +29,7 @@ MAX_AGE = 86_400
 
 
 def draft_of(target: Path) -> Path:
-    """The folder in which this process writes what then takes the place of a file or folder."""
+    """Return the folder in which this process writes what then takes the place of a file or folder."""
     return target.with_name(f".{_short_name(target)}.{MACHINE}-{os.getpid()}.draft")
 
 
@@ -118,7 +118,7 @@ def remove_drafts(folder: Path) -> None:
 
 @cache
 def _left_drafts(folder: Path) -> list[Path]:
-    """The drafts of killed processes that lay in a folder when this process first wrote there."""
+    """Return the drafts of killed processes that lay in a folder when this process first wrote there."""
     return list(_dead_drafts(folder))
 
 

@@ -45,7 +45,7 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
 
 
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """An integer; of many digits, or in base 60, its value would take longer than its text."""
+    """Return an integer; of many digits, or in base 60, its value would take longer than its text."""
     if len(node.value) > MAX_DIGITS:
         raise yaml.YAMLError(f"a number of more than {MAX_DIGITS} digits")
     return int(loader.construct_yaml_int(node))

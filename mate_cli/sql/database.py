@@ -96,7 +96,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
-    """The tables, views, columns and keys of a database; its notes say what of them cannot be read.
+    """Return the tables, views, columns and keys of a database; its notes say what of them cannot be read.
 
     Raises:
         DataError: the file is missing, is no database, or has no tables that can be read.
@@ -222,7 +222,7 @@ def _described(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str,
 
 
 def _notes(unread: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """A sentence for each reason why some are left out, with the names of the first ones."""
+    """Return a sentence for each reason why some are left out, with the names of the first ones."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in unread:
         by_reason.setdefault(reason, []).append(name)
@@ -263,7 +263,7 @@ def _foreign_keys(
 
 
 def words_of_name(name: str) -> str:
-    """A name of SQL as people say it: "Song_Name", "songName" and "song name" are the same."""
+    """Return a name of SQL as people say it: "Song_Name", "songName" and "song name" are the same."""
     return " ".join(_WORD_START.sub(" ", name).lower().split()) or name
 
 
@@ -313,7 +313,7 @@ def _texts(schema: Schema, path: Path, columns: Sequence[int], end: float) -> It
 
 
 def _query(schema: Schema, number: int) -> str:
-    """A query for the texts of one column; what the table does not have is no text in double quotes, but refused."""
+    """Write a query for the texts of one column; a column that is not there is refused, and no text in quotes."""
     column = schema.columns[number]
     table, name = quoted_identifier(schema.tables[column.table].original), f"t.{quoted_identifier(column.original)}"
     where = f"typeof({name}) = 'text' AND length({name}) <= {MAX_LETTERS}"

@@ -52,7 +52,7 @@ def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
 
 
 def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    """The parts of two queries by the names of `COMPONENTS`."""
+    """Return the parts of two queries by the names of `COMPONENTS`."""
     return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
@@ -97,7 +97,7 @@ def _grouped_names(query: ir.Query, schema: Schema) -> list[str]:
 
 
 def _grouping(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
-    """The list of columns in its order, and HAVING."""
+    """Return the list of columns in its order, and HAVING."""
     one, other = ([unit.column for unit in query.group_by] for query in (predicted, gold))
     same = bool(one) and one == other and predicted.having == gold.having
     return ComponentScore(int(bool(one)), int(bool(other)), int(same))
@@ -141,7 +141,7 @@ def _keywords(query: ir.Query) -> set[str]:
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
-    """The query without what is not compared; columns of its tables that refer to each other have one number.
+    """Return the query without what is not compared; columns of its tables that refer to each other have one number.
 
     They have it also in the queries that follow it.
     """
@@ -152,7 +152,7 @@ def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
 
 
 def _each(part: Part, change: Callable[[Any], Any]) -> Part:
-    """The same part of a query with all that is in it changed."""
+    """Return the same part of a query with all that is in it changed."""
     if isinstance(part, tuple):
         return tuple(map(change, part))  # type: ignore[return-value]
     if is_dataclass(part) and not isinstance(part, type):
@@ -213,7 +213,7 @@ def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
 
 
 def _sketch(part: Part) -> Part:
-    """The same part of a query with "*" for every column, and of one table."""
+    """Return the same part of a query with "*" for every column, and of one table."""
     if isinstance(part, ir.ColumnUnit):
         return replace(part, column=STAR)
     if isinstance(part, ir.From):
@@ -222,7 +222,7 @@ def _sketch(part: Part) -> Part:
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
-    """The columns of a query, but for those that tables are joined by."""
+    """Yield the columns of a query, but for those that tables are joined by."""
     if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):

@@ -46,7 +46,7 @@ class KnownQuery:
 
     @classmethod
     def of(cls, sql: str, query: Query, schema: Schema) -> KnownQuery:
-        """A query and the actions that make one which is the same by exact-set match."""
+        """Return a query and the actions that make one which is the same by exact-set match."""
         try:
             actions = oracle_actions(query, schema)
         except UnsupportedQueryError:
@@ -57,7 +57,7 @@ class KnownQuery:
 def schema_example(
     name: str, question: str, schema: Schema, table: Table, known: KnownQuery | None = None
 ) -> SchemaExample:
-    """A question about a database; how hard its query is makes a subset of questions."""
+    """Return a question about a database; how hard its query is makes a subset of questions."""
     if known is None:
         return SchemaExample(name, question, table, schema=schema)
     subsets = (hardness(known.query),) if known.query else ()
@@ -68,7 +68,7 @@ def schema_example(
 
 
 def schema_table(schema: Schema) -> Table:
-    """A schema as a table: a column for each, `table.column` above its type."""
+    """Return a schema as a table: a column for each, `table.column` above its type."""
     real = [column for column in schema.columns if column.original != "*"]
     header = tuple(Cell(f"{schema.tables[column.table].original}.{column.original}") for column in real)
     return Table(schema.name, header, (tuple(Cell(column.kind) for column in real),), title=schema.name)

@@ -138,7 +138,7 @@ class ExpressionReader(ABC):
         return replace(unit, aggregate=ir.AGGREGATES.index(tree.key), distinct=distinct)
 
     def _found(self, tree: Tree, *, star: bool) -> ir.ColumnUnit:
-        """The column that a tree names, and its place in FROM."""
+        """Return the column that a tree names, and its place in FROM."""
         if tree.key == "star" and star:
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
@@ -154,7 +154,7 @@ class ExpressionReader(ABC):
         raise UnreadableQueryError(f"there is no column {text_of(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
-        """The tables that a column may be of; a name holds everywhere, and means the last table that was given it."""
+        """Yield the tables of a column; a name holds everywhere, and means the last table that was given it."""
         if not name:
             yield self.scope.tables
         elif name in self.scope.places:
@@ -166,7 +166,7 @@ class ExpressionReader(ABC):
             raise UnreadableQueryError(f"{name} is a table of another query than the one that names it")
 
     def _place(self, tree: Tree) -> int:
-        """The place in FROM of the table that has a column in the query that names it."""
+        """Return the place in FROM of the table that has a column in the query that names it."""
         scope = self.scope
         places = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
         for place in places:
@@ -267,7 +267,7 @@ class ExpressionReader(ABC):
 
 
 def text_of(tree: Tree) -> str:
-    """A syntax tree as SQL, for messages."""
+    """Return a syntax tree as SQL, for messages."""
     from sqlglot import ErrorLevel
 
     try:
@@ -277,7 +277,7 @@ def text_of(tree: Tree) -> str:
 
 
 def literal_number(text: str) -> int | float:
-    """A number as SQLite has it: an integer of 64 bits, or a float."""
+    """Return a number as SQLite has it: an integer of 64 bits, or a float."""
     try:
         value = float(text)
     except ValueError as error:

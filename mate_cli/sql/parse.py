@@ -115,7 +115,7 @@ class _Reader(ExpressionReader):
             self.scope = outer
 
     def _joined(self, tree: Tree) -> ir.Query:
-        """Queries one after the other: what orders and limits them all is taken to be of the last one."""
+        """Return the queries one after the other: what orders and limits them all is taken to be of the last one."""
         parts = self._chain(tree)
         if len(parts) > ir.MAX_NESTING:
             raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries joined by set operators")
@@ -135,7 +135,7 @@ class _Reader(ExpressionReader):
         return last
 
     def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
-        """The queries that set operators join, from left to right, each but the first with its operator."""
+        """Return the queries that set operators join, from left to right, each but the first with its operator."""
         outside, tree = tree, self.bare(tree)
         if tree.key not in ir.SET_OPERATORS:
             if tree is not outside and (tree.args.get("order") or tree.args.get("limit")):
@@ -161,7 +161,7 @@ class _Reader(ExpressionReader):
                 raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
 
     def _place_in(self, query: ir.Query, unit: ir.ValueUnit) -> int | None:
-        """The place of something in a query's result, by its name."""
+        """Return the place of something in a query's result, by its name."""
         wanted = self._called(0, unit)
         return next(
             (n for n, item in enumerate(query.select) if self._called(item.aggregate, item.unit) == wanted), None

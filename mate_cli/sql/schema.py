@@ -42,7 +42,7 @@ _QUOTED = _RESERVED.union(_OF_OTHER_DIALECTS.split(), ("true", "false"))
 
 
 def fold(name: str) -> str:
-    """A name as SQLite compares names: the letters A to Z in lower case, and no others."""
+    """Return a name as SQLite compares names: the letters A to Z in lower case, and no others."""
     return name.translate(_LOWER)
 
 
@@ -52,7 +52,7 @@ def is_keyword(word: str) -> bool:
 
 
 def quoted_identifier(name: str) -> str:
-    """A name of a table or column, in quotes where SQL needs them."""
+    """Return a name of a table or column, in quotes where SQL needs them."""
     plain = _PLAIN.fullmatch(name) and fold(name) not in _QUOTED
     return name if plain else '"{}"'.format(name.replace('"', '""'))
 
@@ -153,7 +153,7 @@ class Schema:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
 
     def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
-        """The number of the first column of the database that SQL calls so; A to Z are as a to z.
+        """Return the number of the first column of the database that SQL calls so; A to Z are as a to z.
 
         Of some tables the first one's counts first; None are all.
         """
@@ -163,7 +163,7 @@ class Schema:
         return next((found[table] for table in wanted if table in found), None)
 
     def table_named(self, name: str) -> int | None:
-        """The number of the table that SQL calls so; A to Z are as a to z."""
+        """Return the number of the table that SQL calls so; A to Z are as a to z."""
         numbers = range(1, len(self.tables))
         return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
 
@@ -225,7 +225,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """The content of a file, gzipped or not; JSON takes care of a byte order mark."""
+    """Return the content of a file, gzipped or not; JSON takes care of a byte order mark."""
     with path.open("rb") as file:
         is_packed = file.read(len(_GZIP)) == _GZIP
     with gzip.open(path) if is_packed else path.open("rb") as file:

@@ -69,7 +69,7 @@ class _Writer:
         return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
 
     def _ends(self, join: ir.Condition) -> list[int]:
-        """The places of the tables that a condition of a join is about."""
+        """Return the places of the tables that a condition of a join is about."""
         columns = [self._place(one) for one in join.unit.columns()]
         columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
         return [place for place in columns if place is not None]
@@ -80,7 +80,7 @@ class _Writer:
         return len(tables) == 1
 
     def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
-        """The place in FROM of a column's table; the last one of it where it is there again."""
+        """Return the place in FROM of a column's table; the last one of it where it is there again."""
         if unit.place is not None:
             return unit.place
         table = self._schema.columns[unit.column].table
@@ -151,7 +151,7 @@ def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
 
 
 def sql_literal(value: str | None) -> str:
-    """A text in single quotes; those of the other kind around it are not its own."""
+    """Return a text in single quotes; those of the other kind around it are not its own."""
     text = value or ""
     inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     return "'{}'".format(inside.replace("'", "''"))

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 
 def find_tables(places: Iterable[str]) -> list[Path]:
-    """The files that paths, patterns and folders name, each once; those of a folder in the order of their names.
+    """Return the files that paths, patterns and folders name, each once; those of a folder in the order of their names.
 
     Raises:
         DataError: one of them names nothing.
@@ -90,7 +90,7 @@ def _text(file: Path, encoding: str | None) -> str:
 
 
 def _plain_list(file: Path, encoding: str | None) -> list[Asked]:
-    """The questions of a JSON list of texts; none where the file is something else."""
+    """Return the questions of a JSON list of texts; none where the file is something else."""
     if file.suffix.lower() not in (".json", ".jsonl"):
         return []
     text = _text(file, encoding)
@@ -118,7 +118,7 @@ def _of_table(file: Path, encoding: str | None) -> list[Asked]:
 
 
 def pair_up(asked: Sequence[Asked], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
-    """The questions of each table: those that name it, and those that name none.
+    """Return the questions of each table: those that name it, and those that name none.
 
     Tables that questions name may also lie `beside` the file of questions.
 

@@ -125,5 +125,5 @@ def _clean(text: str) -> str:
 
 
 def valid(text: str) -> str:
-    """A text that every file can hold: halves of characters, which JSON can name, become a sign for what is broken."""
+    """Make a text that every file can hold: halves of characters, which JSON can name, become a sign."""
     return _SURROGATES.sub("\ufffd", text)

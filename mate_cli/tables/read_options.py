@@ -48,7 +48,7 @@ class Limits:
         return max(self.whole // 8, 1000)
 
     def lines(self, file: TextIO, path: Path) -> Iterator[str]:
-        """The lines of a text file.
+        """Yield the lines of a text file.
 
         Raises:
             DataError: one of them is too long to be one of a table.

@@ -167,7 +167,7 @@ class Survey:
             self.notes.append(f"{numbered(longer, 'row')} longer than the header: {extra} added on the right.")
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
-        """A name for every column: blank ones get their place, repeated ones a number."""
+        """Return a name for every column: blank ones get their place, repeated ones a number."""
         names: dict[str, None] = {}
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
         repeated = [name for name, count in Counter(header).items() if name and count > 1]

@@ -56,7 +56,7 @@ def tokenize_string(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def wtq_normalize(text: str) -> str:
-    """The normal form in which WikiTableQuestions compares texts, lower-cased.
+    """Return the normal form in which WikiTableQuestions compares texts, lower-cased.
 
     Diacritics go, quotation marks and dashes become plain ones; citations, footnote marks and details in
     parentheses at the end go, as do quotation marks around the whole, one final dot and HTML tags.

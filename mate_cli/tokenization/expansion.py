@@ -58,13 +58,13 @@ class SentenceIndex:
         self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
 
     def search(self, question: str, limit: int) -> list[tuple[str, float]]:
-        """The best sentences with a cosine above 0, best first; the earlier one wins a tie."""
+        """Return the best sentences with a cosine above 0, best first; the earlier one wins a tie."""
         scores = self.scores(question)
         best = np.argsort(-scores, kind="stable")[:limit]
         return [(self.sentences[number], float(scores[number])) for number in best if scores[number] > 0]
 
     def scores(self, question: str) -> np.ndarray:
-        """The cosine of every sentence to a question, [S]."""
+        """Return the cosine of every sentence to a question, [S]."""
         query = {n: count * self._idf[n] for n, count in self._terms_of(question).items() if self._idf[n]}
         length = math.sqrt(sum(weight * weight for weight in query.values()))
         scores = np.zeros(len(self.sentences))
@@ -74,7 +74,7 @@ class SentenceIndex:
         return scores
 
     def _read_words(self) -> tuple[np.ndarray, np.ndarray]:
-        """The words of all sentences as numbers, and the sentence of each."""
+        """Return the words of all sentences as numbers, and the sentence of each."""
         found = [_WORD.findall(sentence.lower()) for sentence in self.sentences]
         lengths = [len(words) for words in found]
         known = self._words
@@ -117,7 +117,7 @@ class Expander:
 
 
 def expanded(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
-    """A cell's text, followed by what is added for each of its links."""
+    """Return a cell's text, followed by what is added for each of its links."""
     return (cell.text, *(part for link in cell.links for part in additions.get(link, ())))
 
 

@@ -56,7 +56,7 @@ class Array:
 
 
 def declared_arrays(kind: type) -> dict[str, Array]:
-    """The arrays that a class of encodings declares by the annotations of its fields, in their order."""
+    """Return the arrays that a class of encodings declares by the annotations of its fields, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     noted = ((name, note) for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()))
     return {name: note for name, note in noted if isinstance(note, Array)}
@@ -178,7 +178,7 @@ class TokenArrays:
             self._values[name][start:end] = value
 
     def encoding(self, example_id: str, **known: Any) -> TableEncoding:
-        """The encoding with these arrays and what else is known of it."""
+        """Return the encoding with these arrays and what else is known of it."""
         return TableEncoding(example_id=example_id, **self._values, **known)
 
 
@@ -187,7 +187,7 @@ def _kind_of_row(row: int) -> str:
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Number runs of tokens [T] that share a row and a column, from 0."""
+    """Number the runs of tokens [T] that share a row and a column, from 0."""
     numbers = np.zeros(len(row_ids), np.int64)
     numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
     return numbers
@@ -221,7 +221,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
 
     def keep(self, tokens: torch.Tensor) -> TableBatch:
-        """The same examples with some of their tokens.
+        """Return the same examples with some of their tokens.
 
         Args:
             tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
@@ -238,7 +238,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
-        """The tensor fields by name, leaving out those that are None."""
+        """Return the tensor fields by name, leaving out those that are None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "device")}
 
@@ -269,13 +269,13 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **_named(names, move_tensors(content, move)))
 
     def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
-        """The names of all that has tensors in it, the fields, `more` and what is prepared; and these themselves."""
+        """List all that has tensors in it, the fields, `more` and what is prepared, each behind its name."""
         parts = self.tensors(), self.more, self.prepared
         return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
 
 
 def _named(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
-    """The fields of a batch that has this content."""
+    """Return the fields of a batch that has this content."""
     values = iter(content)
     known, more, prepared = ({name: next(values) for name in part} for part in names)
     return {**known, "more": more, "prepared": prepared}

@@ -134,7 +134,7 @@ class LexicalTable:
         return np.tile(header, self.rows), np.array([_overlap(asked, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
-        """The last four of `CELL`; a cell's rank is a share of the rows."""
+        """Return the last four of `CELL`; a cell's rank is a share of the rows."""
         lowest, highest = self._facts.ranks[:, self.width :]
         relations = self._facts.relations(question)
         related = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
@@ -160,7 +160,7 @@ class Coverage:
                 self._cells.setdefault(word, []).append(cell)
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The share that each cell has, that the other cells of its row have, and that the row has; all [R, C]."""
+        """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
         found, weights = self._found(question)
         count = found.sum(2, keepdims=True)
         cells, others, rows = (np.tensordot(weights, has, 1) for has in (found, count > found, count > 0))
@@ -178,12 +178,12 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """The first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    """Return the first five letters of each word of a text, so that "founded" and "founder" are the same."""
     return frozenset(word[:5] for word in _WORD.findall(text.lower()))
 
 
 def score_views(scores: np.ndarray) -> np.ndarray:
-    """`VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
+    """Return `VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
     largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
     row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
     found = (
@@ -199,7 +199,7 @@ def score_views(scores: np.ndarray) -> np.ndarray:
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
-    """The largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
+    """Return the largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
     if scores.shape[axis] == 1:
         return np.zeros_like(scores)
     second, first = np.split(np.partition(scores, -2, axis).take([-2, -1], axis), 2, axis)
@@ -232,5 +232,5 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    """The share of the words that are among the others."""
+    """Return the share of the words that are among the others."""
     return len(words & others) / max(1, len(words))

@@ -78,7 +78,7 @@ class Vocabulary:
         return hashlib.sha256(json.dumps([self.tokens, self.lower_case]).encode()).hexdigest()[:16]
 
     def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text's pieces, int32; empty for a text without any.
+        """Return the ids of each text's pieces, int32; empty for a text without any.
 
         Characters that are not valid Unicode (lone surrogates) are left out.
         """
@@ -205,7 +205,7 @@ def _from_transformers(name: str) -> Vocabulary:
 
 
 def _fetched(name: str) -> Path | None:
-    """The folder with a model's vocabulary in the cache of the hub; None where neither has it."""
+    """Return the folder with a model's vocabulary in the cache of the hub; None where neither has it."""
     from mate_cli.files.hub import hub_file
 
     vocabularies = [path for file in VOCABULARIES if (path := hub_file(name, file))]
@@ -227,7 +227,7 @@ def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
 
 
 def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], place: int | None = None) -> str:
-    """The words of a text that pieces were split from, as they are written there, case and accents kept.
+    """Return the words of a text that pieces were split from, as they are written there, case and accents kept.
 
     The pieces are widened to whole words, where punctuation marks are words of their own.
     The likeliest text comes first; `place` is the span's first piece in it where it is known, else the first occurrence

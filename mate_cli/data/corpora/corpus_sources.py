@@ -39,7 +39,7 @@ class Sources:
         return info.shipped or any(path.is_file() for path in (self.datasets / info.folder).rglob("*"))
 
     def tables(self, source: str) -> Iterator[CorpusTable]:
-        """The tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
+        """Yield the tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
 
         Raises:
             DataError: there is no such source.
@@ -58,7 +58,7 @@ class Sources:
         yield from _files(path)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
-        """The tables of a dataset's split; none where the split is not on disk.
+        """Yield the tables of a dataset's split; none where the split is not on disk.
 
         Raises:
             DataError: there is no such dataset.
@@ -87,7 +87,7 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
 
 
 def _files(path: Path) -> Iterator[CorpusTable]:
-    """The tables of a file, or of all files of a folder that can be read; of others a warning tells."""
+    """Yield the tables of a file, or of all files of a folder that can be read; of others a warning tells."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     left_out = []
     for file in files:
@@ -105,7 +105,7 @@ def _files(path: Path) -> Iterator[CorpusTable]:
 
 
 def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
-    """The tables of a Parquet file of a corpus, or the one table of any other file."""
+    """Yield the tables of a Parquet file of a corpus, or the one table of any other file."""
     if file.suffix.lower() in PARQUET and is_corpus(file):
         for one in read_shard(file):
             yield replace(one, source=one.source or source)

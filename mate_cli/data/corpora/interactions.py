@@ -29,7 +29,7 @@ _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"
 
 
 def read_interactions(path: Path, source: str = "") -> Iterator[CorpusTable]:
-    """The tables of a file of interactions; the texts of each are its titles and what the format calls questions.
+    """Yield the tables of a file of interactions; the texts of each are its titles and what the format calls questions.
 
     Their source is the file's name where none is given.
 
@@ -170,7 +170,7 @@ CHECKSUM = 4
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """The records of a file.
+    """Yield the records of a file.
 
     Raises:
         DataError: it ends in the middle of one.
@@ -231,7 +231,7 @@ def _decode_message(data: memoryview, kind: str) -> Message:
 
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:
-    """The number at a place, seven bits in a byte, the lowest first, and where it ends."""
+    """Return the number at a place, seven bits in a byte, the lowest first, and where it ends."""
     number = 0
     for shift in range(0, 70, 7):
         if place >= len(data):

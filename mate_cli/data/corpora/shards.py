@@ -49,7 +49,7 @@ class CorpusTable:
 
     @classmethod
     def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
-        """A table with its own titles, section and passages, and further texts; each once and none empty.
+        """Return a table with its own titles, section and passages, and further texts; each once and none empty.
 
         The key is worked out where it is not known already.
         """
@@ -65,7 +65,7 @@ def own_texts(table: Table) -> tuple[str, ...]:
 
 
 def table_key(table: Table) -> str:
-    """A digest of the words of the header and the body cells; neither case nor punctuation counts."""
+    """Return a digest of the words of the header and the body cells; neither case nor punctuation counts."""
     digest = hashlib.sha256()
     for row in (table.header, *table.rows):
         for cell in row:
@@ -152,7 +152,7 @@ def write_shard(path: Path, tables: Iterable[CorpusTable]) -> None:
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """A table from a row of a file; body rows of another length than the header are left out."""
+    """Return a table from a row of a file; body rows of another length than the header are left out."""
     links: dict[tuple[int, int], list[str]] = defaultdict(list)
     for link in row.get("links") or ():
         links[link["row"], link["column"]].append(link["link"])
@@ -233,7 +233,7 @@ class Lane:
         return {**self.__dict__, "_block": None, "_ahead": None}
 
     def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:
-        """The tables at places begin..end of the sequence; nothing is read before someone asks for it."""
+        """Yield the tables at places begin..end of the sequence; nothing is read before someone asks for it."""
         for place in range(begin, end):
             epoch, left = divmod(place, self.size)
             for which in self._order(epoch):
@@ -246,14 +246,14 @@ class Lane:
             yield StreamedTable(epoch, number, block * BLOCK + row, partial(self._table, which, block, row))
 
     def _order(self, epoch: int) -> list[int]:
-        """The files as they come in an epoch."""
+        """Return the files as they come in an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards))
             self._epoch = epoch, order.tolist()
         return self._epoch[1]
 
     def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
-        """The tables of a block of a file as they come in an epoch."""
+        """Return the tables of a block of a file as they come in an epoch."""
         key = (epoch, which, block)
         if self._mixed is None or self._mixed[0] != key:
             count = min(BLOCK, self.shards[which][1].tables - block * BLOCK)
@@ -276,7 +276,7 @@ class Lane:
 
 
 def _blocks(shard: Shard, begin: int) -> Generator[pa.Table]:
-    """The blocks of a file from a place on; those held out before them are passed over."""
+    """Yield the blocks of a file from a place on; those held out before them are passed over."""
     from datasets import Dataset
 
     streamed = Dataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")

@@ -43,14 +43,14 @@ class Statements:
     max_cells: int
 
     def draw(self, one: CorpusTable, generator: np.random.Generator) -> TableExample | None:
-        """A statement about a random part of a table, at even odds a true one; None where there is none."""
+        """Return a statement about a random part of a table, at even odds a true one; None where there is none."""
         label = int(generator.random() < 0.5)
         kinds = KINDS[::-1] if generator.random() < self.counterfactual else KINDS
         found = (self.of_kind(one, kind, label, generator) for kind in kinds)
         return next((example for example in found if example), None)
 
     def of_kind(self, one: CorpusTable, kind: str, label: int, generator: np.random.Generator) -> TableExample | None:
-        """A statement of a kind and a label about a random part of a table, see `draw`."""
+        """Return a statement of a kind and a label about a random part of a table, see `draw`."""
         grammar = Grammar() if kind == SYNTHETIC else None
         rewriting = Rewriting() if kind == COUNTERFACTUAL else None
         parts = list(table_parts(one.table, self.max_cells))

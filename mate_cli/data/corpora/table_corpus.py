@@ -146,7 +146,7 @@ class TableCorpus(StreamedDataset):
             yield from read_shard(shard.path)
 
     def examples(self, split: str) -> list[TableExample]:
-        """The tables that are held out, with what is said of them as the question, a text in each line.
+        """Return the tables that are held out, with what is said of them as the question, a text in each line.
 
         There are none of other splits: what is learnt from is streamed.
         """

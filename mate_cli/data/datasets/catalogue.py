@@ -113,7 +113,7 @@ def need_train(dataset: Dataset) -> None:
 
 
 def dataset_names() -> tuple[str, ...]:
-    """The names of all datasets, sorted."""
+    """Return the names of all datasets, sorted."""
     return tuple(sorted(_folders()))
 
 
@@ -135,7 +135,7 @@ def find_dataset(name: str) -> DatasetInfo:
 
 
 def evaluation_splits() -> tuple[str, ...]:
-    """The splits for evaluation of all datasets, each as `<dataset>/<split>`."""
+    """Return the splits for evaluation of all datasets, each as `<dataset>/<split>`."""
     return tuple(f"{info.name}/{split}" for info in all_datasets() for split in info.evaluation)
 
 
@@ -162,6 +162,6 @@ def read_info(folder: Path) -> DatasetInfo:
 
 
 def _folders() -> dict[str, Path]:
-    """The folder of each dataset, by name."""
+    """Return the folder of each dataset, by name."""
     found = (file.parent for place in datasets.__path__ for file in Path(place).glob(f"*/{FILE}"))
     return {folder.name: folder for folder in found}

@@ -58,7 +58,7 @@ class CsvTables:
         self._read: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     def get(self, file: str, problems: list[Problem]) -> Table | None:
-        """The table of a file; None, and a problem noted, when it is missing or damaged."""
+        """Return the table of a file; None, and a problem noted, when it is missing or damaged."""
         if file not in self._read:
             found: list[Problem] = []
             self._read[file] = self._look_up(file, found), found

@@ -51,7 +51,7 @@ class DocumentQuestions(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         found = []
         for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
@@ -78,7 +78,7 @@ def document_example(
     rows: Sequence[int],
     **known: Any,
 ) -> EvidenceExample:
-    """A question about documents, each a row of one cell.
+    """Return a question about documents, each a row of one cell.
 
     `answers` are the answer and other ways to say it, `rows` the documents that lead to it; `known` is what else
     `EvidenceExample` takes.

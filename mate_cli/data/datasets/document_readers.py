@@ -64,7 +64,7 @@ class HotpotQA(DocumentQuestions):
 
 
 def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableExample:
-    """A question of the authors' files; without an answer it is one of the test split.
+    """Return a question of the authors' files; without an answer it is one of the test split.
 
     Supporting facts whose sentence is not there, as a few of the release's are not, are asked for all the same, and so
     are those whose paragraph a search did not find, as in the full setting: the official script counts them as missed.
@@ -110,7 +110,7 @@ def _facts(parts: object) -> list[tuple[str, int]]:
 
 
 def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:
-    """A question with a graph; pages are rows, in the order of the nodes.
+    """Return a question with a graph; pages are rows, in the order of the nodes.
 
     The answer is the official one where it is known, else what the first span says.
     `official` is the same question in the official files, empty where it is not known.

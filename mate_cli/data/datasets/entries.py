@@ -67,7 +67,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
-    """The value of every line that can be read; of the others the first one is a problem."""
+    """Return the value of every line that can be read; of the others the first one is a problem."""
     entries: list[tuple[str, Any]] = []
     wrong: list[Problem] = []
     for number, line in enumerate(content.splitlines(), 1):
@@ -84,13 +84,13 @@ def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[
 
 
 def entry_name(entry: Mapping[str, Any]) -> str:
-    """The id of a question; "" without one."""
+    """Return the id of a question; "" without one."""
     names = (entry.get(key) for key in ("_id", "id", "qid"))
     return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def typed(value: object, kind: type[Kind], what: str) -> Kind:
-    """A value that has to be of a type.
+    """Return a value that has to be of a type.
 
     Raises:
         DamagedEntryError: `what` it is of is of another.
@@ -101,7 +101,7 @@ def typed(value: object, kind: type[Kind], what: str) -> Kind:
 
 
 def part(entry: object, key: str, kind: type[Kind]) -> Kind:
-    """A part of an object that has to be there, and of a type.
+    """Return a part of an object that has to be there, and of a type.
 
     Raises:
         DamagedEntryError: it is not, or the entry is no object.
@@ -110,7 +110,7 @@ def part(entry: object, key: str, kind: type[Kind]) -> Kind:
 
 
 def optional_text(entry: Mapping[str, Any], key: str) -> str:
-    """A text that may be missing or null; "" then.
+    """Return a text that may be missing or null; "" then.
 
     Raises:
         DamagedEntryError: it is something else.
@@ -120,7 +120,7 @@ def optional_text(entry: Mapping[str, Any], key: str) -> str:
 
 
 def required_text(entry: Mapping[str, Any], key: str) -> str:
-    """A text that has to be there.
+    """Return a text that has to be there.
 
     Raises:
         DamagedEntryError: it is not, or it is empty.
@@ -132,7 +132,7 @@ def required_text(entry: Mapping[str, Any], key: str) -> str:
 
 
 def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """A list that has to be there, and not to be empty.
+    """Return a list that has to be there, and not to be empty.
 
     Raises:
         DamagedEntryError: it is not.
@@ -144,7 +144,7 @@ def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def texts_of(values: object, key: str) -> list[str]:
-    """A list of texts.
+    """Return a list of texts.
 
     Raises:
         DamagedEntryError: it is none, or one of them is something else.

@@ -54,7 +54,7 @@ class OptionQuestions(Release):
         return RECLOR_FILES
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         files = [self.split_files[split], *(self.more_training if split == "train" else ())]
         found: list[TableExample] = []
         known: dict[str, ChoiceExample] = {}
@@ -159,13 +159,13 @@ class LogiQa(OptionQuestions):
 
 
 def _in_words_of_reclor(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An entry of 2.0."""
+    """Return an entry of 2.0."""
     told = {"context": "text", "question": "question", "answers": "options", "label": "answer"}
     return {"id_string": name, **{ours: entry.get(theirs) for ours, theirs in told.items()}}
 
 
 def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The questions of a file of 1.0, up to the first line that is not what it should be."""
+    """Yield the questions of a file of 1.0, up to the first line that is not what it should be."""
     lines = read_lines(file, content, problems)
     for start in range(0, len(lines), LOGIQA_LINES):
         blank, letter, context, question, *options = lines[start : start + LOGIQA_LINES] + [""] * LOGIQA_LINES
@@ -187,5 +187,5 @@ def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> It
 
 
 def _option(letter: str, text: str) -> str:
-    """An option without the letter before it."""
+    """Return an option without the letter before it."""
     return re.sub(rf"^\s*{letter}\s*\.\s*(?=\S)", "", text, flags=re.IGNORECASE)

@@ -105,7 +105,7 @@ class PassageQuestions(Release):
         return {"left out, train": counts_in_words(dict(sorted(self.repeated.items())))} if self.repeated else {}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of its files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of its files; see `Release.read`."""
         questions = self._asked(split, problems)
         if split != "train":
             return passage_examples(questions)
@@ -195,7 +195,7 @@ def _damage(question: PassageQuestion) -> str:
 def without_repeats(
     questions: Sequence[PassageQuestion], evaluated: set[str]
 ) -> tuple[list[PassageQuestion], Counter[str]]:
-    """The questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
+    """Return the questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
 
     `evaluated` are the keys of the passages of evaluation, see `passage_key`.
     """
@@ -214,7 +214,7 @@ def without_repeats(
 
 
 def passage_key(text: str) -> str:
-    """A name of a passage's words, whatever its case, accents, punctuation and spaces."""
+    """Return a name of a passage's words, whatever its case, accents, punctuation and spaces."""
     return hashlib.sha1(" ".join(plain_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
@@ -246,13 +246,13 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
 
 
 def _most_given(spans: Sequence[Span]) -> Span | None:
-    """The answer that most annotators give, of these the shortest, of these the first; None without any."""
+    """Return the answer that most annotators give, of these the shortest, of these the first; None without any."""
     given = Counter(span.text for span in spans)
     return min(spans, key=lambda span: (-given[span.text], len(span.text))) if spans else None
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
-    """The first character of what is read of a passage, and the one behind its last.
+    """Return the first character of what is read of a passage, and the one behind its last.
 
     Where in it the answer stands depends on the name of the question: it would be learnt otherwise.
     """
@@ -271,7 +271,7 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
 
 
 def occurrences(answers: Sequence[str], passage: str) -> list[Span]:
-    """The first place of each answer that the passage holds as a whole word; of any, where none is whole."""
+    """Return the first place of each answer that the passage holds as a whole word; of any, where none is whole."""
     texts = [text for text in dict.fromkeys(answers) if text]
     whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
     found = [Span(text, match.start()) for text, match in whole if match]

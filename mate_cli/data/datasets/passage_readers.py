@@ -95,7 +95,7 @@ def _questions_of(
 
 
 def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
-    """The answers of a question; None where they are held back.
+    """Return the answers of a question; None where they are held back.
 
     Raises:
         DamagedEntryError: they are missing, or of other types.
@@ -250,7 +250,7 @@ class TimeQA(PassageQuestions):
 
 
 def _bounded_span(text: object, start: object, end: object, *names: str) -> Span:
-    """An answer whose end is known; `names` say what its parts are.
+    """Return an answer whose end is known; `names` say what its parts are.
 
     Raises:
         DamagedEntryError: a part is of another type, or the text of another length.
@@ -360,7 +360,7 @@ class QAMR(PassageQuestions):
         return PassageQuestion(name, fields[5], " ".join(words), spans)
 
     def _sentences(self, problems: list[Problem]) -> tuple[dict[str, list[str]], bool]:
-        """The words of each sentence, by its id; and whether some are damaged."""
+        """Return the words of each sentence, by its id; and whether some are damaged."""
         known, found = len(problems), dict[str, list[str]]()
         for number, line in enumerate(read_lines(QAMR_SENTENCES, self.need(QAMR_SENTENCES), problems), 1):
             name, _, words = line.partition("\t")
@@ -374,7 +374,7 @@ class QAMR(PassageQuestions):
 
 
 def _word_spans(sentence: str, words: Sequence[str], answers: Sequence[str]) -> list[Span]:
-    """The answers of the writer and of the validators, each as indices of words, of which some come with a number.
+    """Find the answers of the writer and of the validators, each as indices of words, some of which come with a number.
 
     Raises:
         DamagedEntryError: one names a word that is not in the sentence.

@@ -89,7 +89,7 @@ class Release(ABC):
 
     @abstractmethod
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
+        """Read the sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
 
         Questions about the same table share one `Table`. What is known of an answer is in `Answer`; one from which
         nothing can be learnt has neither cells nor number nor label, and its `source` says why in a word or two.
@@ -130,7 +130,7 @@ class Release(ABC):
         return list(self._kept[split])
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
-        """The sound examples of a split, also those that are left out, and all that is wrong with the others.
+        """Return the sound examples of a split, also those that are left out, and all that is wrong with the others.
 
         Raises:
             DataError: the split is not on disk, or a file that all of it needs is missing or damaged.
@@ -178,7 +178,7 @@ class Release(ABC):
         return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
-        """The sound examples of each split; what is wrong with others, or with a whole file, is noted."""
+        """Return the sound examples of each split; what is wrong with others, or with a whole file, is noted."""
         found: dict[str, list[TableExample]] = {}
         for split in self.splits:
             try:
@@ -208,7 +208,7 @@ class Release(ABC):
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """A file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
+        """Return a file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
 
         Raises:
             DataError: it is cut short or damaged.
@@ -218,7 +218,7 @@ class Release(ABC):
         return next((content for content in found if content is not None), None)
 
     def need(self, file: str) -> bytes:
-        """The content of a file that has to be there.
+        """Return the content of a file that has to be there.
 
         Raises:
             DataError: it is not, or it is damaged.

@@ -20,7 +20,7 @@ Reason = Callable[[TableExample], str]
 
 
 def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem]) -> Iterator[Problem]:
-    """Splits, ids and tables with nothing in them; a split or table is named where no known problem may be why."""
+    """Note splits, ids and tables with nothing in them; a split or table is named where no known problem is why."""
     told = {problem.file for problem in known}
     for split, examples in splits.items():
         file = files[split]
@@ -41,7 +41,7 @@ def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: S
 
 
 def unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Splits to learn from with questions that have no answer, and others where some have none; the first is named."""
+    """Note splits to learn from with questions without an answer, and others where some have none."""
     for split, examples in splits.items():
         without = [example.example_id for example in examples if example.answer is None and example.table.rows]
         if without and (split == "train" or len(without) < len(examples)):
@@ -49,7 +49,7 @@ def unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def no_answer(without: int, questions: int) -> str:
-    """The problem of a question without an answer, one of some among the questions of a split."""
+    """Return the problem of a question without an answer, one of some among the questions of a split."""
     more = f", nor have {without - 1:,} more of {questions:,}" if without > 1 else ""
     return f"the question has no answer{more}"
 

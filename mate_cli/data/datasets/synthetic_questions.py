@@ -103,7 +103,7 @@ class SyntheticQuestions:
         return [example for example, _ in self.made(split)]
 
     def made(self, split: str) -> list[Made]:
-        """The questions of a split, each as an example and with how it was made.
+        """Return the questions of a split, each as an example and with how it was made.
 
         Raises:
             DataError: there is no such split, or the release is missing or damaged.
@@ -119,7 +119,7 @@ class SyntheticQuestions:
         return self._made[split]
 
     def of_table(self, table: Table) -> list[Made]:
-        """The questions of one table."""
+        """Return the questions of one table."""
         rng = np.random.default_rng((self.seed, _digest(table.table_id)))
         most = len(table.rows) * len(table.header) if self.gold_only else MOST_CANDIDATES
         questions = make_questions(table, rng, self.per_table, most, self.kinds)
@@ -193,7 +193,7 @@ def _tables(release: HybridQA, known: Collection[str]) -> Iterator[tuple[str, Ta
 
 
 def _page(table_id: str) -> str:
-    """The page of a table; ids end in the table's place in it."""
+    """Return the page of a table; ids end in the table's place in it."""
     return table_id.rpartition("_")[0]
 
 

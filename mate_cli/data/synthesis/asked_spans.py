@@ -24,7 +24,7 @@ class Ask(NamedTuple):
     form: str
 
     def text(self, subject: str) -> str:
-        """The question about a subject."""
+        """Return the question about a subject."""
         return " ".join(part for part in (self.head, subject, self.tail) if part)
 
 
@@ -195,7 +195,7 @@ def _timed(before: Words, when: str, kind: str) -> Iterator[tuple[str, str, str]
 
 
 def _inverted(words: Words) -> tuple[str, str] | None:
-    """The helping verb before the subject and the words behind it: "was | founded", "did | play"; None if unknown."""
+    """Find the helping verb before the subject and the words behind it: "was | founded"; None if unknown."""
     if words[0] in _BASES:
         return "does" if words[0].endswith("s") else "did", _joined((_BASES[words[0]], *words[1:]))
     simple = 1 < len(words) <= MOST_INVERTED and words[1] not in _NO_INVERSION and "," not in words

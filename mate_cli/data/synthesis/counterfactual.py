@@ -112,7 +112,7 @@ def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriti
 
 
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
-    """The mentions of a text that may be replaced, once for each row of the table that has them.
+    """Yield the mentions of a text that may be replaced, once for each row of the table that has them.
 
     The text has no superfluous white space. See `Rewriting` of what is clear.
     """
@@ -147,7 +147,7 @@ def _is_ambiguous(candidate: ReplaceableMention) -> bool:
 def _rewritten(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
-    """The pair of a sentence; None where it has no focus or too little besides."""
+    """Return the pair of a sentence; None where it has no focus or too little besides."""
     focus = places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:
         return None
@@ -176,7 +176,7 @@ def _tokens(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 10)
 def _sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a text without superfluous white space; an abbreviation or initial does not end one."""
+    """Return the sentences of a text without superfluous white space; an abbreviation or initial does not end one."""
     sentences: list[str] = []
     for line in text.split("\n"):
         open_ended = False

@@ -20,12 +20,12 @@ def pick(rng: np.random.Generator, items: Sequence[Item]) -> Item:
 
 
 def shuffled(rng: np.random.Generator, items: Sequence[Item]) -> list[Item]:
-    """The items in random order."""
+    """Return the items in random order."""
     return [items[place] for place in rng.permutation(len(items))]
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
@@ -130,18 +130,18 @@ def _sentences(passage: str) -> list[str]:
 
 
 def content(words: Sequence[str]) -> list[str]:
-    """The words that say something."""
+    """Return the words that say something."""
     return [word for word in words if word.lower() not in LITTLE and _WORD.search(word)]
 
 
 def shortened(clause: Words, rng: np.random.Generator) -> Words:
-    """A beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
+    """Return a beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
     ends = [end for end in range(3, min(len(clause), MOST_WORDS) + 1) if _may_end(clause, end)]
     return clause[: pick(rng, ends)] if ends else ()
 
 
 def varied(clause: Words, rng: np.random.Generator) -> Words:
-    """A phrase with another word of the same meaning, without an adjective, or with two names exchanged, by chance."""
+    """Vary a phrase by chance: another word of the same meaning, no adjective, or two names exchanged."""
     words = list(clause)
     for place, word in enumerate(words):
         if word in _SAME and rng.random() < 0.4:
@@ -159,7 +159,7 @@ def varied(clause: Words, rng: np.random.Generator) -> Words:
 
 
 def keywords(clause: Words, rng: np.random.Generator) -> Words:
-    """A phrase in other words: a few of its telling words, names kept whole, in random order; or empty."""
+    """Return a phrase in other words: a few of its telling words, names kept whole, in random order; or empty."""
     if "born" in clause or "died" in clause:
         return ()
     items = [item for item in _items(clause[1:]) if len(item) > 3 and item not in _DULL]
@@ -210,7 +210,7 @@ def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | N
 
 
 def _clause(words: Words) -> Words:
-    """The words up to where the clause ends; none when quotation marks or brackets are left open."""
+    """Return the words up to where the clause ends; none when quotation marks or brackets are left open."""
     end = next((place for place in range(1, len(words)) if words[place].lower() in _ENDS), len(words))
     clause = list(words[:end])
     while clause and (clause[-1] in {",", ".", "and", "or", "!", "?"} or clause[-1] == "'"):

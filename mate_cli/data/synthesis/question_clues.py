@@ -75,7 +75,7 @@ def cell_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.ra
 
 
 def end_rows(column: QuestionColumn) -> tuple[int, ...]:
-    """The rows with the smallest and the largest number or date of a column; none where they cannot be compared."""
+    """Find the rows with the smallest and the largest number or date of a column; none if incomparable."""
     key = sort_key(column.values.values())
     if key is None:
         return ()
@@ -137,7 +137,7 @@ def passage_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np
 
 
 def joined_clues(clues: Sequence[Clue], row_noun: str) -> str:
-    """The mention of a row by one clue or two."""
+    """Return the mention of a row by one clue or two."""
     named = [clue.text for clue in clues if clue.named]
     short = [clue.text for clue in clues if not clue.named and not _is_clause(clue.text)]
     clauses = [clue.text for clue in clues if not clue.named and _is_clause(clue.text)]
@@ -254,7 +254,7 @@ def _beyond(
 
 
 def _between(low: float, high: float) -> str | None:
-    """The roundest whole number that is above one and below another."""
+    """Return the roundest whole number that is above one and below another."""
     for power in range(9, -1, -1):
         step = 10**power
         number = int((low + high) / 2 // step * step)
@@ -267,7 +267,7 @@ def _between(low: float, high: float) -> str | None:
 def second_clue(
     asked: QuestionTable, row: int, first: Clue, columns: Sequence[QuestionColumn], rng: np.random.Generator
 ) -> Clue | None:
-    """A cell's clue that leaves only this row of those that the first clue fits; None when no column has one."""
+    """Return a cell's clue that leaves only this row of those that the first clue fits; None when no column has one."""
     for column in shuffled(rng, columns):
         if column.index in first.columns or row not in column.sayable:
             continue

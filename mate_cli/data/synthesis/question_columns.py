@@ -120,14 +120,14 @@ class QuestionColumn:
 
 
 def read_columns(table: Table) -> tuple[QuestionColumn, ...]:
-    """The columns of a table that can be spoken of: with a name of their own, and mostly with short cells."""
+    """Return the columns of a table that can be spoken of: with a name of their own, and mostly with short cells."""
     found = [column for index in range(len(table.header)) if (column := _column(table, index))]
     names = Counter(column.noun for column in found)
     return tuple(column for column in found if names[column.noun] == 1)
 
 
 def subject_column(table: Table, columns: Iterable[QuestionColumn]) -> QuestionColumn | None:
-    """The column that names the rows: mostly different cells, linked ones rather than others, the first ones first."""
+    """Find the column that names the rows: mostly different cells, linked ones rather than others, first ones first."""
     rows = len(table.rows)
 
     def score(column: QuestionColumn) -> float:
@@ -208,7 +208,7 @@ def _column(table: Table, index: int) -> QuestionColumn | None:
 
 
 def _passages(table: Table, row: int, index: int) -> list[str]:
-    """The passages of a cell; none of one with many links, which is no name."""
+    """Return the passages of a cell; none of one with many links, which is no name."""
     links = table.rows[row][index].links
     return [table.passages[link] for link in links if link in table.passages] if len(links) <= MOST_LINKS else []
 
@@ -273,11 +273,11 @@ class QuestionTable:
         self._predicates: dict[str, list[Words]] = {}
 
     def text(self, row: int, column: QuestionColumn) -> str:
-        """The text of a cell."""
+        """Return the text of a cell."""
         return " ".join(self.table.rows[row][column.index].text.split())
 
     def rows_with(self, text: str, column: QuestionColumn | None = None) -> frozenset[int]:
-        """The rows in which a cell, of one column or of any, holds a text as whole words."""
+        """Return the rows in which a cell, of one column or of any, holds a text as whole words."""
         key = f" {normalize_for_candidates(text)} "
         return frozenset(
             row
@@ -286,13 +286,13 @@ class QuestionTable:
         )
 
     def rows_like(self, words: Iterable[str]) -> frozenset[int]:
-        """The rows whose cells and passages have most of some words."""
+        """Return the rows whose cells and passages have most of some words."""
         wanted = {part for word in words for part in normalize_for_candidates(word).split()}
         most = ALIKE * len(wanted)
         return frozenset(row for row, there in enumerate(self._row_words) if len(wanted & there) > most)
 
     def link(self, row: int, column: QuestionColumn) -> str | None:
-        """The only passage of a cell; None when there is none or when there are several."""
+        """Return the only passage of a cell; None when there is none or when there are several."""
         links = [link for link in self.table.rows[row][column.index].links if link in self.table.passages]
         return links[0] if len(links) == 1 else None
 
@@ -313,7 +313,7 @@ class QuestionTable:
         return frozenset(f"{title} {self.text(row, column)}".lower().replace(",", " ").split()) - LITTLE - {"-"}
 
     def who(self, column: QuestionColumn) -> str:
-        """The relative pronoun for a column's cells."""
+        """Return the relative pronoun for a column's cells."""
         return "who" if column.kind == PERSON else "that"
 
     @cached_property

@@ -210,7 +210,7 @@ class MadeQuestion(NamedTuple):
 
 
 def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
-    """A made question as an example; its id holds the table's, its kind and its place among the table's.
+    """Return a made question as an example; its id holds the table's, its kind and its place among the table's.
 
     Its part, `first_column` or `other_columns`, says whether the first cell of the row is what is asked for or a clue:
     then one edge leads from any clue to the answer where cells see their row through its first cell, else two.
@@ -268,7 +268,7 @@ class _Writer:
                 yield question
 
     def _drawn(self, places: Sequence[tuple[int, QuestionColumn]], by: str) -> tuple[int, QuestionColumn, list[Clue]]:
-        """The cell that is asked for, of some places, with clues."""
+        """Return the cell that is asked for, of some places, with clues."""
         if by == "cell" and self._ends and self._rng.random() < ENDS_SHARE:
             row, compared = pick(self._rng, self._ends)
             clue = compared_clue(self._asked, row, compared, self._rng)

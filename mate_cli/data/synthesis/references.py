@@ -128,7 +128,7 @@ def _is_part_of_name(text: str, begin: int, end: int) -> bool:
 
 
 def _cell_keys(cell: Cell) -> Iterable[Key]:
-    """A cell refers to its number or date when it is nothing else, even to both ("2012"), else to an entity."""
+    """Return a cell refers to its number or date when it is nothing else, even to both ("2012"), else to an entity."""
     text = normalize_for_match(cell.text)
     whole = [value for span in parse_text(text) if (span.begin, span.end) == (0, len(text)) for value in span.values]
     if whole:
@@ -175,5 +175,5 @@ def _is_float(text: str) -> bool:
 
 
 def _page_title(link: str) -> str:
-    """The title of a page without what tells it from pages of the same title: "/wiki/Red_(band)" is "Red"."""
+    """Return the title of a page without what tells it from pages of the same title: "/wiki/Red_(band)" is "Red"."""
     return link.rsplit("/", 1)[-1].replace("_", " ").split(" (")[0]

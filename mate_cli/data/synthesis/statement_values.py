@@ -99,14 +99,14 @@ class PartValues:
         return self.blanks or not any(map(is_empty, values))
 
     def evaluate(self, expression: Expression) -> Values | None:
-        """The values that an expression stands for; None when it stands for nothing."""
+        """Return the values that an expression stands for; None when it stands for nothing."""
         rows: int | None = self.rows
         for where in expression.wheres:
             rows = None if rows is None else self.filtered(rows, where)
         return None if rows is None else self.selected(expression.select, expression.column, rows)
 
     def filtered(self, rows: int, where: Where) -> int | None:
-        """The rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
+        """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
         if where not in self._filters:
             self._filters[where] = self._filter(where)
         found = self._filters[where]
@@ -115,7 +115,7 @@ class PartValues:
         return None if found is None else rows & found
 
     def selected(self, select: str, column: int, rows: int) -> Values | None:
-        """The values of a column over a set of rows, summed up; None when there are none or it makes no sense."""
+        """Sum up the values of a column over a set of rows; None when there are none or it makes no sense."""
         key = select, column, rows
         if key not in self._values:
             self._values[key] = self._select(select, column, rows) if rows else None
@@ -169,7 +169,7 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(texts: Values) -> list[float]:
-    """The numbers of some texts; none when one of them is no number."""
+    """Return the numbers of some texts; none when one of them is no number."""
     numbers = [_number(text) for text in texts]
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else []

@@ -106,7 +106,7 @@ class _Writer:
         self._patience = 0
 
     def statements(self, wanted: bool) -> Iterator[Statement]:
-        """A statement with the wanted label, followed by its opposite where one is asked for; or nothing."""
+        """Yield a statement with the wanted label, followed by its opposite where one is asked for; or nothing."""
         self._patience = self._grammar.patience
         for _ in range(self._grammar.attempts):
             found = self._comparison(wanted) if self._patience else None
@@ -165,7 +165,7 @@ class _Writer:
         return (expression, values) if self._values.is_sayable(values) else None
 
     def _condition(self, expression: Expression, other: int, rows: int) -> tuple[Where, int, Values] | None:
-        """The first of the shuffled conditions on a column that leaves the expression a meaning."""
+        """Return the first of the shuffled conditions on a column that leaves the expression a meaning."""
         texts, ways = self._values.columns[other], len(COMPARATORS)
         for pair in self._shuffled(range(len(texts) * ways)):
             where = Where(other, COMPARATORS[pair % ways], texts[pair // ways])
@@ -199,7 +199,7 @@ class _Writer:
         return (left[1] if left[0] == right[0] else left[0]), right[0]
 
     def _opposite(self, comparison: ComparedSides, column: int, wanted: bool) -> Table | None:
-        """The table with a column shuffled so that the comparison turns; None when no attempt does that."""
+        """Return the table with a column shuffled so that the comparison turns; None when no attempt does that."""
         if not self._values.is_usable(column):
             return None
         for _ in range(self._grammar.attempts):

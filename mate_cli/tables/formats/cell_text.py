@@ -45,7 +45,7 @@ def _is_json(value: object) -> bool:
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
-    """A value of Python for one of numpy; a float of any width is the number that its shortest decimal says."""
+    """Return a value of Python for one of numpy; a float of any width is the number that its shortest decimal says."""
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":

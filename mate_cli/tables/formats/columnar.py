@@ -59,7 +59,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
 
 
 def _joined_levels(name: str) -> str:
-    """A name that pandas wrote as a tuple, as it does where columns have names of several levels."""
+    """Return a name that pandas wrote as a tuple, as it does where columns have names of several levels."""
     with suppress(ValueError, SyntaxError):
         return column_name(ast.literal_eval(name))
     return name
@@ -79,7 +79,7 @@ def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
 
 
 def _with_long_texts(path: Path, metadata: FileMetaData) -> list[str]:
-    """The columns with texts so long that those of a few rows are too much, though they may be written once."""
+    """Return the columns with texts so long that those of a few rows are too much, though they may be written once."""
     from pyarrow.parquet import ParquetFile
 
     maybe = {
@@ -125,7 +125,7 @@ def _values(column: Array) -> list[Any]:
 
 
 def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
-    """A value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
+    """Return a value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
     from pyarrow import types
 
     if value is None:
@@ -176,7 +176,7 @@ def _is_coded(leaf: Array) -> bool:
 
 
 def _leaves(column: Array) -> Iterator[Array]:
-    """The values in lists, maps and structures, however deep."""
+    """Yield the values in lists, maps and structures, however deep."""
     from pyarrow import types
 
     kind = column.type

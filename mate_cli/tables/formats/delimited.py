@@ -53,7 +53,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
 
 
 def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> Iterator[str]:
-    """The lines, as long as none has more columns than are read: their cells would be in memory all at once."""
+    """Yield the lines, as long as none has more columns than are read: their cells would be in memory all at once."""
     nothing = 0
     for line in lines:
         if line.count(delimiter) > limits.columns:

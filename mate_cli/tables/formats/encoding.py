@@ -103,7 +103,7 @@ def _is_of_one_script(word: str) -> bool:
 
 
 def first_word(text: str) -> str:
-    """The first word with letters beyond ASCII."""
+    """Return the first word with letters beyond ASCII."""
     return next(_units(text), "")
 
 
@@ -331,7 +331,7 @@ def _unmarked_utf16(start: bytes) -> str | None:
 
 
 def _first_undecodable(path: Path) -> int | None:
-    """The place of the first piece of a file that is not UTF-8."""
+    """Return the place of the first piece of a file that is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         place = 0
@@ -349,7 +349,7 @@ def _first_undecodable(path: Path) -> int | None:
 
 
 def _lines_from(path: Path, place: int) -> bytes:
-    """The lines with letters beyond ASCII, from that of a place on."""
+    """Return the lines with letters beyond ASCII, from that of a place on."""
     start = max(0, place - SAMPLE)
     with path.open("rb") as file:
         file.seek(start)

@@ -46,13 +46,13 @@ class _Decoder(json.JSONDecoder):
 
 
 def _float(text: str) -> float | str:
-    """A number; one that is beyond all numbers stays the text that it is."""
+    """Return a number; one that is beyond all numbers stays the text that it is."""
     value = float(text)
     return value if math.isfinite(value) else text
 
 
 def _int(text: str) -> int | str:
-    """A whole number; one of more digits than Python reads stays the text that it is."""
+    """Return a whole number; one of more digits than Python reads stays the text that it is."""
     return int(text) if len(text) <= MOST_DIGITS else text
 
 
@@ -106,7 +106,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: list[str]) -> Grid:
-    """A grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
+    """Return a grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
     first = next(values, None)
     rest = values if first is None else _chain(first, values)
     if first is None:
@@ -200,7 +200,7 @@ class _Window:
         self.fill()
 
     def line(self, place: int) -> int:
-        """The number of the line at a place in the part that is there."""
+        """Return the number of the line at a place in the part that is there."""
         return self._lines + self.text.count("\n", 0, place)
 
     def skip_space(self, more: int = 0) -> str:
@@ -215,7 +215,7 @@ class _Window:
 
 
 def _values_of_list(file: Text, longest: int, decoder: _Decoder) -> Iterator[Any]:
-    """The entries of a JSON list, of which a few are in memory at a time."""
+    """Yield the entries of a JSON list, of which a few are in memory at a time."""
     with file.open() as stream:
         window = _Window(stream, longest)
         window.skip_space()

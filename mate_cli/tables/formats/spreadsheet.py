@@ -53,7 +53,7 @@ def _lines(path: Path, options: ReadOptions, grid: Grid) -> Iterator[list[str]]:
 
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Worksheet:
-    """The sheet of that name or number, else the first one with a table; hidden ones come last."""
+    """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
     sheets = sorted(book.sheets, key=lambda sheet: sheet.is_hidden)
     names = {sheet: f"{sheet.name} (hidden)" if sheet.is_hidden else sheet.name for sheet in sheets}
     if wanted is None:

@@ -200,7 +200,7 @@ class Workbook:
         return show_number(value, code, self._date1904)
 
     def _number_formats(self, part: str) -> dict[str, str]:
-        """The number format of each style, by its number."""
+        """Return the number format of each style, by its number."""
         codes, styles = dict(BUILTIN), list[str]()
         for name, attributes, _ in self._elements(part):
             if name == "numFmt":
@@ -214,7 +214,7 @@ class Workbook:
         return {str(number): code for number, code in enumerate(styles)}
 
     def _related(self, part: str) -> dict[str, tuple[str, str]]:
-        """The kind and name of each part that a part refers to, by the name of the reference."""
+        """Return the kind and name of each part that a part refers to, by the name of the reference."""
         folder, name = posixpath.split(part)
         found = self._elements(posixpath.join(folder, "_rels", f"{name}.rels"))
         return {
@@ -244,7 +244,7 @@ class Workbook:
         elements.parser.Parse(b"", True)
 
     def _foreign_text(self) -> DataError:
-        """The error for a file that is no archive."""
+        """Return the error for a file that is no archive."""
         with self.path.open("rb") as file:
             start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
         marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
@@ -253,7 +253,7 @@ class Workbook:
         return DataError(f"this workbook cannot be read: it is {what}", where=str(self.path), remedy=remedy)
 
     def _foreign(self) -> DataError:
-        """The error for an archive that is no workbook."""
+        """Return the error for an archive that is no workbook."""
         for part, what, remedy in OTHERS:
             if part in self._parts:
                 return DataError(f"this is {what}", where=str(self.path), remedy=remedy)
@@ -271,7 +271,7 @@ def show_number(value: str, code: str, date1904: bool) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def column_number(letters: str) -> int:
-    """The number of a column, from 1, by its letters; 0 of what is none."""
+    """Return the number of a column, from 1, by its letters; 0 of what is none."""
     if not re.fullmatch("[A-Z]{1,3}", letters):
         return 0
     number = 0

@@ -89,7 +89,7 @@ class ColumnFormat:
         return math.nan if number is None else number
 
     def _read(self, text: str) -> Amount | None:
-        """The parts of a cell, where the column allows for all of them."""
+        """Return the parts of a cell, where the column allows for all of them."""
         text = simplify(text)
         amount = parse_amount(text) if self.decimal else None
         if amount is None:
@@ -146,7 +146,7 @@ def format_of(texts: Iterable[str]) -> ColumnFormat:
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """The decimal mark that was typed, by itself, by the mark between thousands or by a locale.
+    """Return the decimal mark that was typed, by itself, by the mark between thousands or by a locale.
 
     Raises:
         ConfigError: there is no such mark or locale.
@@ -172,7 +172,7 @@ def read_decimal(options: ReadOptions) -> str | None:
 
 
 def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str) -> str:
-    """The decimal mark of a column, where its own cells prove one, else that of the others; "" for none."""
+    """Return the decimal mark of a column, where its own cells prove one, else that of the others; "" for none."""
     if proven is not None:
         return proven
     return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."

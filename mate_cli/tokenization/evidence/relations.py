@@ -65,7 +65,7 @@ def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
 
 
 def bare_title(title: str) -> str:
-    """A title as sentences say it: "Alva (river)" is "alva"."""
+    """Return a title as sentences say it: "Alva (river)" is "alva"."""
     return _BRACKET.sub("", title).strip().lower()
 
 
@@ -128,7 +128,7 @@ class NodeText:
 
 
 def evidence_texts(example: TableExample, unit: Unit, additions: Mapping[str, Parts]) -> list[NodeText]:
-    """The texts of an example in reading order, those without words left out.
+    """Return the texts of an example in reading order, those without words left out.
 
     Segments are cut where their length is known; documents are told whole, without additions.
     """

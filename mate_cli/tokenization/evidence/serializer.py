@@ -92,7 +92,7 @@ class EvidenceSerializer(Serializer):
         return [self._encode(example, known[id(example.table)]) for example in examples]
 
     def nodes(self, example: TableExample) -> list[NodeText]:
-        """The nodes of an example's encoding; none where it cannot be encoded."""
+        """Return the nodes of an example's encoding; none where it cannot be encoded."""
         return [laid.text for laid in self._laid_out(example, _Known(example.table, self))]
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
@@ -131,7 +131,7 @@ class EvidenceSerializer(Serializer):
         )
 
     def _laid_out(self, example: TableExample, known: _Known) -> list[Laid]:
-        """The nodes that fit."""
+        """Return the nodes that fit."""
         texts = evidence_texts(example, self.unit, known.additions(example.question))
         told = self._told(example, texts)
         answers = example.answer.texts if example.answer else ()
@@ -140,7 +140,7 @@ class EvidenceSerializer(Serializer):
         return known.chosen(example.question, found)
 
     def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[Laid]:
-        """The node of a text; of segments several, each of whole sentences where they fit."""
+        """Yield the node of a text; of segments several, each of whole sentences where they fit."""
         first, second = [self.tokenizer.cls_id, *self._pieces[example.question,], self.tokenizer.sep_id], []
         for sentence in told:
             first += [*self._pieces[sentence,], self.tokenizer.sep_id]
@@ -152,7 +152,7 @@ class EvidenceSerializer(Serializer):
             yield self._laid(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Runs of sentences that have `room` tokens, or one sentence."""
+        """Yield runs of sentences that have `room` tokens, or one sentence."""
         begin, used = 0, 0
         for place, sentence in enumerate(text.sentences):
             length = len(self._pieces[sentence])
@@ -210,7 +210,7 @@ class _Known:
         self._lexical: LexicalTable | None = None
 
     def additions(self, question: str) -> Mapping[str, Parts]:
-        """The sentences that a question has told of each link."""
+        """Return the sentences that a question has told of each link."""
         limit = self.serializer.sentences
         if not limit or not self.table.passages or self.serializer.unit in ("document", "segment"):
             return {}
@@ -219,7 +219,7 @@ class _Known:
         return self._expander.chosen(question)
 
     def chosen(self, question: str, found: Sequence[Laid]) -> list[Laid]:
-        """The nodes of the rows that fit the question best, in reading order, as many as there is room for."""
+        """Return the nodes of the rows that fit the question best, in reading order, as many as there is room for."""
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
         if len(found) <= nodes and sum(len(laid.ids) for laid in found) <= tokens:
             return list(found)
@@ -258,7 +258,7 @@ def _words(text: NodeText) -> Iterator[str]:
 
 
 def _leading(own: NodeText, other: NodeText) -> list[str]:
-    """The sentences of another text that mention this one."""
+    """Return the sentences of another text that mention this one."""
     said = [sentence for parts in other.sentences for sentence in split_sentences(" ".join(parts))]
     return [sentence for sentence in said if mentions(own.node.title, sentence)]
 
@@ -273,7 +273,7 @@ def _shares(first: int, second: int, most: int) -> tuple[int, int]:
 
 
 def _shortened(values: np.ndarray, kept: int) -> np.ndarray:
-    """The first values and the last one."""
+    """Return the first values and the last one."""
     return values if len(values) == kept else np.append(values[: kept - 1], values[-1:])
 
 

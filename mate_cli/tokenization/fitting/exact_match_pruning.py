@@ -37,12 +37,12 @@ def _stemmer() -> PorterStemmer:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A word without its ending, in lower case."""
+    """Return a word without its ending, in lower case."""
     return str(_stemmer().stem(word))
 
 
 def stems(text: str) -> Stems:
-    """The stems of a text's words; a text without words has that of the word "EMPTY"."""
+    """Return the stems of a text's words; a text without words has that of the word "EMPTY"."""
     return frozenset(map(stem, format_text(text).split()))
 
 

@@ -47,7 +47,7 @@ def fit_table(
 
 
 def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
-    """The fewest pieces that a table can be shortened to: the first words of the header and of one row."""
+    """Return the fewest pieces that a table can be shortened to: the first words of the header and of one row."""
     return int(np.count_nonzero(word_starts[rows <= 1] == 0))
 
 

@@ -53,7 +53,7 @@ class CandidateSerializer(Serializer):
 
     @abstractmethod
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """The candidates of a question, or the reason why there are none."""
+        """Return the candidates of a question, or the reason why there are none."""
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
@@ -106,7 +106,7 @@ class RankingSerializer(CandidateSerializer):
         return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """The nodes of a question, or that there are none."""
+        """Return the nodes of a question, or that there are none."""
         nodes = example.nodes if isinstance(example, LinkedExample) else link_question(example)
         if not nodes:
             return "nothing in the table is linked to the question"

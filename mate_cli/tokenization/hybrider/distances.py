@@ -31,7 +31,7 @@ class TfidfDistance:
             self._weights = None
 
     def to(self, question: str) -> np.ndarray:
-        """The distance of each sentence to a question, [S]; none at all where no sentence holds a pair of words."""
+        """Measure how far each sentence is from a question, [S]; empty where no sentence holds a pair of words."""
         if self._weights is None:
             return np.zeros(0)
         from sklearn.metrics.pairwise import cosine_distances
@@ -49,7 +49,7 @@ class OverlapDistance:
         self._codes = np.array(codes, dtype=np.int32)
 
     def to(self, question: str) -> np.ndarray:
-        """The distance of each sentence to a question, [S]."""
+        """Return the distance of each sentence to a question, [S]."""
         if not len(self._starts) or not question:
             return np.ones(len(self._starts))
         asked = question.lower()
@@ -91,7 +91,7 @@ def _common(letters: Counter[str], text: str) -> int:
 
 
 def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
-    """The texts that match a question as whole words, each with its ratio as a share, case apart."""
+    """Return the texts that match a question as whole words, each with its ratio as a share, case apart."""
     asked = f" {question.lower()} "
     ratios = {text: partial_ratio(f" {text.lower()} ", asked, LEAST_RATIO) for text in dict.fromkeys(texts)}
     return {text: ratio / 100 for text, ratio in ratios.items() if ratio > LEAST_RATIO}

@@ -92,7 +92,7 @@ class TableLinks:
         return tuple(self._cell_node(place, word, 1.0) for word, place in extremes(self.table))
 
     def _page_nodes(self, distances: np.ndarray, source: Source) -> list[Node]:
-        """A node for every cell that links the page of a sentence that is near."""
+        """Return a node for every cell that links the page of a sentence that is near."""
         return [
             Node(
                 page_title(self._links[place]),

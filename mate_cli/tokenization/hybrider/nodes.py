@@ -79,7 +79,7 @@ class LinkedExample(TableExample):
 
 
 def linked(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
-    """The question with its nodes."""
+    """Return the question with its nodes."""
     known = {field.name: getattr(example, field.name) for field in fields(TableExample)}
     return LinkedExample(**known, nodes=nodes)
 
@@ -103,7 +103,7 @@ def page_sentences(text: str) -> list[str]:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a page, empty without any."""
+    """Return the first sentence of a page, empty without any."""
     return next(iter(page_sentences(text)), "")
 
 
@@ -128,7 +128,7 @@ def asks_superlative(question_tags: str) -> bool:
 
 
 def extremes(table: Table) -> tuple[Extreme, ...]:
-    """The first least and the last greatest cell of each column of numbers or dates.
+    """Return the first least and the last greatest cell of each column of numbers or dates.
 
     Of columns with the same header only the last counts, in the place of the first.
     """
@@ -145,7 +145,7 @@ def extremes(table: Table) -> tuple[Extreme, ...]:
 
 
 def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int, int]]]:
-    """Number or date of each cell that has one, all of the kind of the first."""
+    """Return the number or date of each cell that has one, all of the kind of the first."""
     found: list[tuple[float | datetime, tuple[int, int]]] = []
     for row, cells in enumerate(table.rows):
         value = _value(cells[column].text, type(found[0][0]) if found else None)
@@ -155,7 +155,7 @@ def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int
 
 
 def _value(text: str, kind: type | None) -> float | datetime | None:
-    """A number or date, of one kind where it is given; zero counts as neither, as in the reference."""
+    """Return a number or date, of one kind where it is given; zero counts as neither, as in the reference."""
     if text in ("", "-"):
         return None
     number = _number(text)

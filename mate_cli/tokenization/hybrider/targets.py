@@ -190,7 +190,7 @@ def reading_pairs(example: TableExample, target: Target) -> tuple[ReadingPair, .
 
 
 def _pair(link: str, context: str, answer: str) -> ReadingPair:
-    """The first place of the answer, which may be in the title."""
+    """Return the first place of the answer, which may be in the title."""
     start = max(0, _lower(context).find(_lower(answer)))
     return ReadingPair(link, context, start, context[start : start + len(answer)])
 

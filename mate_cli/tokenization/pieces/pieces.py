@@ -33,7 +33,7 @@ class PieceCache:
         self._pieces.update(zip(new, self.vocabulary.pieces(new), strict=True))
 
     def __getitem__(self, parts: Parts) -> np.ndarray:
-        """The ids of a text whose parts were added, int32; [EMPTY] for a text without words."""
+        """Return the ids of a text whose parts were added, int32; [EMPTY] for a text without words."""
         if is_empty(parts[0] if len(parts) == 1 else " ".join(parts)):
             return self._empty
         ids = self._pieces[parts[0]] if len(parts) == 1 else np.concatenate([self._pieces[part] for part in parts])
@@ -77,7 +77,7 @@ class TablePieces:
         return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
-        """The first so many pieces of each cell, [cells]; of which none is left, it begins where the next does."""
+        """Take the first so many pieces of each cell, [cells]; one with none left begins where the next does."""
         places = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
         return self._of(places < lengths[self.cells])
 
@@ -103,7 +103,7 @@ class SplitTexts:
         return len(self._texts)
 
     def __getitem__(self, place: int) -> np.ndarray:
-        """The pieces of the text at a place, int32; [EMPTY] for a text without words."""
+        """Return the pieces of the text at a place, int32; [EMPTY] for a text without words."""
         if place not in self._pieces:
             self._cache.add([self._texts[place]])
             self._pieces[place] = self._cache[self._texts[place],]

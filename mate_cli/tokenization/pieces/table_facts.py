@@ -41,7 +41,7 @@ class TableFacts:
             yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
-        """The expanded text of each cell that has a link with something to add."""
+        """Return the expanded text of each cell that has a link with something to add."""
         if not additions:
             return {}
         return {
@@ -51,7 +51,7 @@ class TableFacts:
         }
 
     def pieces(self, cache: PieceCache, changes: Mapping[int, Parts]) -> TablePieces:
-        """The word pieces of the table with some cells changed; all texts must be in the cache."""
+        """Return the word pieces of the table with some cells changed; all texts must be in the cache."""
         self._arrays = self._arrays or [cache[parts] for parts in self.parts]
         if changes:
             arrays = self._arrays.copy()
@@ -69,7 +69,7 @@ class TableFacts:
         return {column: values for column, values in columns if values}
 
     def _read_column(self, column: int) -> dict[int, Value]:
-        """The numbers that people wrote, where the column has enough of them, else what TAPAS's rules read."""
+        """Return the numbers that people wrote, where the column has enough of them, else what TAPAS's rules read."""
         texts = [row[column].text for row in self.table.rows]
         if self.table.formats:
             numbers = map(self.table.formats[column].read_number, texts)

@@ -31,7 +31,7 @@ _SHORTEST = 2
 
 
 def question_words(question: str) -> list[str]:
-    """The words, numbers and signs of a question."""
+    """Return the words, numbers and signs of a question."""
     return _WORD.findall(question)
 
 
@@ -109,7 +109,7 @@ def _mark(links: np.ndarray, kind: int) -> None:
 
 
 def _in_question(word: str) -> str:
-    """The stem of a word; of numbers, "year" or "number", which names of columns may have in them."""
+    """Return the stem of a word; of numbers, "year" or "number", which names of columns may have in them."""
     if _YEAR.fullmatch(word):
         return "year"
     return "number" if _NUMBER.fullmatch(word) else _stem(word)

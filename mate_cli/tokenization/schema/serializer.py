@@ -101,7 +101,7 @@ class SchemaSerializer(Serializer):
         )
 
     def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
-        """The tokens of words, tables and columns, in this order."""
+        """Return the tokens of words, tables and columns, in this order."""
         nodes = [*range(words), *range(words + columns, words + columns + tables), *range(words, words + columns)]
         length = _length(pieces, words)
         tokens = TokenArrays(length)
@@ -154,7 +154,7 @@ def item_texts(schema: Schema) -> list[str]:
 
 
 def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
-    """A derivation as its decoder is taught it, int16 [A, 5].
+    """Return a derivation as its decoder is taught it, int16 [A, 5].
 
     The columns are: the production that is applied, its number in `PRODUCTIONS`, or their number for Reduce; the
     column that is selected; the action that applied the production of which a field is open; that production; the

@@ -35,13 +35,13 @@ class GeneratorDraws:
         self._drawn: list[float] = []
 
     def random(self) -> float:
-        """A number from 0 to 1."""
+        """Return a number from 0 to 1."""
         if not self._drawn:
             self._drawn = self._generator.random(BLOCK).tolist()
         return self._drawn.pop()
 
     def randint(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """Return a whole number from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
 
     def shuffle(self, items: list[Any]) -> None:
@@ -104,7 +104,7 @@ class MaskingSerializer(Serializer):
         return encodings
 
     def remembered(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
-        """The pieces of a table and its texts, split once for each name as long as there is room for them."""
+        """Return the pieces of a table and its texts, split once for each name as long as there is room for them."""
         if name not in self._tables:
             found = self.in_pieces(*read())
             if self._remembered > KEPT_PIECES:
@@ -151,7 +151,7 @@ class MaskingSerializer(Serializer):
         return tokens.encoding(example_id)
 
     def text_window(self, texts: SplitTexts, draws: Draws) -> np.ndarray:
-        """A random window of all texts, whole words of it, int32."""
+        """Return a random window of all texts, whole words of it, int32."""
         order = list(range(len(texts)))
         draws.shuffle(order)
         if texts.characters > LONG_TEXT:
@@ -187,7 +187,7 @@ class MaskingSerializer(Serializer):
         return now
 
     def _longest(self, known: TableInPieces) -> int:
-        """The most pieces of a cell, as far as they matter."""
+        """Return the most pieces of a cell, as far as they matter."""
         places = np.arange(len(known.ids))
         cells = known.rows * known.width + known.columns
         first = np.searchsorted(cells, cells)

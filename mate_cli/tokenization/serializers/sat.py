@@ -59,7 +59,7 @@ class SatSerializer(TextSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """The cells of an answer."""
+        """Return the cells of an answer."""
         return "cells"
 
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class SatSerializer(TextSerializer):
         return self._with_features(tokens.encoding(example.example_id), reading, described)
 
     def _lines(self, reading: Reading) -> TablePieces:
-        """The pieces of all lines: header, body and, last, the counts."""
+        """Return the pieces of all lines: header, body and, last, the counts."""
         facts = reading.facts
         assert isinstance(facts, SatFacts)
         table = facts.pieces(self._pieces, reading.changes)
@@ -128,7 +128,7 @@ def count_values(values: Sequence[str]) -> str:
 
 
 def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, count: int) -> np.ndarray:
-    """The place of each line by how many pieces of the question it has, the best body row before all others.
+    """Return the place of each line by how many pieces of the question it has, the best body row before all others.
 
     The first line is the header and the last one the counts, which are `ALWAYS_WANTED`. Among equals the counts come
     first, then the header, then whatever has an earlier piece of the question, as in the authors' code.
@@ -157,6 +157,6 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
 
 
 def _answer_cells(answer: Answer | None, facts: TableFacts) -> list[int]:
-    """The answer's cells, counted in reading order; rows that are not read have none."""
+    """Return the answer's cells, counted in reading order; rows that are not read have none."""
     coordinates = answer.coordinates if answer else ()
     return [(row + 1) * facts.width + column for row, column in coordinates if row < len(facts.rows)]

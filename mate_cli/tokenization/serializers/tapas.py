@@ -79,7 +79,7 @@ class TapasSerializer(TextSerializer):
         return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
-        """The best rows of a question's table, with what they link to; the table itself where all are read."""
+        """Return the best rows of a question's table, with what they link to; the table itself where all are read."""
         table, rows = example.table, self._rows_of(example)
         if not rows:
             return table
@@ -89,7 +89,7 @@ class TapasSerializer(TextSerializer):
         return replace(table, rows=kept, passages=passages)
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
-        """The best rows of a question, from 0; none where all are read."""
+        """Return the best rows of a question, from 0; none where all are read."""
         return self._ranked.of(example, self.best_rows) if self._ranked and self.best_rows else ()
 
     @classmethod
@@ -217,7 +217,7 @@ class TapasSerializer(TextSerializer):
         return marked[kept]
 
     def _pieces_of_span(self, reading: Reading, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
-        """The pieces that hold a span of characters, the first and the one behind the last; (0, 0) where none does."""
+        """Find the pieces that hold a span of characters, the first and that behind the last; (0, 0) for none."""
         assert answer.span
         (row, column), (begin, end) = answer.coordinates[0], answer.span
         encoding = self.tokenizer.encoding(reading.example.table.rows[row][column].text)

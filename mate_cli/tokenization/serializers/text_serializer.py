@@ -111,7 +111,7 @@ class TextSerializer(Serializer):
 
     @abstractmethod
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
-        """The texts before the table."""
+        """Return the texts before the table."""
 
     @abstractmethod
     def _lay_out(self, reading: Reading) -> TableEncoding:
@@ -152,7 +152,7 @@ class TextSerializer(Serializer):
             raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
 
     def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
-        """The pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
+        """Return the pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 
@@ -161,7 +161,7 @@ class TextSerializer(Serializer):
         return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
 
     def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
-        """The encoding with the lexical features of its cells, where they are wanted.
+        """Return the encoding with the lexical features of its cells, where they are wanted.
 
         The cell of a token is -1 where it is none of the table's.
         """

@@ -92,7 +92,7 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
 
 
 def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:
-    """The text, place, link and kind of each node that a question's answer was found at.
+    """Return the text, place, link and kind of each node that a question's answer was found at.
 
     Raises:
         DamagedEntryError: one is something else.

@@ -82,7 +82,7 @@ class HybridQA(Release):
         return FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         return self._join(self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
@@ -125,7 +125,7 @@ class HybridQA(Release):
         return CheckReport(tuple(problems), counts, sizes, notes, self.published)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        """The questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
+        """Return the questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -163,7 +163,7 @@ class HybridQA(Release):
                 raise _no_such_file(path)
 
     def released(self, file: str) -> dict[str, bytes]:
-        """A file of released_data with its .traced.json and _reference.json, by name; those of them that are there."""
+        """Read a file of released_data with its .traced.json and _reference.json, by name; those that are there."""
         found = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
         return {name: content for name, content in found.items() if content is not None}
 
@@ -208,7 +208,7 @@ class HybridQA(Release):
         return path if path.is_absolute() or path.is_file() else self.root / path
 
     def _join(self, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
-        """The questions whose table is sound, with it; what is wrong with the tables is appended to `problems`."""
+        """Join the questions and their sound tables; what is wrong with the tables is appended to `problems`."""
         self._read_tables({question.table_id for question in questions})
         for table_id in dict.fromkeys(question.table_id for question in questions):
             problems += self._tables[table_id][1]
@@ -276,7 +276,7 @@ def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | 
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """A file of questions with its .traced.json and _reference.json, packed or not, by name without .gz, .bz2, .xz."""
+    """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
     if not path.is_file():
         raise _no_such_file(path)
     file, *companions = _with_companions(_unpacked(path.name))
@@ -296,7 +296,7 @@ def _in_release(extra: str) -> str:
 
 
 def _unpacked(name: str) -> str:
-    """A file's name without the ending of what packs a single file."""
+    """Return a file's name without the ending of what packs a single file."""
     packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
     return name.removesuffix(packed)
 

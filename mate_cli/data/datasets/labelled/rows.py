@@ -70,11 +70,11 @@ class LabelledRow:
         return cls({name: value for name, value in found.items() if value not in (None, "", [])}, plain, folder)
 
     def text(self, name: str) -> str:
-        """A value as text; "" without it."""
+        """Return a value as text; "" without it."""
         return spreadsheet_text(self.values[name]).strip() if name in self.values else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
+        """Return a value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
         value = self.values.get(name)
         if value is None:
             return ()
@@ -84,7 +84,7 @@ class LabelledRow:
         return tuple(text for one in entries if (text := spreadsheet_text(one).strip()))
 
     def parsed(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """A value that may be JSON in a cell of a spreadsheet.
+        """Return a value that may be JSON in a cell of a spreadsheet.
 
         Raises:
             RowError: it is not.
@@ -106,7 +106,7 @@ class RowTables:
         self._known: dict[str, Table] = {}
 
     def get(self, row: LabelledRow) -> Table:
-        """The table of a row, with its passages.
+        """Return the table of a row, with its passages.
 
         Raises:
             RowError: it is missing, damaged, or has no such cell as a passage names.
@@ -157,7 +157,7 @@ class RowTables:
 
 
 def inline_table(value: object) -> Table:
-    """A table that stands in a row: lists, of which the first is the header; objects; or `{header, rows}`.
+    """Return a table that stands in a row: lists, of which the first is the header; objects; or `{header, rows}`.
 
     Raises:
         RowError: it is none of these.
@@ -189,7 +189,7 @@ def inline_table(value: object) -> Table:
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
-    """The table with passages linked to cells.
+    """Return the table with passages linked to cells.
 
     Each has `row`, `column` (a number from 0, or a name) and `text`, perhaps a `title`.
 
@@ -232,7 +232,7 @@ def cell_of(table: Table, pair: object) -> tuple[int, int]:
 
 
 def example_of(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
-    """The question of a row with what it states of its answer; nothing is derived yet.
+    """Return the question of a row with what it states of its answer; nothing is derived yet.
 
     `name` is for a question that has none.
 

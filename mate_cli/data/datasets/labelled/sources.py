@@ -69,7 +69,7 @@ class LabelledRows(Release):
 
     @abstractmethod
     def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """The rows of a file or of a split; what is wrong is appended to `problems`.
+        """Return the rows of a file or of a split; what is wrong is appended to `problems`.
 
         Raises:
             DataError: it is missing or damaged.
@@ -88,7 +88,7 @@ class LabelledRows(Release):
         return {split: place for split, place in places.items() if place is not None}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in their order; see `Release.read`."""
+        """Return the sound questions of a split, in their order; see `Release.read`."""
         place = self.split_files[split]
         examples, found = self._read_place(place)
         problems += found
@@ -130,7 +130,7 @@ class LabelledRows(Release):
         return {example.example_id for example in examples if unit(example) in chosen}
 
     def _supervised(self, example: TableExample, *, strict: bool) -> TableExample:
-        """The question with the cells and the number of its answer, where these are not stated."""
+        """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
         if answer is None or answer.label is not None or answer.coordinates:
             return example
@@ -201,7 +201,7 @@ class LabelledFiles(LabelledRows):
         )
 
     def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """The rows of a file; see `LabelledRows.rows`.
+        """Yield the rows of a file; see `LabelledRows.rows`.
 
         Raises:
             DataError: it is missing or damaged.
@@ -294,7 +294,7 @@ class HubDataset(LabelledRows):
         return DataError(f"its splits are {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 
     def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
-        """The rows of a split; see `LabelledRows.rows`."""
+        """Yield the rows of a split; see `LabelledRows.rows`."""
         if place not in self._tables:
             raise self.refusal((place,))
         for values in self._tables[place]:

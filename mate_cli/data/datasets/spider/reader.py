@@ -75,7 +75,7 @@ class Spider(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         schemas, damaged = self._schemas
         problems += damaged
         found: list[TableExample] = []
@@ -115,7 +115,7 @@ class Spider(Release):
         return schema_example(name, question, schema, table, known)
 
     def _query(self, text: str, known: object, schema: Schema) -> KnownQuery | str:
-        """A query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
+        """Return a query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
         try:
             if isinstance(known, dict) and (not _OR.search(text) or '"or"' in json.dumps(known)):
                 return KnownQuery.of(text, query_from_dict(known, schema), schema)

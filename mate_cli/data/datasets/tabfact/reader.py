@@ -86,7 +86,7 @@ class TabFact(Release):
         return replace(report, notes=(Problem("statements", "", self.facts["statements"]), *report.notes))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound statements of a split, in the order of the file; see `Release.read`."""
+        """Return the sound statements of a split, in the order of the file; see `Release.read`."""
         read = self._original_entries if self._original else self._lemmatized_entries
         entries = read(split, problems)
         problems += self._lists[1]
@@ -173,7 +173,7 @@ class TabFact(Release):
         return keys
 
     def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
-        """A table and what is wrong with it, which every split that needs the table has to hear of."""
+        """Return a table and what is wrong with it, which every split that needs the table has to hear of."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             places = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)  # not "../elsewhere"

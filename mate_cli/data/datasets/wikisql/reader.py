@@ -60,7 +60,7 @@ class WikiSQL(Release):
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         damaged: list[Problem] = []
         tables = self._read_tables(f"{split}.tables.jsonl", damaged)
         problems += damaged
@@ -86,7 +86,7 @@ class WikiSQL(Release):
     def _examples(
         self, key: str, entry: Mapping[str, Any], table: TypedTable, split: str, problems: list[Problem]
     ) -> list[TableExample]:
-        """The example of a question, or none and a problem."""
+        """Return the example of a question, or none and a problem."""
         try:
             query = WikiSQLQuery.parse(entry.get("sql"), table.types)
         except ValueError as error:
@@ -112,7 +112,7 @@ class WikiSQL(Release):
         return answer
 
     def _read_tables(self, file: str, problems: list[Problem]) -> dict[str, TypedTable]:
-        """The sound tables of a split by id; a table without rows is one too."""
+        """Return the sound tables of a split by id; a table without rows is one too."""
         tables: dict[str, TypedTable] = {}
         for place, entry in _entries(file, self.need(file), problems):
             table = _table(file, f"line {place + 1}", entry, problems)
@@ -124,7 +124,7 @@ class WikiSQL(Release):
 
 
 def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The object of each line, with the line's number from 0."""
+    """Yield the object of each line, with the line's number from 0."""
     known = len(problems)
     entries = list(read_entries(file, content, problems))
     if not entries and len(problems) == known:
@@ -160,7 +160,7 @@ _cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
 
 
 def _stated(results: object) -> Answer | None:
-    """The answer as the file states it: a list of rows of one value; None without one."""
+    """Return the answer as the file states it: a list of rows of one value; None without one."""
     if not isinstance(results, list) or not results:
         return None
     return Answer(

@@ -35,14 +35,14 @@ def unescape(text: str) -> str:
 
 
 def items(field: str) -> tuple[str, ...]:
-    """The items of a list, which a pipe parts; none in an empty field."""
+    """Return the items of a list, which a pipe parts; none in an empty field."""
     return tuple(unescape(item) for item in field.split("|")) if field else ()
 
 
 def rows(
     file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem] | None = None
 ) -> Iterator[dict[str, str]]:
-    """The wanted columns of each line, still escaped; lines that are too short are noted and left out.
+    """Yield the wanted columns of each line, still escaped; lines that are too short are noted and left out.
 
     The first line names the columns.
     """
@@ -114,7 +114,7 @@ class WikiTableQuestions(Release):
         return {split: f"data/{name}.tsv" for split, name in names.items()}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical = self._canonical(split)
@@ -132,7 +132,7 @@ class WikiTableQuestions(Release):
         return examples
 
     def canonical(self, split: str) -> dict[str, tuple[str, ...]]:
-        """The answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
+        """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
 
         The authors made them with CoreNLP, for their evaluator; where the release at hand lacks them they are the
         texts as stated.
