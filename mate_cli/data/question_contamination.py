@@ -40,10 +40,10 @@ class QuestionMarks:
     @classmethod
     def of(cls, question: HybridQAQuestion) -> QuestionMarks:
         """Build the marks of a question."""
-        words = plain_words(question.text)
+        words = normalize_words(question.text)
         grams = frozenset([*((word,) for word in words), *pairwise(words)])
         numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
-        return cls(words, grams, numbers, () if question.answer is None else plain_words(question.answer))
+        return cls(words, grams, numbers, () if question.answer is None else normalize_words(question.answer))
 
     def overlap(self, other: QuestionMarks) -> float:
         """Jaccard's index of the words and pairs of two questions, 0 to 1."""
@@ -84,7 +84,7 @@ class KnownQuestions:
         return "near-equal" if any(not same_answer or marks.same_answer(other) for other in near) else ""
 
 
-def repetitions(
+def find_repetitions(
     questions: Sequence[HybridQAQuestion],
     training: Iterable[HybridQAQuestion],
     evaluation: Iterable[HybridQAQuestion],
@@ -107,7 +107,7 @@ def repetitions(
 
 
 @lru_cache(maxsize=1 << 16)
-def plain_words(text: str) -> tuple[str, ...]:
+def normalize_words(text: str) -> tuple[str, ...]:
     """Return the words of a text in lower case, without accents and punctuation."""
     if not text.isascii():
         text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))

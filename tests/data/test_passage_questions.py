@@ -6,7 +6,7 @@ import lzma
 import pytest
 from table_releases import write
 
-from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
+from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
 from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
 from mate_cli.errors import DataError
 
@@ -77,12 +77,12 @@ def test_a_window_holds_the_answer_wherever_it_stands():
     text, places = " ".join(words), []
     for place in range(40):
         asked = PassageQuestion(f"q{place}", "?", text, [Span(words[place], text.index(f"{words[place]}"))])
-        (example,) = passage_examples([asked], window=10)
+        (example,) = build_examples([asked], window=10)
         read, found = shown(example)
         assert (len(read.split()), found) == (10, words[place])
         places.append(read.split().index(found))
     assert len(set(places[10:30])) > 5, "the place in the window tells nothing"
-    (whole,) = passage_examples([PassageQuestion("q", "?", text, None)], window=40)
+    (whole,) = build_examples([PassageQuestion("q", "?", text, None)], window=40)
     assert (shown(whole), whole.answer) == ((text, None), None)
 
 

@@ -106,9 +106,9 @@ def check_data(config: RunConfig) -> None:
     """
     from hydra.utils import instantiate
 
-    from mate_cli.data.datasets.catalogue import need_train
+    from mate_cli.data.datasets.catalogue import require_train
 
     if config.data.get("download") is False:
-        need_train(instantiate(config.data))
+        require_train(instantiate(config.data))
     if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
         check()

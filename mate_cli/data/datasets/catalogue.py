@@ -102,7 +102,7 @@ class DatasetInfo:
         return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))
 
 
-def need_train(dataset: Dataset) -> None:
+def require_train(dataset: Dataset) -> None:
     """Refuse data to train on that are neither there nor to be fetched.
 
     Raises:
@@ -139,7 +139,7 @@ def evaluation_splits() -> tuple[str, ...]:
     return tuple(f"{info.name}/{split}" for info in all_datasets() for split in info.evaluation)
 
 
-def info_of(reader: type) -> DatasetInfo | None:
+def find_info(reader: type) -> DatasetInfo | None:
     """Find the dataset of a reader, or of a class that it inherits from; None where there is none."""
     known = {info.target: info for info in all_datasets()}
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in reader.__mro__)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import entry_name, note_damage, read_entries
+from mate_cli.data.datasets.entries import find_name, note_damage, read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, EvidenceExample, TableExample
@@ -57,7 +57,7 @@ class DocumentQuestions(Release):
         for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
             if self.fold and split != "test" and (place % FOLDS == self.fold - 1) != (split == "dev"):
                 continue
-            with note_damage(file, entry_name(entry) or key, problems):
+            with note_damage(file, find_name(entry) or key, problems):
                 found.append(self.example(file, key, entry, problems))
         return found
 

@@ -17,13 +17,13 @@ from mate_cli.data.check import Problem
 from mate_cli.data.datasets.document_questions import DocumentQuestions, document_example
 from mate_cli.data.datasets.entries import (
     DamagedEntryError,
-    entry_name,
-    list_of,
-    optional_text,
+    find_name,
+    find_text,
     read_entries,
-    required_text,
-    texts_of,
-    typed,
+    require_list,
+    require_text,
+    require_texts,
+    require_type,
 )
 from mate_cli.tables.example import DocumentLink, TableExample
 
@@ -50,14 +50,14 @@ class HotpotQA(DocumentQuestions):
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
         if "node" in entry:
-            return graph_example(entry, self._answers.get(entry_name(entry), {}))
+            return graph_example(entry, self._answers.get(find_name(entry), {}))
         return paragraphs_example(entry, lost_facts=self.setting == "fullwiki")
 
     @cached_property
     def _answers(self) -> dict[str, Mapping[str, Any]]:
         """Official entries by question."""
         return {
-            entry_name(entry): entry
+            find_name(entry): entry
             for file in self.answer_files
             for _, entry in read_entries(file, self.need(file), [])
         }
@@ -74,11 +74,11 @@ def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableEx
     Raises:
         DamagedEntryError: it cannot be used.
     """
-    name, question = required_text(entry, "_id"), required_text(entry, "question")
-    documents = [_paragraph(part) for part in list_of(entry, "context")]
+    name, question = require_text(entry, "_id"), require_text(entry, "question")
+    documents = [_paragraph(part) for part in require_list(entry, "context")]
     answer = entry.get("answer")
     if answer is not None:
-        answer = required_text(entry, "answer")
+        answer = require_text(entry, "answer")
     facts = _facts(entry.get("supporting_facts", [] if answer is None else None))
     titles = [title for title, _ in documents]
     titles += [title for title, _ in facts if title not in titles]
@@ -86,7 +86,7 @@ def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableEx
     rows = [row for row, _ in supporting if row < len(documents)]
     if answer and not rows and not lost_facts:
         raise DamagedEntryError("no supporting fact is of one of its paragraphs (data.setting=fullwiki allows it)")
-    subsets = tuple(filter(None, (optional_text(entry, kind) for kind in ("type", "level"))))
+    subsets = tuple(filter(None, (find_text(entry, kind) for kind in ("type", "level"))))
     return document_example(
         name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets
     )
@@ -118,7 +118,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     Raises:
         DamagedEntryError: it cannot be used.
     """
-    nodes = [_node(part) for part in list_of(entry, "node")]
+    nodes = [_node(part) for part in require_list(entry, "node")]
     documents = [(title, (text_of_pieces(context),)) for title, context, _, _ in nodes]
     rows = [row for row, (_, _, judged, _) in enumerate(nodes) if judged == 1]
     spans = [
@@ -128,8 +128,8 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     ]
     answer = official.get("answer") or next(iter(spans), None)
     return document_example(
-        required_text(entry, "qid"),
-        required_text(entry, "question"),
+        require_text(entry, "qid"),
+        require_text(entry, "question"),
         documents,
         None if answer is None else (answer, *(text for text in spans if text != answer)),
         rows,
@@ -148,10 +148,10 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
     if not isinstance(part, dict):
         raise DamagedEntryError("a node is no object")
     context = part.get("context")
-    title = (optional_text(part, "full_name") or optional_text(part, "name")).replace("_", " ")
+    title = (find_text(part, "full_name") or find_text(part, "name")).replace("_", " ")
     if not isinstance(context, list) or not all(isinstance(piece, str) for piece in context):
         raise DamagedEntryError(f"the context of node {title!r} is no list of word pieces")
-    judged = typed(part.get("is_ans", -1), int, f"is_ans of node {title!r}")
+    judged = require_type(part.get("is_ans", -1), int, f"is_ans of node {title!r}")
     match part.get("spans", []):
         case []:
             return title, context, judged, (-1, -1)
@@ -167,9 +167,9 @@ def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
         raise DamagedEntryError("edge is no list")
     found: dict[DocumentLink, None] = {}
     for part in parts:
-        edge = typed(part, dict, "an edge")
-        start, end = (typed(edge.get(key), int, f"{key} of an edge") for key in ("start", "end"))
-        link = DocumentLink(start, end, optional_text(edge, "sent"))
+        edge = require_type(part, dict, "an edge")
+        start, end = (require_type(edge.get(key), int, f"{key} of an edge") for key in ("start", "end"))
+        link = DocumentLink(start, end, find_text(edge, "sent"))
         if not (0 <= link.source < nodes and 0 <= link.target < nodes):
             raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")
         found[link] = None
@@ -192,11 +192,11 @@ class MuSiQue(DocumentQuestions):
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
-        name, question = required_text(entry, "id"), required_text(entry, "question")
-        paragraphs = list_of(entry, "paragraphs")
+        name, question = require_text(entry, "id"), require_text(entry, "question")
+        paragraphs = require_list(entry, "paragraphs")
         if not all(isinstance(part, dict) for part in paragraphs):
             raise DamagedEntryError("a paragraph is no object")
-        documents = [(required_text(part, "title"), (required_text(part, "paragraph_text"),)) for part in paragraphs]
+        documents = [(require_text(part, "title"), (require_text(part, "paragraph_text"),)) for part in paragraphs]
         rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
         answer = entry.get("answer")
         answerable = entry.get("answerable", True)  # of MuSiQue-Full; the others keep the answer of their twin
@@ -205,8 +205,8 @@ class MuSiQue(DocumentQuestions):
             raise DamagedEntryError("answerable or is_supporting is neither true nor false")
         if answer is not None and answerable and not rows:
             raise DamagedEntryError("no paragraph supports its answer")
-        aliases = texts_of(entry.get("answer_aliases", []), "answer_aliases")
-        answers = None if answer is None else (required_text(entry, "answer"), *aliases) if answerable else ()
+        aliases = require_texts(entry.get("answer_aliases", []), "answer_aliases")
+        answers = None if answer is None else (require_text(entry, "answer"), *aliases) if answerable else ()
         supporting = tuple((row, 0) for row in rows) if answers else ()
         subsets = (name.partition("__")[0][:4],)
         known = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}

@@ -83,13 +83,13 @@ def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[
     return entries
 
 
-def entry_name(entry: Mapping[str, Any]) -> str:
+def find_name(entry: Mapping[str, Any]) -> str:
     """Return the id of a question; "" without one."""
     names = (entry.get(key) for key in ("_id", "id", "qid"))
     return next((name for name in names if isinstance(name, str) and name), "")
 
 
-def typed(value: object, kind: type[Kind], what: str) -> Kind:
+def require_type(value: object, kind: type[Kind], what: str) -> Kind:
     """Return a value that has to be of a type.
 
     Raises:
@@ -100,26 +100,26 @@ def typed(value: object, kind: type[Kind], what: str) -> Kind:
     raise DamagedEntryError(f"{what} is missing or no {_KINDS[kind]}")
 
 
-def part(entry: object, key: str, kind: type[Kind]) -> Kind:
+def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
     """Return a part of an object that has to be there, and of a type.
 
     Raises:
         DamagedEntryError: it is not, or the entry is no object.
     """
-    return typed(typed(entry, dict, f"what holds {key}").get(key), kind, key)
+    return require_type(require_type(entry, dict, f"what holds {key}").get(key), kind, key)
 
 
-def optional_text(entry: Mapping[str, Any], key: str) -> str:
+def find_text(entry: Mapping[str, Any], key: str) -> str:
     """Return a text that may be missing or null; "" then.
 
     Raises:
         DamagedEntryError: it is something else.
     """
     value = entry.get(key)
-    return "" if value is None else typed(value, str, key)
+    return "" if value is None else require_type(value, str, key)
 
 
-def required_text(entry: Mapping[str, Any], key: str) -> str:
+def require_text(entry: Mapping[str, Any], key: str) -> str:
     """Return a text that has to be there.
 
     Raises:
@@ -131,7 +131,7 @@ def required_text(entry: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
+def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
     """Return a list that has to be there, and not to be empty.
 
     Raises:
@@ -143,10 +143,10 @@ def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
     return value
 
 
-def texts_of(values: object, key: str) -> list[str]:
+def require_texts(values: object, key: str) -> list[str]:
     """Return a list of texts.
 
     Raises:
         DamagedEntryError: it is none, or one of them is something else.
     """
-    return [typed(value, str, f"{key} {place}") for place, value in enumerate(typed(values, list, key))]
+    return [require_type(value, str, f"{key} {place}") for place, value in enumerate(require_type(values, list, key))]

@@ -15,7 +15,7 @@ from pydantic import Field
 from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.datasets.entries import note_damage, read_entries
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import plain_words
+from mate_cli.data.question_contamination import normalize_words
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -108,10 +108,10 @@ class PassageQuestions(Release):
         """Return the sound questions of a split, in the order of its files; see `Release.read`."""
         questions = self._asked(split, problems)
         if split != "train":
-            return passage_examples(questions)
-        seen = {passage_key(q.passage) for other in self.splits if other != "train" for q in self._asked(other, [])}
-        kept, self.repeated = without_repeats(questions, seen)
-        return passage_examples(kept, self.window)
+            return build_examples(questions)
+        seen = {digest_passage(q.passage) for other in self.splits if other != "train" for q in self._asked(other, [])}
+        kept, self.repeated = drop_repeats(questions, seen)
+        return build_examples(kept, self.window)
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """Read the questions of a file; what is wrong with others is appended to `problems`."""
@@ -137,21 +137,27 @@ class PassageQuestions(Release):
         Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits
         without questions. What is left out of the train split is counted.
         """
-        from mate_cli.data.datasets.release_check import LEFT_OUT, NO_QUESTION, overlaps, repeated_ids, unanswered
+        from mate_cli.data.datasets.release_check import (
+            LEFT_OUT,
+            NO_QUESTION,
+            find_overlaps,
+            find_repeated_ids,
+            find_unanswered,
+        )
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
         empty = (split for split, examples in splits.items() if not examples and not problems)
         problems += [Problem(files[split], "", NO_QUESTION) for split in empty]
         problems += dict.fromkeys(
-            (*repeated_ids(splits, files, self.origins), *unanswered(splits, files), *self.suspicions)
+            (*find_repeated_ids(splits, files, self.origins), *find_unanswered(splits, files), *self.suspicions)
         )
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
         passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*overlaps(passages, "passages", files), *self.notes)
-        return CheckReport(tuple(problems), counts, passage_sizes(splits), notes, self.published)
+        notes = (*find_overlaps(passages, "passages", files), *self.notes)
+        return CheckReport(tuple(problems), counts, measure_passages(splits), notes, self.published)
 
     @property
     def _holds_out(self) -> bool:
@@ -163,7 +169,7 @@ class PassageQuestions(Release):
         found = [question for file in files for question in self._of_file(file, problems)]
         if not self._holds_out or split == "test":
             return found
-        return [q for q in found if (_share(passage_key(q.passage)) < self.held_out) == (split == "dev")]
+        return [q for q in found if (_share(digest_passage(q.passage)) < self.held_out) == (split == "dev")]
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
         for question in self.questions(file, self.need(file), problems):
@@ -192,17 +198,17 @@ def _damage(question: PassageQuestion) -> str:
     return ""
 
 
-def without_repeats(
+def drop_repeats(
     questions: Sequence[PassageQuestion], evaluated: set[str]
 ) -> tuple[list[PassageQuestion], Counter[str]]:
     """Return the questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
 
-    `evaluated` are the keys of the passages of evaluation, see `passage_key`.
+    `evaluated` are the keys of the passages of evaluation, see `digest_passage`.
     """
     kept, reasons, known = [], Counter[str](), set()
     for question in questions:
-        key = passage_key(question.passage)
-        asked = (key, plain_words(question.question))
+        key = digest_passage(question.passage)
+        asked = (key, normalize_words(question.question))
         if key in evaluated:
             reasons["on a passage of evaluation"] += 1
         elif asked in known:
@@ -213,9 +219,9 @@ def without_repeats(
     return kept, reasons
 
 
-def passage_key(text: str) -> str:
+def digest_passage(text: str) -> str:
     """Return a name of a passage's words, whatever its case, accents, punctuation and spaces."""
-    return hashlib.sha1(" ".join(plain_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
+    return hashlib.sha1(" ".join(normalize_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def _share(key: str) -> float:
@@ -223,7 +229,7 @@ def _share(key: str) -> float:
     return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
-def passage_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
+def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
     """Sound questions as examples; those about the same words share a table. See `PassageQuestions` of the window."""
     tables: dict[tuple[str, str], Table] = {}
     return [_example(question, window, tables) for question in questions]
@@ -233,7 +239,7 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
     learnt = _most_given(question.answers or ())
     begin, end = _window(question, learnt, window)
     title = f"{question.title.replace('_', ' ').strip()} : " if question.title.strip() else ""
-    text, key = f"{title}{question.passage[begin:end]}", passage_key(question.passage)
+    text, key = f"{title}{question.passage[begin:end]}", digest_passage(question.passage)
     name = key if (begin, end) == (0, len(question.passage)) else f"{key}/{begin}"
     table = tables.setdefault((name, text), Table(name, (Cell(""),), ((Cell(text),),)))
     answer = None
@@ -270,7 +276,7 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
     return bounds[first][0], bounds[first + words - 1][1]
 
 
-def occurrences(answers: Sequence[str], passage: str) -> list[Span]:
+def find_occurrences(answers: Sequence[str], passage: str) -> list[Span]:
     """Return the first place of each answer that the passage holds as a whole word; of any, where none is whole."""
     texts = [text for text in dict.fromkeys(answers) if text]
     whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
@@ -291,7 +297,7 @@ def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
     }
 
 
-def passage_sizes(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
+def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
     """Words in questions, passages and answers; each passage counts once."""
     sizes = Sizes()
     tables = {id(example.table): example.table for examples in splits.values() for example in examples}

@@ -28,19 +28,19 @@ from mate_cli.data.check import Problem, parse_json_as
 from mate_cli.data.datasets.csv_tables import open_end, read_lines
 from mate_cli.data.datasets.entries import (
     DamagedEntryError,
-    entry_name,
-    list_of,
+    find_name,
+    find_text,
     note_damage,
-    optional_text,
-    part,
     read_entries,
-    required_text,
-    texts_of,
-    typed,
+    require_list,
+    require_part,
+    require_text,
+    require_texts,
+    require_type,
 )
-from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span, occurrences
+from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span, find_occurrences
 from mate_cli.data.download import RemoteFile
-from mate_cli.data.question_contamination import plain_words
+from mate_cli.data.question_contamination import normalize_words
 
 Entry = Mapping[str, Any]
 Subset = Literal["SQuAD", "NewsQA", "TriviaQA-web", "SearchQA", "HotpotQA", "NaturalQuestionsShort"]
@@ -67,30 +67,31 @@ class SquadLayout(PassageQuestions):
         """Yield name or place of each question, and the question with its passage and title."""
         for name, article in _articles(file, content, problems):
             with note_damage(file, name, problems):
-                title = optional_text(typed(article, dict, "it"), "title")
-                for number, paragraph in enumerate(part(article, "paragraphs", list)):
+                title = find_text(require_type(article, dict, "it"), "title")
+                for number, paragraph in enumerate(require_part(article, "paragraphs", list)):
                     yield from _questions_of(file, f"{title or name}, paragraph {number}", title, paragraph, problems)
 
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`."""
-        asked = typed(entry["asked"], dict, "it")
-        name, question = required_text(asked, "id"), required_text(asked, "question")
+        asked = require_type(entry["asked"], dict, "it")
+        name, question = require_text(asked, "id"), require_text(asked, "question")
         return PassageQuestion(name, question, entry["context"], _squad_answers(asked), entry["title"])
 
 
 def _articles(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
     whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
     with note_damage(file, "", problems):
-        yield from ((f"article {n}", it) for n, it in enumerate([] if whole is None else part(whole, "data", list)))
+        articles = [] if whole is None else require_part(whole, "data", list)
+        yield from ((f"article {place}", article) for place, article in enumerate(articles))
 
 
 def _questions_of(
     file: str, key: str, title: str, paragraph: object, problems: list[Problem]
 ) -> Iterator[tuple[str, Entry]]:
     with note_damage(file, key, problems):
-        context = required_text(typed(paragraph, dict, "it"), "context")
-        for place, asked in enumerate(part(paragraph, "qas", list)):
-            name = entry_name(asked) if isinstance(asked, dict) else ""
+        context = require_text(require_type(paragraph, dict, "it"), "context")
+        for place, asked in enumerate(require_part(paragraph, "qas", list)):
+            name = find_name(asked) if isinstance(asked, dict) else ""
             yield name or f"{key}, question {place}", {"asked": asked, "context": context, "title": title}
 
 
@@ -100,10 +101,13 @@ def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
     Raises:
         DamagedEntryError: they are missing, or of other types.
     """
-    if typed(entry.get("is_impossible", False), bool, "is_impossible"):
+    if require_type(entry.get("is_impossible", False), bool, "is_impossible"):
         return ()
-    answers = part(entry, "answers", list)
-    spans = tuple(Span(part(answer, "text", str), part(answer, "answer_start", int)) for answer in answers)
+    parts = (
+        (require_part(one, "text", str), require_part(one, "answer_start", int))
+        for one in require_part(entry, "answers", list)
+    )
+    spans = tuple(Span(*part) for part in parts)
     visible = tuple(span for span in spans if span.text.strip())
     return None if spans and not visible else visible
 
@@ -195,15 +199,16 @@ class MRQA(PassageQuestions):
         for key, entry in read_entries(file, content, problems):
             with note_damage(file, key, problems):
                 if "header" not in entry:
-                    passage = required_text(entry, "context")
-                    yield from ((key, {"asked": one, "context": passage}) for one in part(entry, "qas", list))
+                    passage = require_text(entry, "context")
+                    yield from ((key, {"asked": one, "context": passage}) for one in require_part(entry, "qas", list))
 
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`."""
-        asked, passage = typed(entry["asked"], dict, "a question"), entry["context"]
-        name, question = required_text(asked, "qid"), required_text(asked, "question")
-        references = texts_of(asked.get("answers"), "answers")
-        spans = [span for found in part(asked, "detected_answers", list) for span in _detected_spans(found, passage)]
+        asked, passage = require_type(entry["asked"], dict, "a question"), entry["context"]
+        name, question = require_text(asked, "qid"), require_text(asked, "question")
+        references = require_texts(asked.get("answers"), "answers")
+        found = require_part(asked, "detected_answers", list)
+        spans = [span for answer in found for span in _detected_spans(answer, passage)]
         return PassageQuestion(name, question, passage, spans, references=references)
 
 
@@ -213,15 +218,15 @@ def _detected_spans(found: Entry, passage: str) -> Iterator[Span]:
     Raises:
         DamagedEntryError: it stands nowhere.
     """
-    text = part(found, "text", str)
-    for place in part(found, "char_spans", list):
-        if len(typed(place, list, "a place of an answer")) != 2:
+    text = require_part(found, "text", str)
+    for place in require_part(found, "char_spans", list):
+        if len(require_type(place, list, "a place of an answer")) != 2:
             raise DamagedEntryError("a place of an answer is not [begin, end]")
-        begin, end = (typed(one, int, "a place of an answer") for one in place)
+        begin, end = (require_type(one, int, "a place of an answer") for one in place)
         if not 0 <= begin <= end < len(passage):
             raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {begin} to {end} of the passage")
         span = Span(passage[begin : end + 1], begin)
-        if not {*plain_words(text)} & {*plain_words(span.text)} and plain_words(text):
+        if not {*normalize_words(text)} & {*normalize_words(span.text)} and normalize_words(text):
             raise DamagedEntryError(f"the answer {text!r:.60} is not {span.text!r:.60} of the passage")
         yield span
 
@@ -238,10 +243,10 @@ class TimeQA(PassageQuestions):
 
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`; none of its answers is left where nothing answers it."""
-        name = f"{required_text(entry, 'idx')}/{file.split('.')[-2]}"
+        name = f"{require_text(entry, 'idx')}/{file.split('.')[-2]}"
         title = name.split("/")[2].partition("#")[0] if name.startswith("/wiki/") else ""
-        passage, question = required_text(entry, "context"), required_text(entry, "question")
-        texts, starts, ends = (part(entry, key, list) for key in ("targets", "from", "end"))
+        passage, question = require_text(entry, "context"), require_text(entry, "question")
+        texts, starts, ends = (require_part(entry, key, list) for key in ("targets", "from", "end"))
         if not len(texts) == len(starts) == len(ends):
             raise DamagedEntryError("targets, from and end are not of the same length")
         parts = zip(texts, starts, ends, strict=True)
@@ -255,8 +260,8 @@ def _bounded_span(text: object, start: object, end: object, *names: str) -> Span
     Raises:
         DamagedEntryError: a part is of another type, or the text of another length.
     """
-    span = Span(typed(text, str, names[0]), typed(start, int, names[1]))
-    if typed(end, int, names[2]) - span.start != len(span.text):
+    span = Span(require_type(text, str, names[0]), require_type(start, int, names[1]))
+    if require_type(end, int, names[2]) - span.start != len(span.text):
         raise DamagedEntryError(f"the answer {span.text!r:.60} does not end at character {end}")
     return span
 
@@ -287,32 +292,33 @@ class NaturalQuestionsShort(PassageQuestions):
         if "paragraph_text" in entry:
             return _qed_question(name, entry)
         if "ctxs" in entry:
-            document = typed(list_of(entry, "ctxs")[0], dict, "a passage of ctxs")
-            passage, question = required_text(document, "text"), required_text(entry, "question")
-            answers = texts_of(list_of(entry, "answers"), "answers")
-            title = optional_text(document, "title")
+            document = require_type(require_list(entry, "ctxs")[0], dict, "a passage of ctxs")
+            passage, question = require_text(document, "text"), require_text(entry, "question")
+            answers = require_texts(require_list(entry, "answers"), "answers")
+            title = find_text(document, "title")
             return PassageQuestion(name, question, passage, _find_spans(answers, passage), title, answers)
-        passage, question = _TAGS.sub(" ", required_text(entry, "context")).strip(), required_text(entry, "question")
-        return PassageQuestion(name, question, passage, _find_spans([required_text(entry, "answer")], passage))
+        passage, question = _TAGS.sub(" ", require_text(entry, "context")).strip(), require_text(entry, "question")
+        return PassageQuestion(name, question, passage, _find_spans([require_text(entry, "answer")], passage))
 
 
 def _qed_question(name: str, entry: Entry) -> PassageQuestion:
-    passage, title = required_text(entry, "paragraph_text"), optional_text(entry, "title_text")
+    passage, title = require_text(entry, "paragraph_text"), find_text(entry, "title_text")
     annotators = [
-        [_qed_span(one) for one in typed(some, list, "an answer")] for some in list_of(entry, "original_nq_answers")
+        [_qed_span(one) for one in require_type(some, list, "an answer")]
+        for some in require_list(entry, "original_nq_answers")
     ]
     # An annotator who marks several spans means all of them, as a list: of these none alone is the answer.
     spans = [some[0] for some in annotators if len(some) == 1] or [span for some in annotators for span in some][:1]
-    return PassageQuestion(name, required_text(entry, "question_text"), passage, spans or None, title)
+    return PassageQuestion(name, require_text(entry, "question_text"), passage, spans or None, title)
 
 
 def _qed_span(answer: object) -> Span:
-    answer = typed(answer, dict, "what holds string")
+    answer = require_type(answer, dict, "what holds string")
     return _bounded_span(answer.get("string"), answer.get("start"), answer.get("end"), "string", "start", "end")
 
 
 def _find_spans(answers: Sequence[str], passage: str) -> list[Span]:
-    spans = occurrences(answers, passage)
+    spans = find_occurrences(answers, passage)
     if not spans:
         raise DamagedEntryError(f"the answer {answers[0]!r:.60} is not in its passage")
     return spans

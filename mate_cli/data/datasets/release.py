@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mate_cli.data.archive import find_file, find_store
 from mate_cli.data.check import CheckReport, Problem, raise_problems
-from mate_cli.data.datasets.catalogue import info_of
+from mate_cli.data.datasets.catalogue import find_info
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
@@ -53,7 +53,7 @@ class Release(ABC):
 
     def __post_init__(self) -> None:
         self.root = Path(self.root).expanduser()
-        self.info = info_of(type(self))
+        self.info = find_info(type(self))
         self.name = self.name or (self.info.name if self.info else "")
         self.notes: list[Problem] = []
         self.suspicions: list[Problem] = []
@@ -159,23 +159,28 @@ class Release(ABC):
         """
         from mate_cli.data.datasets.release_check import (
             count_splits,
-            lacking,
-            overlaps,
-            repeated_ids,
-            sizes,
-            unanswered,
+            find_gaps,
+            find_overlaps,
+            find_repeated_ids,
+            find_unanswered,
+            measure_sizes,
         )
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = lacking(splits, files, self.left_out, (*problems, *self.suspicions))
+        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions))
         used = {split: [one for one in examples if not self.left_out(one)] for split, examples in splits.items()}
-        more = (*repeated_ids(used, files, self.origins), *unanswered(used, files), *wanting, *self.suspicions)
+        more = (
+            *find_repeated_ids(used, files, self.origins),
+            *find_unanswered(used, files),
+            *wanting,
+            *self.suspicions,
+        )
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*overlaps(tables, "tables", files), *self.notes)
+        notes = (*find_overlaps(tables, "tables", files), *self.notes)
         counts = count_splits(splits, self.left_out)
-        return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), notes, self.published)
+        return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
         """Return the sound examples of each split; what is wrong with others, or with a whole file, is noted."""

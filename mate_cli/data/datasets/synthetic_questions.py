@@ -25,7 +25,7 @@ from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.release_check import sizes
+from mate_cli.data.datasets.release_check import measure_sizes
 from mate_cli.data.synthesis.questions import MOST_CANDIDATES, MadeQuestion, as_example, make_questions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
@@ -153,7 +153,7 @@ class SyntheticQuestions:
         counts = {split: _count(made) for split, made in splits.items()}
         note = f"{len(self.left_out):,} tables are left out, as dev or test ask about them or their page"
         examples = {split: [example for example, _ in made] for split, made in splits.items()}
-        return CheckReport((), counts, sizes(examples).percentiles(), (Problem(str(self.root), "", note),))
+        return CheckReport((), counts, measure_sizes(examples).percentiles(), (Problem(str(self.root), "", note),))
 
     def fetch(self) -> None:
         """Fetch the public release into `root`; what is there and intact is kept."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mate_cli.data.check import Problem, is_ragged, parse_json, parse_json_as
-from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, required_text, typed
+from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text, require_type
 from mate_cli.tables.table import Cell, Table
 
 
@@ -87,7 +87,7 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
     found: dict[str, str] = {}
     for place, entry in enumerate(traced):
         with note_damage(name, f"entry {place}", problems):
-            found |= {required_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
+            found |= {require_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
     return found
 
 
@@ -98,7 +98,7 @@ def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, s
         DamagedEntryError: one is something else.
     """
     nodes = []
-    for node in typed(entry.get("answer-node", []), list, "answer-node"):
+    for node in require_type(entry.get("answer-node", []), list, "answer-node"):
         match node:
             case [str(text), place, (str() | None) as link, str(source)]:
                 nodes.append((text, place, link, source))

@@ -23,7 +23,7 @@ from mate_cli.data.datasets.hybridqa.files import (
     parse_questions,
 )
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import NEAR, repetitions
+from mate_cli.data.question_contamination import NEAR, find_repetitions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
@@ -121,7 +121,7 @@ class HybridQA(Release):
         counts = {split: check.count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
-        notes, sizes = check.notes_of(splits, self.near_duplicate), check.table_sizes(splits, tables)
+        notes, sizes = check.note_overlaps(splits, self.near_duplicate), check.measure_tables(splits, tables)
         return CheckReport(tuple(problems), counts, sizes, notes, self.published)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
@@ -194,7 +194,7 @@ class HybridQA(Release):
             for question in parse_questions(*self._extra_file(name), problems)
         ]
         evaluation = [q for split in self.splits if split != "train" for q in self._own_questions(split, [])]
-        reasons = repetitions(found, self._own_questions("train", []), evaluation, self.near_duplicate)
+        reasons = find_repetitions(found, self._own_questions("train", []), evaluation, self.near_duplicate)
         kept = [question for question, why in zip(found, reasons, strict=True) if not why]
         return ExtraQuestions(kept, dict(Counter(filter(None, reasons)).most_common()), problems)
 

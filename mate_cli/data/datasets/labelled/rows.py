@@ -204,7 +204,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
             raise RowError(f"passage {place} has no text")
         link = spreadsheet_text(passage.get("title")).strip() or f"passage {place}"
         texts[link] = text
-        links.setdefault(cell_of(table, [passage.get("row"), passage.get("column")]), []).append(link)
+        links.setdefault(find_cell(table, [passage.get("row"), passage.get("column")]), []).append(link)
     rows = tuple(
         tuple(replace(cell, links=(*cell.links, *links.get((row, column), ()))) for column, cell in enumerate(cells))
         for row, cells in enumerate(table.rows)
@@ -212,7 +212,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
     return replace(table, rows=rows, passages=texts)
 
 
-def cell_of(table: Table, pair: object) -> tuple[int, int]:
+def find_cell(table: Table, pair: object) -> tuple[int, int]:
     """(row, column) of a body cell, from a number of the row and a number or name of the column.
 
     Raises:
@@ -231,7 +231,7 @@ def cell_of(table: Table, pair: object) -> tuple[int, int]:
     return row, column
 
 
-def example_of(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
+def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
     """Return the question of a row with what it states of its answer; nothing is derived yet.
 
     `name` is for a question that has none.
@@ -276,7 +276,7 @@ def _coordinates(row: LabelledRow, table: Table) -> Coordinates:
         return ()
     if not isinstance(value, (list, tuple)):
         raise RowError("coordinates should be a list of [row, column], rows from 0 below the header")
-    return tuple(cell_of(table, pair) for pair in value)
+    return tuple(find_cell(table, pair) for pair in value)
 
 
 def _label(row: LabelledRow) -> int | None:

@@ -16,7 +16,14 @@ from pydantic import Field
 from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
-from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow, RowError, RowTables, example_of, read_stated_number
+from mate_cli.data.datasets.labelled.rows import (
+    NAMES,
+    LabelledRow,
+    RowError,
+    RowTables,
+    build_example,
+    read_stated_number,
+)
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
@@ -111,7 +118,7 @@ class LabelledRows(Release):
             for number, row in enumerate(self.rows(place, problems), 1):
                 name = f"{Path(place).stem}-{number}"
                 try:
-                    examples.append(example_of(row, name, self._row_tables))
+                    examples.append(build_example(row, name, self._row_tables))
                 except RowError as error:
                     problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
             self._parsed[place] = examples, problems
@@ -167,7 +174,7 @@ def _held(answer: Answer, example: TableExample) -> Answer:
     return replace(answer, coordinates=cells, source=source)
 
 
-def typed(options: Mapping[str, Any]) -> str:
+def format_overrides(options: Mapping[str, Any]) -> str:
     """Options of a dataset as they are typed; those that are not set are left out."""
     return " ".join(f"data.{name}={value}" for name, value in options.items() if value is not None)
 
@@ -185,7 +192,7 @@ class LabelledFiles(LabelledRows):
     @property
     def arguments(self) -> str:
         """Words of the command line for these data."""
-        return f"data=files {typed({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
+        return f"data=files {format_overrides({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
 
     def is_there(self, place: str) -> bool:
         """Tell whether there is such a file, packed or not."""
@@ -272,7 +279,7 @@ class HubDataset(LabelledRows):
     def arguments(self) -> str:
         """Words of the command line for these data."""
         names = ("name", "subset", "train", "dev", "test")
-        return f"data=hub {typed({name: getattr(self, name) for name in names})}"
+        return f"data=hub {format_overrides({name: getattr(self, name) for name in names})}"
 
     @property
     def split_files(self) -> Mapping[str, str]:

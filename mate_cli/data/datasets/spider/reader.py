@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, required_text
+from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.sql.database import with_values
@@ -96,13 +96,13 @@ class Spider(Release):
         Raises:
             DamagedEntryError: it cannot be used.
         """
-        question, database = required_text(entry, "question"), required_text(entry, "db_id")
+        question, database = require_text(entry, "question"), require_text(entry, "db_id")
         if database not in schemas:
             raise DamagedEntryError(f"there is no sound schema of its database {database!r}")
         schema, table = schemas[database]
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
-        text = required_text(entry, "query")
+        text = require_text(entry, "query")
         if not isinstance(entry.get("sql"), dict | None):
             raise DamagedEntryError("sql is no object")
         key = (database, text, json.dumps(entry.get("sql")))
@@ -135,7 +135,7 @@ class Spider(Release):
         found: dict[str, tuple[Schema, Table]] = {}
         for key, entry in entries:
             try:
-                schema = Schema.from_entry({**entry, "db_id": required_text(entry, "db_id")})
+                schema = Schema.from_entry({**entry, "db_id": require_text(entry, "db_id")})
             except (ValueError, DamagedEntryError) as error:
                 name = entry.get("db_id")
                 problems.append(Problem(file, name if isinstance(name, str) and name else key, str(error)))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from mate_cli.data.check import Problem, is_ragged
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.wikisql.sql import TYPES, WikiSQLQuery, execute_sql
 from mate_cli.tables.example import Answer, TableExample
@@ -70,7 +70,7 @@ class WikiSQL(Release):
         for place, entry in _entries(file, self.need(file), problems):
             key = f"{split}-{place}"  # the reference's id
             try:
-                table_id, _ = required_text(entry, "table_id"), required_text(entry, "question")
+                table_id, _ = require_text(entry, "table_id"), require_text(entry, "question")
             except DamagedEntryError as error:
                 problems.append(Problem(file, key, str(error)))
                 continue
