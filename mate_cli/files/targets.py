@@ -35,7 +35,7 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
                 break
 
 
-def what_is_missing(name: str) -> str:
+def explain_missing(name: str) -> str:
     """Say why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
     module, _, own = name.rpartition(".")
     top = name.partition(".")[0]
@@ -95,7 +95,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
         for key, value in _leaves(values, part):
             if key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust or ()):
                 if any(_is_in(str(value), own) for own in trust or ()) and _is_missing(str(value)):
-                    raise TrustError(what_is_missing(str(value)), where=where)
+                    raise TrustError(explain_missing(str(value)), where=where)
                 told = value if isinstance(value, str) else type(value).__name__
                 remedy = ONLY_OURS if trust is None else IF_TRUSTED
                 raise TrustError(f"{told} is no part of mate that {part} can be made of", where=where, remedy=remedy)
@@ -103,7 +103,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
                 raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
 
 
-def targets(value: object) -> Iterator[str]:
+def find_targets(value: object) -> Iterator[str]:
     """Find the names of everything that a configuration builds, at any depth."""
     return (str(target) for key, target in _leaves(value) if key == "_target_" and isinstance(target, str))
 

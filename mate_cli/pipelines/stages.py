@@ -14,7 +14,7 @@ from rich.text import Text
 from mate_cli.data.datasets.catalogue import require_train
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.machine import filled_in
 from mate_cli.pipelines.run import Run, recorded

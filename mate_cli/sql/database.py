@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quoted_identifier
 from mate_cli.tables.formats.grid import listed
 
@@ -160,7 +160,7 @@ def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[li
     Raises:
         DataError: the database cannot be opened.
     """
-    with reading(path, DataError, "no database can be read from it", _REMEDY):
+    with wrap_read_errors(path, DataError, "no database can be read from it", _REMEDY):
         if not path.is_file():
             raise DataError("there is no such file", where=str(path), remedy=_REMEDY)
         with TemporaryDirectory() as folder:

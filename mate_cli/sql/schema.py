@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -213,7 +213,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         DataError: it cannot be read, or holds none.
     """
     remedy = "A file of schemas is a list of objects, as Spider's tables.json is"
-    with reading(path, DataError, "these schemas cannot be read", remedy):
+    with wrap_read_errors(path, DataError, "these schemas cannot be read", remedy):
         entries = json.loads(_unpacked(path))
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.example import Coordinates
 from mate_cli.tables.formats.encoding import text_file
 from mate_cli.tables.read import SUFFIXES, open_table, valid
@@ -37,7 +37,7 @@ def find_tables(places: Iterable[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for place in places:
-        with reading(place, DataError, "cannot be looked for", "Check the name"):
+        with wrap_read_errors(place, DataError, "cannot be looked for", "Check the name"):
             found |= dict.fromkeys(_found(place))
     return list(found)
 
@@ -71,7 +71,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
         DataError: the file is missing or holds no question.
     """
     file = Path(path).expanduser()
-    with reading(path, DataError, "questions cannot be read", "Write one per line"):
+    with wrap_read_errors(path, DataError, "questions cannot be read", "Write one per line"):
         if file.suffix.lower() == ".txt":
             asked = [Asked(line.strip()) for line in _text(file, encoding).splitlines() if line.strip()]
         else:
@@ -82,7 +82,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
 
 
 def _text(file: Path, encoding: str | None) -> str:
-    with reading(file, DataError, "questions cannot be read", "Check the file"):
+    with wrap_read_errors(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
             raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
         Limits().check_bytes(file, file.stat().st_size, whole=True)
@@ -140,7 +140,7 @@ def pair_up(asked: Sequence[Asked], tables: Sequence[Path], beside: Path | None)
 
 def _named(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
-    with reading(name, DataError, "a question names this table, which cannot be looked for", "Check the name"):
+    with wrap_read_errors(name, DataError, "a question names this table, which cannot be looked for", "Check the name"):
         places = (Path(name).expanduser(), beside / name if beside else None)
         near = [path for path in places if path and path.is_file()]
     if not same and not near:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mate_cli.errors import DataError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.columnar import read_parquet
 from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
@@ -64,7 +64,7 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
-    with reading(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
+    with wrap_read_errors(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
         return _open(Path(path).expanduser(), options)
 
 

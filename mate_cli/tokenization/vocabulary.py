@@ -16,8 +16,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mate_cli.errors import ConfigError, MissingDependencyError
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_bytes, read_object
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_bytes, read_object
 from mate_cli.tokenization.pieces.byte_pieces import BytePieces, read_byte_pieces
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -176,7 +176,7 @@ def _read(path: Path) -> Vocabulary:
     again = "Fetch or export it again"
     file = path.with_name("tokenizer_config.json")
     settings = read_object(file, ConfigError, again, links=True) if file.is_file() else {}
-    with reading(path, ConfigError, "this vocabulary cannot be read", again):
+    with wrap_read_errors(path, ConfigError, "this vocabulary cannot be read", again):
         tokens = read_bytes(path, links=True).decode("utf-8").removesuffix("\n").split("\n")
         return Vocabulary(tokens, lower_case=settings.get("do_lower_case", True) is not False)
 

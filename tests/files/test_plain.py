@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.files.plain import MAX_SIZE, MAX_YAML, load_json, read_lines, read_object, read_yaml, to_json
+from mate_cli.files.safe_load import MAX_SIZE, MAX_YAML, load_json, read_lines, read_object, read_yaml, to_json
 
 
 def read_all_lines(path):

@@ -61,7 +61,7 @@ def check_quickly(spec: RunSpec) -> None:
     for stage in trained:
         refuse(quick_problems(stage.config.model_dump()), stage.name)
 
-    from mate_cli.files.targets import find_beside, targets
+    from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.tracking import wandb_mode
 
     if dashboard := spec.last.config.logger.get("wandb"):
@@ -69,7 +69,7 @@ def check_quickly(spec: RunSpec) -> None:
     own = user_config_dir()
     for stage in trained:
         check_root(spec, stage)
-        find_beside(targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
+        find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mate_cli.data.check import CheckReport, Sizes, counts_in_words
+from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Sources
-from mate_cli.data.corpora.leaks import EvaluationTables
 from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
 from mate_cli.data.loading.stream import Masks, StreamedDataset

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mate_cli.data.synthesis.asked_spans import asks
 from mate_cli.data.synthesis.predicates import pick, word_set
 from mate_cli.data.synthesis.question_clues import (
     Clue,
@@ -23,6 +22,7 @@ from mate_cli.data.synthesis.question_clues import (
     second_clue,
 )
 from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn, QuestionTable
+from mate_cli.data.synthesis.question_spans import asks
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import candidate_cells, find_all_substrings, normalize_for_candidates

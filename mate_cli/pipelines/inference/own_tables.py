@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
@@ -73,7 +73,7 @@ def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, toget
     for path, file in opened.files.items():
         asked = opened.questions[path]
         try:
-            with reading(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
+            with wrap_read_errors(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
             if len(opened.files) == 1:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import check_writable, write_text
-from mate_cli.files.plain import to_json
+from mate_cli.files.safe_load import to_json
 from mate_cli.reports.answers.page import render_answers
 from mate_cli.reports.export.data_files import harmless
 from mate_cli.tables.questions import Session, TableQuestion

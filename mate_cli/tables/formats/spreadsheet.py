@@ -7,7 +7,7 @@ from itertools import islice, repeat
 from pathlib import Path
 
 from mate_cli.errors import DataError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.workbook import SAVE_AS, Area, Workbook, Worksheet
 from mate_cli.tables.read_options import ReadOptions
@@ -30,7 +30,7 @@ def read_spreadsheet(path: Path, options: ReadOptions) -> Grid:
 
 def _lines(path: Path, options: ReadOptions, grid: Grid) -> Iterator[list[str]]:
     notes = grid.notes
-    with reading(path, DataError, "this workbook cannot be read", SAVE_AS):
+    with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
         book = Workbook(path, options.limits)
         sheet = _choose(book, options.sheet, notes)
         rows = RowStore()

@@ -16,8 +16,8 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from mate_cli.errors import ConfigError
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_bytes, read_object
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_bytes, read_object
 
 FILES = ("vocab.json", "merges.txt")
 AGAIN = "Fetch it again"
@@ -51,7 +51,7 @@ def read_byte_pieces(folder: Path) -> BytePieces | None:
     """
     names, merges = (folder / file for file in FILES)
     if names.is_file() and merges.is_file():
-        with reading(merges, ConfigError, "these merges cannot be read", AGAIN):
+        with wrap_read_errors(merges, ConfigError, "these merges cannot be read", AGAIN):
             lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
             pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
         return BytePieces(read_object(names, ConfigError, AGAIN, links=True), pairs)
@@ -60,7 +60,7 @@ def read_byte_pieces(folder: Path) -> BytePieces | None:
     model = read_object(folder / "tokenizer.json", ConfigError, AGAIN, links=True).get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         return None
-    with reading(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
+    with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
         return BytePieces(model["vocab"], _pairs(model["merges"]))
 
 

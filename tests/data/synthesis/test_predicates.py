@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mate_cli.data.synthesis.asked_spans import asks
 from mate_cli.data.synthesis.predicates import article, content, keywords, predicates, shortened, varied
+from mate_cli.data.synthesis.question_spans import asks
 
 PASSAGE = (
     "Ann B. Lee ( /lee/ ; born 3 May 1950 ) is a retired Norwegian skier who lives in Oslo . She won the Silver Cup in "

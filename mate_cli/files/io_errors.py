@@ -29,7 +29,7 @@ _NO_MEMORY = re.compile(
 
 
 @contextmanager
-def on_machine() -> Iterator[None]:
+def wrap_machine_errors() -> Iterator[None]:
     """Do something; where a disk refuses it, or memory is too small for it, that is an error of ours.
 
     Raises:
@@ -38,18 +38,18 @@ def on_machine() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if refused := refusal(error):
+        if refused := find_machine_error(error):
             raise refused from error
         raise
 
 
-def refusal(error: BaseException) -> MateError | None:
+def find_machine_error(error: BaseException) -> MateError | None:
     """Name the resource that the machine lacks, where an error of any library comes of that."""
     if isinstance(error, MateError):
         return None
     if isinstance(error, OSError) and error.errno in REFUSALS:
         place = str(error.filename) if error.filename else None
-        return MateError(short_reason(error), where=place, remedy=REFUSALS[error.errno])
+        return MateError(shorten_reason(error), where=place, remedy=REFUSALS[error.errno])
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (
@@ -61,7 +61,7 @@ def refusal(error: BaseException) -> MateError | None:
 
 
 @contextmanager
-def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
+def wrap_read_errors(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
     """Read a file; what goes wrong, in whichever library, is an error of ours that names the file.
 
     Raises:
@@ -74,10 +74,10 @@ def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) 
     except Exception as error:  # a damaged file can make any library fail in any way
         if ours := known_cause(error):
             raise ours from error
-        raise kind(f"{problem}: {short_reason(error)}", where=str(path), remedy=remedy) from error
+        raise kind(f"{problem}: {shorten_reason(error)}", where=str(path), remedy=remedy) from error
 
 
-def short_reason(error: BaseException) -> str:
+def shorten_reason(error: BaseException) -> str:
     """Say why something failed, in one short line."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"

@@ -20,7 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf._utils import get_omega_conf_dumper, get_yaml_loader
 
 from mate_cli.errors import MateError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 
 MAX_SIZE, MAX_YAML = 1 << 26, 1 << 18
 """Bytes of a file that is read whole, and of one of YAML, which takes a second for a million of them."""
@@ -100,7 +100,7 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
     Raises:
         MateError: of that kind; the file is missing, damaged, too large, or holds something else.
     """
-    with reading(path, kind, "cannot be read", remedy):
+    with wrap_read_errors(path, kind, "cannot be read", remedy):
         text = read_bytes(path, largest=MAX_YAML, links=links).decode("utf-8")
         _check_events(text)
         return _mapping(yaml.load(text, Loader=_Loader), kind, path, remedy)
@@ -137,7 +137,7 @@ def read_object(
     Raises:
         MateError: of that kind; the file is missing, damaged, too large, or holds something else.
     """
-    with reading(path, kind, problem, remedy):
+    with wrap_read_errors(path, kind, problem, remedy):
         return _mapping(load_json(path, largest=largest, links=links), kind, path, remedy, problem)
 
 
