@@ -16,7 +16,7 @@ from itertools import pairwise
 from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.tables.text import format_text
 
-NEAR = 0.7
+NEAR_DUPLICATE = 0.7
 """The index from which on questions are near-equal: a word more in one of six, or another word in one of nine."""
 EVALUATION, TRAINING = "one of evaluation", "another of training"
 
@@ -59,7 +59,7 @@ class QuestionMarks:
 class KnownQuestions:
     """Questions that others must not repeat."""
 
-    def __init__(self, near: float = NEAR, questions: Iterable[HybridQAQuestion] = ()) -> None:
+    def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
         self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
         for question in questions:
@@ -88,7 +88,7 @@ def find_repetitions(
     questions: Sequence[HybridQAQuestion],
     training: Iterable[HybridQAQuestion],
     evaluation: Iterable[HybridQAQuestion],
-    near: float = NEAR,
+    near: float = NEAR_DUPLICATE,
 ) -> list[str]:
     """Say why further questions are not learnt from, "" for the others; of some that repeat each other the first is.
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quoted_identifier
-from mate_cli.tables.formats.grid import listed
+from mate_cli.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quote_identifier
+from mate_cli.tables.formats.grid import list_names
 
 SECONDS = 5.0
 """The longest that a query may take, and reading a schema."""
@@ -226,7 +226,7 @@ def _notes(unread: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     by_reason: dict[str, list[str]] = {}
     for name, reason in unread:
         by_reason.setdefault(reason, []).append(name)
-    return tuple(f"Left out: {listed(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
+    return tuple(f"Left out: {list_names(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
 
 
 def _schema(name: str, parts: Mapping[str, Mapping[str, Any]], notes: tuple[str, ...]) -> Schema:
@@ -315,6 +315,6 @@ def _texts(schema: Schema, path: Path, columns: Sequence[int], end: float) -> It
 def _query(schema: Schema, number: int) -> str:
     """Write a query for the texts of one column; a column that is not there is refused, and no text in quotes."""
     column = schema.columns[number]
-    table, name = quoted_identifier(schema.tables[column.table].original), f"t.{quoted_identifier(column.original)}"
+    table, name = quote_identifier(schema.tables[column.table].original), f"t.{quote_identifier(column.original)}"
     where = f"typeof({name}) = 'text' AND length({name}) <= {MAX_LETTERS}"
     return f"SELECT * FROM (SELECT DISTINCT {number}, {name} FROM {table} AS t WHERE {where} LIMIT {MAX_TEXTS})"

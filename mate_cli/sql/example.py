@@ -8,7 +8,7 @@ from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import hardness, queries_match
 from mate_cli.sql.ir import Query
 from mate_cli.sql.schema import Schema
-from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of
+from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -51,7 +51,7 @@ class KnownQuery:
             actions = oracle_actions(query, schema)
         except UnsupportedQueryError:
             return cls(sql, query)
-        return cls(sql, query, actions if queries_match(query_of(actions, schema), query, schema) else None)
+        return cls(sql, query, actions if queries_match(build_query(actions, schema), query, schema) else None)
 
 
 def schema_example(

@@ -102,15 +102,15 @@ class ExpressionReader(ABC):
         """Refuse a tree of which something was not read."""
         for node in tree.walk():
             if id(node) not in self._read:
-                raise UnreadableQueryError(f"{node.key} in such a place: {text_of(node)}")
+                raise UnreadableQueryError(f"{node.key} in such a place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
         """Mark a node as read, which has to be of one of some types, and have no arguments but those of `USED`."""
         if getattr(tree, "key", None) not in kinds:
-            raise UnreadableQueryError(f"{text_of(tree)} in such a place")
+            raise UnreadableQueryError(f"{write_text(tree)} in such a place")
         other = next((name for name, part in tree.args.items() if part and name not in USED[tree.key]), None)
         if other:
-            raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {text_of(tree)}")
+            raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
         self._read.add(id(tree))
         return tree
 
@@ -143,7 +143,7 @@ class ExpressionReader(ABC):
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
         if tree.key != "column" or getattr(tree.this, "key", "") != "identifier":
-            raise UnreadableQueryError(f"{text_of(tree)} is no column")
+            raise UnreadableQueryError(f"{write_text(tree)} is no column")
         self.take(self.take(tree, "column").this, "identifier")
         if tree.args.get("table"):
             self.take(tree.args["table"], "identifier")
@@ -151,7 +151,7 @@ class ExpressionReader(ABC):
             found = self.schema.column_named(tree.name, tables)
             if found is not None:
                 return ir.ColumnUnit(0, found, place=self._place(tree))
-        raise UnreadableQueryError(f"there is no column {text_of(tree)}")
+        raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
         """Yield the tables of a column; a name holds everywhere, and means the last table that was given it."""
@@ -173,7 +173,7 @@ class ExpressionReader(ABC):
             number = scope.units[place]
             if number is not None and self.schema.column_named(tree.name, [number]) is not None:
                 return place
-        raise UnreadableQueryError(f"there is no column {text_of(tree)}")
+        raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def clause(self, tree: Tree | None, kind: str) -> ir.Conditions:
         """Read WHERE or HAVING; there are no conditions where there is none."""
@@ -196,7 +196,7 @@ class ExpressionReader(ABC):
         if tree.key == "paren":
             raise UnreadableQueryError("conditions in brackets")
         if negated and tree.key not in _NEGATED:
-            raise UnreadableQueryError(f"NOT in front of {text_of(tree)}")
+            raise UnreadableQueryError(f"NOT in front of {write_text(tree)}")
         if tree.key == "between":
             self.take(tree, "between")
             ends = self._value(tree.args["low"]), self._value(tree.args["high"])
@@ -205,7 +205,7 @@ class ExpressionReader(ABC):
             self.take(tree, "in")
             return ir.Condition(negated, ir.OPERATORS.index("in"), self.unit(tree.this), self._members(tree))
         if tree.key not in _COMPARISON_KEYS:
-            raise UnreadableQueryError(f"the condition {text_of(tree)}")
+            raise UnreadableQueryError(f"the condition {write_text(tree)}")
         self.take(tree, tree.key)
         negated ^= bool(tree.args.get("negate"))  # of LIKE, in newer versions of sqlglot
         sign = ir.OPERATORS.index(_COMPARISON_KEYS[tree.key])
@@ -261,12 +261,12 @@ class ExpressionReader(ABC):
         """Take off brackets."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
-                raise UnreadableQueryError(f"a name of {text_of(tree)}")
+                raise UnreadableQueryError(f"a name of {write_text(tree)}")
             tree = self.take(tree, tree.key).this
         return tree
 
 
-def text_of(tree: Tree) -> str:
+def write_text(tree: Tree) -> str:
     """Return a syntax tree as SQL, for messages."""
     from sqlglot import ErrorLevel
 

@@ -20,7 +20,7 @@ from mate_cli.sql.expressions import (
     Tree,
     UnreadableQueryError,
     literal_number,
-    text_of,
+    write_text,
 )
 from mate_cli.sql.schema import STAR, Schema, fold, is_keyword
 
@@ -221,7 +221,7 @@ class _Reader(ExpressionReader):
             self.scope.add(None, tree.alias, "")
             return query
         if tree.key != "table" or tree.this.key != "identifier":
-            raise UnreadableQueryError(f"FROM names {text_of(tree)}")
+            raise UnreadableQueryError(f"FROM names {write_text(tree)}")
         self._take_alias(self.take(tree, tree.key))
         self.take(tree.this, "identifier")
         number = self.schema.table_named(tree.name)
@@ -263,7 +263,7 @@ class _Reader(ExpressionReader):
             self.take(one, "ordered")
             directions.add(descending := bool(one.args.get("desc")))
             if bool(one.args.get("nulls_first")) == descending:  # NULL is smaller than all else
-                raise UnreadableQueryError(f"NULLS FIRST or LAST: {text_of(one)}")
+                raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(one)}")
         if len(directions) > 1:
             raise UnreadableQueryError("ORDER BY in two directions")
         units = tuple(self._ordering(one.this) for one in tree.expressions)

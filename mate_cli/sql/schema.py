@@ -51,7 +51,7 @@ def is_keyword(word: str) -> bool:
     return fold(word) in _RESERVED
 
 
-def quoted_identifier(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name of a table or column, in quotes where SQL needs them."""
     plain = _PLAIN.fullmatch(name) and fold(name) not in _QUOTED
     return name if plain else '"{}"'.format(name.replace('"', '""'))

@@ -68,7 +68,7 @@ def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
     return tuple(_flat(_TreeOf(schema).statement(query)))
 
 
-def query_of(actions: Sequence[Action], schema: Schema) -> ir.Query:
+def build_query(actions: Sequence[Action], schema: Schema) -> ir.Query:
     """Return the query that actions make; its tables are those of its columns, the first one where there are none."""
     return _QueryOf(schema).statement(_tree(iter(actions)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from mate_cli.sql import ir
-from mate_cli.sql.schema import STAR, Schema, fold, quoted_identifier
+from mate_cli.sql.schema import STAR, Schema, fold, quote_identifier
 
 
 def write(query: ir.Query, schema: Schema) -> str:
@@ -50,7 +50,7 @@ class _Writer:
         """Tables and conditions of joins in their order, each condition as soon as its tables are there."""
         units, joins = query.source.units, query.source.joins
         if len(units) == 1 and isinstance(units[0], int):
-            return f"FROM {quoted_identifier(self._original(units[0]))}"
+            return f"FROM {quote_identifier(self._original(units[0]))}"
         text, first = "FROM ", 0
         for place, unit in enumerate(units):
             text += " JOIN " * bool(place) + self._named_unit(unit)
@@ -92,7 +92,7 @@ class _Writer:
         self._named.append(alias)
         if isinstance(unit, ir.Query):
             return f"({self.query(unit)}) AS {alias}"
-        return f"{quoted_identifier(self._original(unit))} AS {alias}"
+        return f"{quote_identifier(self._original(unit))} AS {alias}"
 
     def _original(self, table: int) -> str:
         return self._schema.tables[table].original
@@ -107,10 +107,10 @@ class _Writer:
         found = self._schema.columns[unit.column]
         if unit.column == STAR or found.original == "*":
             return "*"
-        name, place = quoted_identifier(found.original), self._place(unit, again=again)
+        name, place = quote_identifier(found.original), self._place(unit, again=again)
         if place is not None and place < len(self._named):
             return f"{self._named[place]}.{name}"
-        return name if name == found.original else f"{quoted_identifier(self._original(found.table))}.{name}"
+        return name if name == found.original else f"{quote_identifier(self._original(found.table))}.{name}"
 
     def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
         if conditions:

@@ -22,7 +22,7 @@ NOT_IN_FOLDERS = (".txt",)
 """Files that can be tables, but are none where a folder is named."""
 
 
-class Asked(NamedTuple):
+class QuestionInput(NamedTuple):
     """A question, and its table where it names one."""
 
     question: str
@@ -62,7 +62,7 @@ def _is_plain(file: Path) -> bool:
     return file.is_file() and not file.name.startswith((".", "~$"))
 
 
-def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
+def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput]:
     """Read questions: a line each (.txt), or csv, tsv, json, jsonl with `question` and perhaps `table`.
 
     Without an encoding it is UTF-8, or what its mark says: nobody would see what was guessed of a question.
@@ -73,7 +73,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
     file = Path(path).expanduser()
     with wrap_read_errors(path, DataError, "questions cannot be read", "Write one per line"):
         if file.suffix.lower() == ".txt":
-            asked = [Asked(line.strip()) for line in _text(file, encoding).splitlines() if line.strip()]
+            asked = [QuestionInput(line.strip()) for line in _text(file, encoding).splitlines() if line.strip()]
         else:
             asked = _plain_list(file, encoding) or _of_table(file, encoding)
     if not asked:
@@ -89,7 +89,7 @@ def _text(file: Path, encoding: str | None) -> str:
         return valid(text_file(file, encoding or "utf-8").read())
 
 
-def _plain_list(file: Path, encoding: str | None) -> list[Asked]:
+def _plain_list(file: Path, encoding: str | None) -> list[QuestionInput]:
     """Return the questions of a JSON list of texts; none where the file is something else."""
     if file.suffix.lower() not in (".json", ".jsonl"):
         return []
@@ -99,11 +99,11 @@ def _plain_list(file: Path, encoding: str | None) -> list[Asked]:
     except json.JSONDecodeError:
         return []
     if isinstance(values, list) and all(isinstance(value, str) for value in values):
-        return [Asked(valid(value).strip()) for value in values if value.strip()]
+        return [QuestionInput(valid(value).strip()) for value in values if value.strip()]
     return []
 
 
-def _of_table(file: Path, encoding: str | None) -> list[Asked]:
+def _of_table(file: Path, encoding: str | None) -> list[QuestionInput]:
     table = open_table(file, ReadOptions(encoding=encoding or "utf-8"))
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
@@ -114,10 +114,10 @@ def _of_table(file: Path, encoding: str | None) -> list[Asked]:
             remedy="Name the columns question and table",
         )
     of = names.index("table") if "table" in names else None
-    return [Asked(row[column], row[of] or None if of is not None else None) for row in table if row[column]]
+    return [QuestionInput(row[column], row[of] or None if of is not None else None) for row in table if row[column]]
 
 
-def pair_up(asked: Sequence[Asked], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
+def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
     """Return the questions of each table: those that name it, and those that name none.
 
     Tables that questions name may also lie `beside` the file of questions.
@@ -149,7 +149,7 @@ def _named(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
 
 
 @dataclass(frozen=True)
-class TableQuestion:
+class TableAnswerResult:
     """One question about one table.
 
     Args:
@@ -209,7 +209,7 @@ class Session:
     """
 
     model: str
-    answers: list[TableQuestion] = field(default_factory=list)
+    answers: list[TableAnswerResult] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)

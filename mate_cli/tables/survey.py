@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.dialect import is_mostly_digits
-from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.tables.formats.grid import Grid, count_noun, list_names
 from mate_cli.tables.formats.header import count_cells, find_header
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
@@ -161,10 +161,10 @@ class Survey:
         shorter = sum(count for length, count in self._lengths.items() if length < header)
         longer = sum(count for size, count in self._widths.items() if size > header)
         if shorter and not self.grid.omits_empty:
-            self.notes.append(f"{numbered(shorter, 'row')} shorter than the header: filled with empty cells.")
+            self.notes.append(f"{count_noun(shorter, 'row')} shorter than the header: filled with empty cells.")
         if longer:
-            extra = numbered(width - header, "column")
-            self.notes.append(f"{numbered(longer, 'row')} longer than the header: {extra} added on the right.")
+            extra = count_noun(width - header, "column")
+            self.notes.append(f"{count_noun(longer, 'row')} longer than the header: {extra} added on the right.")
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
         """Return a name for every column: blank ones get their place, repeated ones a number."""
@@ -182,26 +182,26 @@ class Survey:
             last[wanted] = number
             names[name] = None
         if blank:
-            self.notes.append(f"{numbered(len(blank), 'column')} without a name: called {listed(blank)}.")
+            self.notes.append(f"{count_noun(len(blank), 'column')} without a name: called {list_names(blank)}.")
         if repeated:
-            self.notes.append(f"Columns of the same name were numbered: {listed(map(repr, repeated))}.")
+            self.notes.append(f"Columns of the same name were numbered: {list_names(map(repr, repeated))}.")
         return tuple(names)
 
     def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
         if self._inside:
-            self.notes.append(f"{numbered(self._inside, 'blank row')} left out.")
+            self.notes.append(f"{count_noun(self._inside, 'blank row')} left out.")
         if self._below:
             count, text = (
-                numbered(len(self._below), "line"),
+                count_noun(len(self._below), "line"),
                 " ".join(cell for _, line, _ in self._below for cell in line),
             )
             self.notes.append(f"{count} below the table left out: {text[:80]!r}.")
         if len(columns) < width:
-            self.notes.append(f"{numbered(width - len(columns), 'blank column')} left out.")
+            self.notes.append(f"{count_noun(width - len(columns), 'blank column')} left out.")
         if self._cut:
             length, row, column = self._longest
             place = names[columns.index(column)]
             self.notes.append(
-                f"{numbered(self._cut, 'cell')} cut to {LONGEST_CELL:,} characters; "
+                f"{count_noun(self._cut, 'cell')} cut to {LONGEST_CELL:,} characters; "
                 f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
             )

@@ -116,7 +116,7 @@ class Expander:
         return ("(", *title, *sentences, ")")
 
 
-def expanded(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
+def expand_cell(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
     """Return a cell's text, followed by what is added for each of its links."""
     return (cell.text, *(part for link in cell.links for part in additions.get(link, ())))
 

@@ -247,10 +247,10 @@ def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], 
             begin, _ = encoding.offsets[words.index(words[first])]
             _, end = encoding.offsets[len(words) - 1 - words[::-1].index(words[last])]
             return text[begin:end]
-    return joined_pieces(vocabulary, pieces)
+    return join_pieces(vocabulary, pieces)
 
 
-def joined_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
+def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
     """Pieces as a text: words separated by spaces, [EMPTY] left out."""
     tokens = [vocabulary.tokens[piece] for piece in pieces if piece != vocabulary.empty_id]
     return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)

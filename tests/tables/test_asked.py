@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.questions import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions_are_read(tmp_path, name):
     (tmp_path / name).write_text(QUESTIONS[name])
-    assert read_questions(str(tmp_path / name)) == [Asked("who?"), Asked("where?")]
+    assert read_questions(str(tmp_path / name)) == [QuestionInput("who?"), QuestionInput("where?")]
 
 
 def test_questions_name_their_tables(folder):
@@ -79,6 +79,6 @@ def test_what_is_missing_is_named(folder):
     with pytest.raises(ConfigError, match="question: nothing is asked"):
         pair_up([], [folder / "a.tsv"], None)
     with pytest.raises(ConfigError, match="table: no table is named"):
-        pair_up([Asked("who?")], [], None)
+        pair_up([QuestionInput("who?")], [], None)
     with pytest.raises(DataError, match=r"c\.csv: a question names this table, which is not there"):
-        pair_up([Asked("who?", "c.csv")], [Path("a.csv")], folder)
+        pair_up([QuestionInput("who?", "c.csv")], [Path("a.csv")], folder)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mate_cli.data.synthesis.references import ENTITY, Key, TableReferences, places
+from mate_cli.data.synthesis.references import ENTITY, Key, TableReferences, find_places
 from mate_cli.tokenization.expansion import split_sentences
 
 Texts = frozenset[str]
@@ -148,14 +148,14 @@ def _rewritten(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
     """Return the pair of a sentence; None where it has no focus or too little besides."""
-    focus = places(candidate.focus, sentence, names=candidate.is_name)
+    focus = find_places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:
         return None
     replacement, positive = _drawn(candidate.negatives, rng), _drawn(candidate.positives, rng)
     negative = _spliced(sentence, focus, replacement)
     if len(_tokens(negative) & _tokens(sentence)) < rewriting.min_context:
         return None
-    if not places(candidate.support, negative, names=False) and rng.random() >= rewriting.unsupported_share:
+    if not find_places(candidate.support, negative, names=False) and rng.random() >= rewriting.unsupported_share:
         return None
     return Pair(_spliced(sentence, focus, positive), negative, positive, replacement)
 

@@ -19,17 +19,17 @@ def pick(rng: np.random.Generator, items: Sequence[Item]) -> Item:
     return items[int(rng.integers(len(items)))]
 
 
-def shuffled(rng: np.random.Generator, items: Sequence[Item]) -> list[Item]:
+def shuffle(rng: np.random.Generator, items: Sequence[Item]) -> list[Item]:
     """Return the items in random order."""
     return [items[place] for place in rng.permutation(len(items))]
 
 
-def word_set(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
 
-def word_pairs(text: str) -> dict[str, str]:
+def split_pairs(text: str) -> dict[str, str]:
     """Parse pairs of words with a colon between them; commas part the pairs."""
     pairs = (pair.partition(":") for pair in text.split(","))
     return {before.strip(): behind.strip() for before, _, behind in pairs}
@@ -37,7 +37,7 @@ def word_pairs(text: str) -> dict[str, str]:
 
 LITTLE = frozenset(STOP_WORDS) - {"won"}
 """Words that say little."""
-MONTHS = word_set("January February March April May June July August September October November December")
+MONTHS = split_words("January February March April May June July August September October November December")
 
 
 Words = tuple[str, ...]
@@ -57,32 +57,34 @@ _SHORT_FORM = re.compile(
     r"(?:^|\s)(?:[A-Z]|No|St|Dr|Mr|Mrs|Ms|Jr|Sr|vs|ca|Hon|Lt|Col|Gen|Rev|Inc|Ltd|Bros|Corp|Co|U\.S|D\.C)\s?\.$"
 )
 
-_ADVERBS = word_set(
+_ADVERBS = split_words(
     "also currently later now then first previously formerly often originally subsequently officially only"
 )
-_VERBS = word_set(
+_VERBS = split_words(
     "is was has had won played plays led leads served serves became began made opened lies lives works wrote sang "
     "appeared appears holds held ran runs took competes competed represented represents attended stands stood grew "
     "features contains contained comprises consists covers carries operates broadcasts hosts hosted houses seats "
     "stars tells follows spans won coaches coached directed came finished received got set sold built taught"
 )
-_DULL = _ADVERBS | word_set("well several many more most best high part four five time times various along")
-_NO_VERBS = word_set("and or of in 's ' , . the a an who which that until")
-_ENDS = word_set(
+_DULL = _ADVERBS | split_words("well several many more most best high part four five time times various along")
+_NO_VERBS = split_words("and or of in 's ' , . the a an who which that until")
+_ENDS = split_words(
     "; : -- \u2013 \u2014 ... but while although though whereas where which who whom whose when because he she it they "
     "that since before after"
 )
 """A phrase ends before these."""
-_BOUNDARIES = word_set(", in at for from with on by and as during until through under against among between near into")
+_BOUNDARIES = split_words(
+    ", in at for from with on by and as during until through under against among between near into"
+)
 """A phrase may be cut before these."""
-_NEEDS_MORE = LITTLE | word_set(
+_NEEDS_MORE = LITTLE | split_words(
     "known based located situated named called considered regarded listed used member one part best no st dr mr mrs "
     "jr sr described credited able due according including became became began made has had , . ' \" '' `` & - / $ £ € "
     "such well also currently later first second third born made located set led nominated ranked written held sung "
     "won built formed drawn broadcast twice"
 )
 """A phrase does not end with these."""
-_SAME = word_pairs(
+_SAME = split_pairs(
     "founded: established, established: founded, located: situated, situated: located, largest: biggest, biggest: "
     "largest, film: movie, built: constructed, constructed: built, finished: ended, movie: film, began: started, "
     "several: some | a few, received: was given, represented: competed for, currently: now, professional: pro, "
@@ -134,13 +136,13 @@ def content(words: Sequence[str]) -> list[str]:
     return [word for word in words if word.lower() not in LITTLE and _WORD.search(word)]
 
 
-def shortened(clause: Words, rng: np.random.Generator) -> Words:
+def shorten(clause: Words, rng: np.random.Generator) -> Words:
     """Return a beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
     ends = [end for end in range(3, min(len(clause), MOST_WORDS) + 1) if _may_end(clause, end)]
     return clause[: pick(rng, ends)] if ends else ()
 
 
-def varied(clause: Words, rng: np.random.Generator) -> Words:
+def vary(clause: Words, rng: np.random.Generator) -> Words:
     """Vary a phrase by chance: another word of the same meaning, no adjective, or two names exchanged."""
     words = list(clause)
     for place, word in enumerate(words):
@@ -165,7 +167,7 @@ def keywords(clause: Words, rng: np.random.Generator) -> Words:
     items = [item for item in _items(clause[1:]) if len(item) > 3 and item not in _DULL]
     if len(items) < LEAST_CONTENT:
         return ()
-    chosen = shuffled(rng, items)[: int(rng.integers(LEAST_CONTENT, 5))]
+    chosen = shuffle(rng, items)[: int(rng.integers(LEAST_CONTENT, 5))]
     verb = pick(rng, ("is described with the words", "is associated with", "has to do with", "is linked with"))
     return tuple(f"{verb} {' , '.join(chosen[:-1])} and {chosen[-1]}".split())
 

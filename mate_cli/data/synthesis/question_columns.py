@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from urllib.parse import unquote
 
-from mate_cli.data.synthesis.predicates import LITTLE, Words, predicates, word_pairs, word_set
+from mate_cli.data.synthesis.predicates import LITTLE, Words, predicates, split_pairs, split_words
 from mate_cli.tables.numbers import Value
 from mate_cli.tables.numeric_columns import column_values
 from mate_cli.tables.table import Table
@@ -36,55 +36,57 @@ PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She)\b")
 _IS_A = re.compile(r" (?:is|was) (?:a|an|the|one of the) (.{3,80})")
 
 
-_SAYS_NOTHING = word_set(
+_SAYS_NOTHING = split_words(
     "tba tbd tbc unknown none yes no various vacant ditto - \u2014 \u2013 same other others total totals dnf dns"
 )
-_UNUSABLE = word_set(
+_UNUSABLE = split_words(
     "ref refs reference references source sources image photo picture map logo flag website url links notes note "
     "description remarks comments summary details"
 )
-_IN_FULL = word_pairs(
+_IN_FULL = split_pairs(
     "#: number, no: number, nr: number, num: number, pos: position, pts: points, nat: nationality, pop: "
     "population, apps: appearances, avg: average, gp: games played, yr: year, yrs: years, dob: date of birth, %: "
     "percentage, &: and, est: established, dept: department, dist: distance, att: attendance, qty: quantity, "
     "temp: temperature, named after: namesake, name on the register: property"
 )
 """Short forms in headers."""
-PARTICIPLES = word_set(
+PARTICIPLES = split_words(
     "opened founded established built launched released completed born joined inducted elected formed created "
     "closed designated listed introduced commissioned published premiered constructed incorporated died retired "
     "appointed acquired aired renamed demolished decommissioned inaugurated awarded signed recorded"
 )
 """Headers over dates that say what happened then."""
-_PERSON_WORDS = word_set(
+_PERSON_WORDS = split_words(
     "player athlete director driver artist singer actor actress author writer manager coach captain rider skier "
     "candidate member politician senator governor president mayor minister king queen bishop gymnast swimmer wrestler "
     "boxer golfer jockey trainer astronaut composer producer celebrity contestant partner person alumnus goalkeeper "
     "incumbent representative chairman owner"
 )
-_PLACE_WORDS = word_set(
+_PLACE_WORDS = split_words(
     "location city country venue place town state county region province district village nation municipality "
     "hometown birthplace suburb island borough prefecture stadium arena circuit"
 )
-_NO_PEOPLE = word_set(
+_NO_PEOPLE = split_words(
     "role roles character characters notability position award category album song film title show game series book "
     "work single episode play cartoon"
 )
-_NO_NUMBERS = word_set("event round team title name race song album film")
+_NO_NUMBERS = split_words("event round team title name race song album film")
 _OF_KIND = {
     (f"{metal}", is_count): f"{metal} medals" if is_count else f"{metal} medal winner"
     for metal in ("gold", "silver", "bronze")
     for is_count in (True, False)
 }
-_VERBS = word_set("took left assumed joined started ended moved signed lost won began became retired died")
-_NO_NOUNS = word_set("written dead held sung won lost seen known from to men women win loss")
-_GENERIC = word_set("name names title titles person people")
+_VERBS = split_words("took left assumed joined started ended moved signed lost won began became retired died")
+_NO_NOUNS = split_words("written dead held sung won lost seen known from to men women win loss")
+_GENERIC = split_words("name names title titles person people")
 """Headers that do not say what it is that is named."""
-_PHRASE_ENDS = word_set(
+_PHRASE_ENDS = split_words(
     "of in for from who that which and or at on by with located situated based near , . ; ( as to where whose but "
     "under is was between along during since until written made set held built sung led"
 )
-_NO_TYPES = word_set("one name part member type kind sort set group title term only first second third same following")
+_NO_TYPES = split_words(
+    "one name part member type kind sort set group title term only first second third same following"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def header_noun(header: str) -> str:
     return noun if not _CONNECTIONS & {noun.split()[0], noun.split()[-1]} else ""
 
 
-_CONNECTIONS = word_set("and or of in at for from to by with on after since before")
+_CONNECTIONS = split_words("and or of in at for from to by with on after since before")
 
 
 def is_sayable(text: str) -> bool:
@@ -169,7 +171,7 @@ def is_sayable(text: str) -> bool:
     return text.lower() not in _SAYS_NOTHING and not any(mark in text for mark in "|{}<>^")
 
 
-def thing_of(passages: Sequence[str]) -> str:
+def find_thing(passages: Sequence[str]) -> str:
     """Find the noun that passages call their subjects ("is a national park in" is a "park"), where many agree."""
     heads = Counter(head for passage in passages if (head := _head(passage)))
     head, count = next(iter(heads.most_common(1)), ("", 0))
@@ -203,7 +205,7 @@ def _column(table: Table, index: int) -> QuestionColumn | None:
     values = _comparable(texts, sayable) if kind in (YEAR, DATE, NUMBER) else {}
     head = re.split(r" (?:of|at|in|for|by|per) ", noun)[0]
     return QuestionColumn(
-        index, noun, kind, sayable, _is_plural(head), participle, values, thing_of(list(chain(*linked)))
+        index, noun, kind, sayable, _is_plural(head), participle, values, find_thing(list(chain(*linked)))
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mate_cli.data.synthesis.predicates import MONTHS, Words, content, word_set
+from mate_cli.data.synthesis.predicates import MONTHS, Words, content, split_words
 
 MOST_BEFORE, MOST_INVERTED, MOST_NAME = 14, 7, 6
 
@@ -39,13 +39,13 @@ class AskedSpan(NamedTuple):
 _YEAR = re.compile(r"1[1-9]\d\d|20[0-3]\d")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _YEAR_PREPOSITIONS = ("in", "since", "until", "during", "from", "by")
-_PREPOSITIONS = word_set("in on at for from to by of with as near against under into during since until")
-_MEASURES = word_set("population capacity area length height attendance elevation enrollment budget")
-_TAKE_NAMES = word_set("won attended joined starring represents represented")
-_PLACED = word_set("born located based situated headquartered held raised educated buried died lives resides")
-_NO_INVERSION = word_set("a an one the also not")
-_ROUGHLY = word_set("some about approximately around over nearly roughly almost")
-_IN_NAMES = word_set("of the de la del van von di")
+_PREPOSITIONS = split_words("in on at for from to by of with as near against under into during since until")
+_MEASURES = split_words("population capacity area length height attendance elevation enrollment budget")
+_TAKE_NAMES = split_words("won attended joined starring represents represented")
+_PLACED = split_words("born located based situated headquartered held raised educated buried died lives resides")
+_NO_INVERSION = split_words("a an one the also not")
+_ROUGHLY = split_words("some about approximately around over nearly roughly almost")
+_IN_NAMES = split_words("of the de la del van von di")
 _WHAT_FOR = {
     **{(word, "for"): "which team" for word in ("plays", "played", "play", "signed", "coach")},
     ("represented", ""): "which team",
@@ -56,11 +56,11 @@ _WHAT_FOR = {
     ("starring", ""): "whom",
 }
 """What to call a name, by a word before it and the preposition of it."""
-_PLACES_OF = word_set("city town region province state county village district municipality island")
+_PLACES_OF = split_words("city town region province state county village district municipality island")
 """Words that say what the name behind "of" is: "in the city of Oslo"."""
 _BASES = dict(
     pair.split(":")
-    for pair in word_set(
+    for pair in split_words(
         "played:play plays:play won:win attended:attend joined:join made:make began:begin became:become "
         "served:serve serves:serve led:lead died:die retired:retire represented:represent represents:represent "
         "competed:compete competes:compete graduated:graduate studied:study received:receive opened:open "

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mate_cli.data.synthesis.predicates import pick, word_set
+from mate_cli.data.synthesis.predicates import pick, split_words
 from mate_cli.data.synthesis.question_clues import (
     Clue,
     cell_clue,
-    compared_clue,
+    draw_comparison,
     end_rows,
-    joined_clues,
+    join_clues,
     passage_clue,
     second_clue,
 )
@@ -119,8 +119,8 @@ _WHICH = {
 }
 """Ways to ask for the cell that names the row, by how the row's only clue begins."""
 _WHOSE_PEOPLE = ("who is the {s} whose {rest}", "who was the {s} whose {rest}", *_WHICH["whose "])
-_ORIGIN_WORDS = word_set("country nation nationality hometown")
-_WHERE_WORDS = word_set("location city venue town county region village suburb place")
+_ORIGIN_WORDS = split_words("country nation nationality hometown")
+_WHERE_WORDS = split_words("location city venue town county region village suburb place")
 
 
 def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ class _Writer:
         """Return the cell that is asked for, of some places, with clues."""
         if by == "cell" and self._ends and self._rng.random() < ENDS_SHARE:
             row, compared = pick(self._rng, self._ends)
-            clue = compared_clue(self._asked, row, compared, self._rng)
+            clue = draw_comparison(self._asked, row, compared, self._rng)
             others = [column for other, column in places if other == row and column is not compared]
             if clue and others:
                 return row, pick(self._rng, others), [clue]
@@ -313,7 +313,7 @@ class _Writer:
         return MadeQuestion(text, answer, row, column.index, link, kind, form, rows, columns, candidates)
 
     def _cell_question(self, row: int, column: QuestionColumn, clues: list[Clue]) -> tuple[str, str, str]:
-        mention, rest = joined_clues(clues, self._asked.row_noun), ""
+        mention, rest = join_clues(clues, self._asked.row_noun), ""
         if column is self._asked.subject:
             only = clues[0].text if len(clues) == 1 else ""
             forms, rest = subject_forms(only, self._asked.row_noun, person=column.kind == PERSON)
@@ -333,7 +333,7 @@ class _Writer:
         ask = pick(self._rng, found)
         if any(ask.head.endswith(f" the {other.noun} of") for other in self._asked.columns):
             return None  # it might as well be the table that is asked
-        mention = joined_clues(clues, self._asked.row_noun)
+        mention = join_clues(clues, self._asked.row_noun)
         if column is not self._asked.subject:
             owned = any(clue.named for clue in clues) and self._rng.random() < 0.5
             mention = f"{mention} 's {column.noun}" if owned else f"the {column.noun} of {mention}"

@@ -80,7 +80,7 @@ class TableReferences:
         for key, reference in self.by_key.items():
             if key.kind == ENTITY:
                 for name in reference.texts | reference.names:
-                    for span in places((name,), text, names=True):
+                    for span in find_places((name,), text, names=True):
                         spans[span].append(key)
         end = 0
         for span in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -89,7 +89,7 @@ class TableReferences:
                 yield from ((key, text[slice(*span)]) for key in spans[span])
 
 
-def places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
+def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
     """Find some texts in a text as whole tokens, the longest one winning: (begin, end) of characters.
 
     With `names`, what begins with a capital and is part of a longer name is left out, as "Perth" is in "Perth Glory".

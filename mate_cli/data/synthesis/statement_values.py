@@ -38,7 +38,7 @@ _EXACT = 2.0**53
 """From here on whole numbers are no longer exact; "nan" and "inf", which the reference counts with, are words here."""
 
 
-class Where(NamedTuple):
+class Filter(NamedTuple):
     """A condition on rows: a column, a comparator and the text of a cell of that column."""
 
     column: int
@@ -51,7 +51,7 @@ class Expression(NamedTuple):
 
     select: str
     column: int
-    wheres: tuple[Where, ...] = ()
+    wheres: tuple[Filter, ...] = ()
 
 
 def statement_number(number: float) -> str:
@@ -88,7 +88,7 @@ class PartValues:
         self._numbers = [[_number(text) for text in texts] for texts in self.columns]
         self._wordy = [_rows_where(numbers, None) for numbers in self._numbers]
         self._values: dict[tuple[str, int, int], Values | None] = {}
-        self._filters: dict[Where, int | None] = {}
+        self._filters: dict[Filter, int | None] = {}
 
     def is_usable(self, column: int) -> bool:
         """Tell whether a column has a name of its own."""
@@ -105,7 +105,7 @@ class PartValues:
             rows = None if rows is None else self.filtered(rows, where)
         return None if rows is None else self.selected(expression.select, expression.column, rows)
 
-    def filtered(self, rows: int, where: Where) -> int | None:
+    def filtered(self, rows: int, where: Filter) -> int | None:
         """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
         if where not in self._filters:
             self._filters[where] = self._filter(where)
@@ -121,7 +121,7 @@ class PartValues:
             self._values[key] = self._select(select, column, rows) if rows else None
         return self._values[key]
 
-    def _filter(self, where: Where) -> int | None:
+    def _filter(self, where: Filter) -> int | None:
         if not self.blanks and is_empty(where.text):
             return None
         if where.comparator == IS:

@@ -24,9 +24,9 @@ from mate_cli.data.synthesis.statement_values import (
     COUNT,
     SELECTS,
     Expression,
+    Filter,
     PartValues,
     Values,
-    Where,
     compare_values,
 )
 from mate_cli.tables.example import Answer, TableExample
@@ -164,11 +164,11 @@ class _Writer:
                     break
         return (expression, values) if self._values.is_sayable(values) else None
 
-    def _condition(self, expression: Expression, other: int, rows: int) -> tuple[Where, int, Values] | None:
+    def _condition(self, expression: Expression, other: int, rows: int) -> tuple[Filter, int, Values] | None:
         """Return the first of the shuffled conditions on a column that leaves the expression a meaning."""
         texts, ways = self._values.columns[other], len(COMPARATORS)
         for pair in self._shuffled(range(len(texts) * ways)):
-            where = Where(other, COMPARATORS[pair % ways], texts[pair // ways])
+            where = Filter(other, COMPARATORS[pair % ways], texts[pair // ways])
             kept = self._values.filtered(rows, where)
             values = self._values.selected(expression.select, expression.column, kept) if kept else None
             if kept and values is not None and self._values.is_sayable(values):

@@ -15,7 +15,7 @@ from typing import TextIO
 from charset_normalizer.constant import FREQUENCIES
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.formats.grid import numbered
+from mate_cli.tables.formats.grid import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
@@ -279,7 +279,7 @@ def _what_is_broken(path: Path, encoding: str) -> list[str]:
     count = sum(piece.count("\ufffd") for piece in _pieces(path, encoding, "replace"))
     if not count or encoding == "utf-8-sig":
         return []
-    return [f"{numbered(count, 'place')} in the file cannot be read as {encoding}: \ufffd stands there."]
+    return [f"{count_noun(count, 'place')} in the file cannot be read as {encoding}: \ufffd stands there."]
 
 
 def _of_ascii(start: bytes) -> tuple[str, str, list[str]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import expanded, split_sentences
+from mate_cli.tokenization.expansion import expand_cell, split_sentences
 from mate_cli.tokenization.pieces.pieces import Parts
 
 Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]
@@ -150,14 +150,14 @@ def row_documents(table: Table) -> list[str]:
 def _cells(table: Table, additions: Mapping[str, Parts]) -> Iterator[NodeText]:
     for row, column, cell in table.cells():
         if cell.text.strip() or cell.links:
-            parts = (table.header[column].text, "is", *expanded(cell, additions))
+            parts = (table.header[column].text, "is", *expand_cell(cell, additions))
             text = " ".join(parts)
             yield NodeText(EvidenceNode(row, column, cell.text, text, cell.links), (parts,))
 
 
 def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | None:
     cells = table.rows[row]
-    said = [(name.text, "is", *expanded(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
+    said = [(name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
     parts = tuple(part for one in said for part in (*one, ";"))[:-1]
     if not any(cell.text.strip() for cell in cells):
         return None

@@ -123,7 +123,7 @@ class EvidenceSerializer(Serializer):
         return tokens.encoding(
             example.example_id,
             cell_features=known.features(example.question, found) if self.lexical_features else None,
-            class_ids=class_of(example),
+            class_ids=find_class(example),
             cut=self._cut(example, found, tokens["label_ids"]),
             relations=relate([laid.text.node for laid in found], self.relations),
             node_cells=cells,
@@ -315,7 +315,7 @@ def label_nodes(example: TableExample, found: Sequence[Laid], *, rows: bool) -> 
 def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCache) -> np.ndarray:
     """Bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
     right = set(example.answer.coordinates) if example.answer else set()
-    texts = example.answer.texts if example.answer and class_of(example) == 0 else ()
+    texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
     supporting = set(example.supporting)
     unjudged = set(example.unjudged)
     labels = []
@@ -331,7 +331,7 @@ def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCac
     return np.concatenate(labels)
 
 
-def class_of(example: TableExample) -> int | None:
+def find_class(example: TableExample) -> int | None:
     """Return a statement's label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
     if example.answer is None or not (example.answer.texts or example.answer.label is not None):
         return None

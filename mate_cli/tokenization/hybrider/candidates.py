@@ -17,7 +17,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.linking import link_question
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.targets import hop_candidates, hop_labels, ranking_labels, target_of
+from mate_cli.tokenization.hybrider.targets import find_target, hop_candidates, hop_labels, ranking_labels
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
@@ -110,7 +110,7 @@ class RankingSerializer(CandidateSerializer):
         nodes = example.nodes if isinstance(example, LinkedExample) else link_question(example)
         if not nodes:
             return "nothing in the table is linked to the question"
-        labels = ranking_labels(target_of(example, nodes), nodes) or (0,) * len(nodes)
+        labels = ranking_labels(find_target(example, nodes), nodes) or (0,) * len(nodes)
         sides = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
         return [
             CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, side)
@@ -150,7 +150,7 @@ class HoppingSerializer(CandidateSerializer):
         places = hop_candidates(example.table, example.current.coordinate[0])
         if not places:
             return "the row has no text"
-        labels = hop_labels(target_of(example, example.nodes), places) or (0,) * len(places)
+        labels = hop_labels(find_target(example, example.nodes), places) or (0,) * len(places)
         told = node_parts(example.current)
         return [
             CandidateTexts(told, (place.header, "is", place.content, ".", place.sentence), label == 1)

@@ -78,7 +78,7 @@ class LinkedExample(TableExample):
     current: Node | None = None
 
 
-def linked(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
+def attach_nodes(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
     """Return the question with its nodes."""
     known = {field.name: getattr(example, field.name) for field in fields(TableExample)}
     return LinkedExample(**known, nodes=nodes)

@@ -79,7 +79,7 @@ def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
     return tuple(found)
 
 
-def target_of(example: TableExample, nodes: Sequence[Node]) -> Target:
+def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
     """Trace the answer of a question and say what can be learnt from it. A question without an answer is "dropped"."""
     answer = " ".join(example.answer.texts) if example.answer else ""
     if not answer or answer.lower() in ("yes", "no") or len(answer.split(" ")) > MAX_ANSWER_WORDS:

@@ -10,7 +10,7 @@ import numpy as np
 from mate_cli.tables.numbers import Value, as_float32, numeric_values
 from mate_cli.tables.numeric_columns import CONSOLIDATION_FRACTION, column_ranks, column_values, relations
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.expansion import expanded
+from mate_cli.tokenization.expansion import expand_cell
 from mate_cli.tokenization.fitting.exact_match_pruning import TableStems
 from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache, TablePieces
@@ -45,7 +45,7 @@ class TableFacts:
         if not additions:
             return {}
         return {
-            index: expanded(cell, additions)
+            index: expand_cell(cell, additions)
             for index, cell in self._linking
             if not additions.keys().isdisjoint(cell.links)
         }

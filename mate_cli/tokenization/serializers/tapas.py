@@ -23,7 +23,7 @@ from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import TablePieces
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
 from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
-from mate_cli.tokenization.vocabulary import find_pieces, joined_pieces, span_text
+from mate_cli.tokenization.vocabulary import find_pieces, join_pieces, span_text
 
 
 @dataclass(eq=False)
@@ -106,7 +106,7 @@ class TapasSerializer(TextSerializer):
             return ""
         pieces, row, column = encoding.input_ids[start : end + 1], encoding.row_ids, encoding.column_ids
         if not len(pieces) or column[start] == 0:
-            return joined_pieces(self.tokenizer, pieces)
+            return join_pieces(self.tokenizer, pieces)
         cell = int(row[start]) * reading.facts.width + int(column[start]) - 1
         first = int(np.flatnonzero((row == row[start]) & (column == column[start]))[0])
         text = " ".join(reading.changes.get(cell, reading.facts.parts[cell]))

@@ -23,7 +23,7 @@ from mate_cli.data.datasets.hybridqa.files import (
     parse_questions,
 )
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import NEAR, find_repetitions
+from mate_cli.data.question_contamination import NEAR_DUPLICATE, find_repetitions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
@@ -64,7 +64,7 @@ class HybridQA(Release):
     archives: ClassVar[Sequence[str]] = (f"{REPOSITORY}*", "HybridQA*")
 
     extra_train: Sequence[str] = ()
-    near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR
+    near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR_DUPLICATE
 
     def __post_init__(self) -> None:
         super().__post_init__()
