@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.vocabulary import Vocabulary
 
-MOST_EXAMPLES = 1000
+MAX_EXAMPLES = 1000
 """Of a split, evenly drawn from it."""
 SENTENCES = 5
 LENGTHS = (512, 1024, 2048)
@@ -58,7 +58,7 @@ def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> fl
 
 
 def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
-    """Return a report of a dataset's check with the sizes of inputs, of at most `MOST_EXAMPLES` of each split.
+    """Return a report of a dataset's check with the sizes of inputs, of at most `MAX_EXAMPLES` of each split.
 
     Raises:
         DataError: the data are damaged.
@@ -93,5 +93,5 @@ def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> Inpu
 
 
 def _drawn(examples: Sequence[TableExample]) -> Sequence[TableExample]:
-    step = -(-len(examples) // MOST_EXAMPLES)
+    step = -(-len(examples) // MAX_EXAMPLES)
     return examples[:: max(1, step)]

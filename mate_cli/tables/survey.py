@@ -17,7 +17,7 @@ from mate_cli.tables.table_file import RowStore, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
 from mate_cli.tables.values.column_format import find_formats
 
-LONGEST_CELL = 2_000
+MAX_CELL_LENGTH = 2_000
 """Characters that are kept of a cell: far more than a network reads."""
 FIRST_LINES, FIRST_CELLS = 200, 100_000
 """The header is looked for in so many lines, which have about so many cells at most."""
@@ -117,7 +117,7 @@ class Survey:
         for column, text in enumerate(line):
             if text:
                 evidence[column].add(text)
-                if len(text) > LONGEST_CELL:
+                if len(text) > MAX_CELL_LENGTH:
                     line[column] = self._cut_cell(text, number, column)
         self._widths[len(line)] += 1
         self._lengths[length] += 1
@@ -126,7 +126,7 @@ class Survey:
     def _cut_cell(self, text: str, number: int, column: int) -> str:
         self._cut += 1
         self._longest = max(self._longest, (len(text), number, column))
-        return text[:LONGEST_CELL]
+        return text[:MAX_CELL_LENGTH]
 
     def finish(self, header: list[str]) -> TableFile:
         """Name the columns and say what was done.
@@ -173,7 +173,7 @@ class Survey:
         repeated = [name for name, count in Counter(header).items() if name and count > 1]
         taken, last = set(header), dict[str, int]()
         for place, name in enumerate(header, 1):
-            wanted = name[:LONGEST_CELL] or f"column {place}"
+            wanted = name[:MAX_CELL_LENGTH] or f"column {place}"
             number = last.get(wanted, 1)
             name = wanted if number == 1 else f"{wanted} ({number})"
             while name in names or (number > 1 and name in taken):
@@ -202,6 +202,6 @@ class Survey:
             length, row, column = self._longest
             place = names[columns.index(column)]
             self.notes.append(
-                f"{count_noun(self._cut, 'cell')} cut to {LONGEST_CELL:,} characters; "
+                f"{count_noun(self._cut, 'cell')} cut to {MAX_CELL_LENGTH:,} characters; "
                 f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
             )

@@ -11,9 +11,9 @@ from functools import lru_cache
 from mate_cli.data.corpora.shards import table_key
 from mate_cli.tables.table import Table
 
-SHORTEST_ROW, SHORTEST_CELL = 8, 4
+MIN_ROW_LENGTH, MIN_CELL_LENGTH = 8, 4
 """Letters and digits; shorter ones, such as "1 2 3", are alike by chance."""
-MOST_HOLDERS = 200
+MAX_HOLDERS = 200
 """What more tables hold, such as a year, tells none of them."""
 
 _NOT_PLAIN = re.compile(r"\[[^\]]*\]|[\W_]+")
@@ -41,7 +41,7 @@ class TableMarks:
     def shared(self, marks: Collection[str]) -> bool:
         """Tell whether a table with these marks shares enough with one that is known."""
         holders = (self._holders.get(mark, ()) for mark in marks)
-        counts = Counter(table for tables in holders if len(tables) <= MOST_HOLDERS for table in tables)
+        counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
         return any(
             count >= max(self.fewest, self.share * min(len(marks), self._sizes[table]))
             for table, count in counts.items()
@@ -83,13 +83,13 @@ class EvaluationTables:
 def plain_rows(table: Table) -> set[str]:
     """Normalize the body rows to words that all editions share; short rows are left out."""
     rows = (" ".join(sorted(filter(None, (_plain(cell.text) for cell in row)))) for row in table.rows)
-    return {row for row in rows if len(row) >= SHORTEST_ROW}
+    return {row for row in rows if len(row) >= MIN_ROW_LENGTH}
 
 
 def plain_cells(table: Table) -> set[str]:
     """Normalize the body cells, likewise; short ones are left out."""
     cells = (_plain(cell.text) for _, _, cell in table.cells())
-    return {cell for cell in cells if len(cell) >= SHORTEST_CELL}
+    return {cell for cell in cells if len(cell) >= MIN_CELL_LENGTH}
 
 
 @lru_cache(maxsize=1 << 16)

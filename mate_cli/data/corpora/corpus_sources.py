@@ -18,7 +18,7 @@ from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Table
 
 PARQUET = (".parquet", ".pq")
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Of one's own table; networks read fewer."""
 
 
@@ -111,6 +111,6 @@ def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
             yield replace(one, source=one.source or source)
         return
     opened = open_table(file, ReadOptions(encoding="utf-8"))  # nobody would see what was guessed of one among thousands
-    table = opened.table(range(min(len(opened), MOST_ROWS)))
+    table = opened.table(range(min(len(opened), MAX_ROWS)))
     said = file.stem.replace("_", " ").replace("-", " ")
     yield CorpusTable.of(table, source, () if table.title else (said,))

@@ -30,9 +30,9 @@ from mate_cli.tokenization.serializers.serializer import Serializer
 
 SHARDS = 16
 """Files of a prepared corpus: as many processes can read it side by side."""
-FEWEST_TABLES = 8
+MIN_TABLES = 8
 """Of a file; a small corpus has fewer files."""
-LONGEST_TEXT = 2000
+MAX_TEXT_LENGTH = 2000
 """Characters of what is said of a table that is held out; the rest is not looked at."""
 LAYOUT = 2
 """Changes when prepared corpora have to be made again."""
@@ -153,7 +153,7 @@ class TableCorpus(StreamedDataset):
         if split != "dev":
             return []
         tables = (one for shard in self.files for one in islice(read_shard(shard.path), shard.held_out))
-        return [TableExample(one.key, "\n".join(one.texts)[:LONGEST_TEXT], one.table, Answer(())) for one in tables]
+        return [TableExample(one.key, "\n".join(one.texts)[:MAX_TEXT_LENGTH], one.table, Answer(())) for one in tables]
 
     def check(self) -> CheckReport:
         """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
@@ -180,7 +180,7 @@ class TableCorpus(StreamedDataset):
             partial.mkdir(parents=True, exist_ok=True)
             tables, counts = collect_tables(Sources(self.datasets), self.sources, self.excluded)
             tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
-            count = max(1, min(SHARDS, len(tables) // FEWEST_TABLES))
+            count = max(1, min(SHARDS, len(tables) // MIN_TABLES))
             for number in range(count):
                 write_shard(partial / f"{number:03}.parquet", tables[number::count])
             (partial / "counts.json").write_text(json.dumps(counts, indent=2))

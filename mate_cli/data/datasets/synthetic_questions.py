@@ -26,7 +26,7 @@ from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.release_check import measure_sizes
-from mate_cli.data.synthesis.questions import MOST_CANDIDATES, MadeQuestion, as_example, make_questions
+from mate_cli.data.synthesis.questions import MAX_CANDIDATES, MadeQuestion, as_example, make_questions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -121,7 +121,7 @@ class SyntheticQuestions:
     def of_table(self, table: Table) -> list[Made]:
         """Return the questions of one table."""
         rng = np.random.default_rng((self.seed, _digest(table.table_id)))
-        most = len(table.rows) * len(table.header) if self.gold_only else MOST_CANDIDATES
+        most = len(table.rows) * len(table.header) if self.gold_only else MAX_CANDIDATES
         questions = make_questions(table, rng, self.per_table, most, self.kinds)
         examples = (as_example(table, made, at, gold_only=self.gold_only) for at, made in enumerate(questions))
         return [made for made in zip(examples, questions, strict=True) if made[0].subsets[0] in self.parts]

@@ -42,10 +42,10 @@ MONTHS = split_words("January February March April May June July August Septembe
 
 Words = tuple[str, ...]
 
-MOST_SENTENCES = 6
-LEAST_CONTENT, MOST_CONTENT = 3, 8
+MAX_SENTENCES = 6
+MIN_CONTENT, MAX_CONTENT = 3, 8
 """Words that say something in a clue; two suffice where one of them has a capital or a digit."""
-MOST_WORDS = 14
+MAX_WORDS = 14
 
 _MONTH = f"(?:{'|'.join(sorted(MONTHS))})"
 DAY = rf"(?:\d{{1,2}} {_MONTH} \d{{4}}|{_MONTH} \d{{1,2}} , \d{{4}})"
@@ -104,7 +104,7 @@ def predicates(passage: str, names: frozenset[str]) -> list[Words]:
     Returns:
         Phrases of at least three words, each beginning with a verb in the singular.
     """
-    sentences = _sentences(passage)[:MOST_SENTENCES]
+    sentences = _sentences(passage)[:MAX_SENTENCES]
     if not sentences or not names & {word.lower() for word in sentences[0].split()[:6]}:
         return []  # a page about something else, to which the link was redirected
     found = _life(passage[: passage.find(")") + 1])
@@ -138,7 +138,7 @@ def content(words: Sequence[str]) -> list[str]:
 
 def shorten(clause: Words, rng: np.random.Generator) -> Words:
     """Return a beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
-    ends = [end for end in range(3, min(len(clause), MOST_WORDS) + 1) if _may_end(clause, end)]
+    ends = [end for end in range(3, min(len(clause), MAX_WORDS) + 1) if _may_end(clause, end)]
     return clause[: pick(rng, ends)] if ends else ()
 
 
@@ -149,7 +149,7 @@ def vary(clause: Words, rng: np.random.Generator) -> Words:
         if word in _SAME and rng.random() < 0.4:
             words[place] = pick(rng, _SAME[word].split(" | "))
     modifiers = [place for place in range(2, len(words) - 1) if _modifies(words, place)]
-    if modifiers and len(content(words)) > LEAST_CONTENT and rng.random() < 0.4:
+    if modifiers and len(content(words)) > MIN_CONTENT and rng.random() < 0.4:
         place = pick(rng, modifiers)
         del words[place]
     if "and" in words[1:-1] and rng.random() < 0.5:
@@ -165,9 +165,9 @@ def keywords(clause: Words, rng: np.random.Generator) -> Words:
     if "born" in clause or "died" in clause:
         return ()
     items = [item for item in _items(clause[1:]) if len(item) > 3 and item not in _DULL]
-    if len(items) < LEAST_CONTENT:
+    if len(items) < MIN_CONTENT:
         return ()
-    chosen = shuffle(rng, items)[: int(rng.integers(LEAST_CONTENT, 5))]
+    chosen = shuffle(rng, items)[: int(rng.integers(MIN_CONTENT, 5))]
     verb = pick(rng, ("is described with the words", "is associated with", "has to do with", "is linked with"))
     return tuple(f"{verb} {' , '.join(chosen[:-1])} and {chosen[-1]}".split())
 
@@ -236,8 +236,8 @@ def _may_end(clause: Words, end: int) -> bool:
     ):  # by whom, in what, ...
         return False
     telling = content(kept[1:])
-    least = 2 if any(not word.islower() for word in telling) else LEAST_CONTENT
-    return least <= len(telling) <= MOST_CONTENT
+    least = 2 if any(not word.islower() for word in telling) else MIN_CONTENT
+    return least <= len(telling) <= MAX_CONTENT
 
 
 def _goes_on(clause: Words, end: int) -> bool:

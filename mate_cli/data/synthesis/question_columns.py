@@ -17,12 +17,12 @@ from mate_cli.tables.table import Table
 from mate_cli.tables.text import is_empty, normalize_for_candidates
 
 YEAR, DATE, NUMBER, PERSON, PLACE, TEXT = KINDS = ("year", "date", "number", "person", "place", "text")
-MOST_WORDS, MOST_LETTERS, MOST_HEADER_WORDS = 8, 70, 4
+MAX_WORDS, MAX_LETTERS, MAX_HEADER_WORDS = 8, 70, 4
 """Longer cells and headers are not put into questions."""
 COMMON = 0.8
 """A column is of a kind when so many of its cells are."""
 PASSAGES_OF_PEOPLE = 0.6
-MOST_LINKS = 4
+MAX_LINKS = 4
 
 PLURAL_ENDS = re.compile(r"(?<![sui])s$")
 _BRACKETS = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
@@ -155,7 +155,7 @@ def header_noun(header: str) -> str:
     words = [_IN_FULL.get(word.lower(), _lowered(word, shouted)) for word in text.replace(",", " ").split()]
     noun = _IN_FULL.get(" ".join(words).lower(), " ".join(words))
     letters = sum(char.isalpha() for char in noun)
-    if not 0 < len(words) <= MOST_HEADER_WORDS or letters < 3 or words[-1] in _UNUSABLE or words[0] in _UNUSABLE:
+    if not 0 < len(words) <= MAX_HEADER_WORDS or letters < 3 or words[-1] in _UNUSABLE or words[0] in _UNUSABLE:
         return ""
     return noun if not _CONNECTIONS & {noun.split()[0], noun.split()[-1]} else ""
 
@@ -166,7 +166,7 @@ _CONNECTIONS = split_words("and or of in at for from to by with on after since b
 def is_sayable(text: str) -> bool:
     """Tell whether a cell's text is short and says something."""
     words = text.split()
-    if not 0 < len(words) <= MOST_WORDS or len(text) > MOST_LETTERS or is_empty(text):
+    if not 0 < len(words) <= MAX_WORDS or len(text) > MAX_LETTERS or is_empty(text):
         return False
     return text.lower() not in _SAYS_NOTHING and not any(mark in text for mark in "|{}<>^")
 
@@ -212,7 +212,7 @@ def _column(table: Table, index: int) -> QuestionColumn | None:
 def _passages(table: Table, row: int, index: int) -> list[str]:
     """Return the passages of a cell; none of one with many links, which is no name."""
     links = table.rows[row][index].links
-    return [table.passages[link] for link in links if link in table.passages] if len(links) <= MOST_LINKS else []
+    return [table.passages[link] for link in links if link in table.passages] if len(links) <= MAX_LINKS else []
 
 
 def _is_no_noun(header: str) -> bool:
@@ -241,7 +241,7 @@ def _kind(texts: Sequence[str], noun: str, linked: Sequence[Sequence[str]]) -> s
 
 
 def _is_date(text: str) -> re.Match[str] | None:
-    return _MONTH.search(text) if re.search(r"\d", text) and len(text.split()) <= MOST_WORDS else None
+    return _MONTH.search(text) if re.search(r"\d", text) and len(text.split()) <= MAX_WORDS else None
 
 
 def _is_plural(noun: str) -> bool:

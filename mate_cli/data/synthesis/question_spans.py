@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mate_cli.data.synthesis.predicates import MONTHS, Words, content, split_words
 
-MOST_BEFORE, MOST_INVERTED, MOST_NAME = 14, 7, 6
+MAX_BEFORE, MAX_INVERTED, MAX_NAME = 14, 7, 6
 
 
 class Ask(NamedTuple):
@@ -83,7 +83,7 @@ def asks(clause: Words, names: frozenset[str], person: bool) -> list[Ask]:
     found = list(_nationality(clause)) if person else []
     for span in _spans(clause):
         before, after = clause[: span.begin], clause[span.end :]
-        if len(before) <= MOST_BEFORE and not names & {word.lower() for word in clause[span.begin : span.end]}:
+        if len(before) <= MAX_BEFORE and not names & {word.lower() for word in clause[span.begin : span.end]}:
             answer = " ".join(clause[span.begin : span.end])
             found += [Ask(head, tail, answer, form) for head, tail, form in _forms(span, before, after)]
     return found
@@ -146,7 +146,7 @@ def _name_at(clause: Words, place: int) -> AskedSpan | None:
     whole = not follows or follows in (",", "and") or follows in _PREPOSITIONS
     listed = follows in (",", "and") and end + 1 < len(clause) and _is_name(clause[end + 1])
     alone = not listed or (follows == "," and before in ("in", "at", "near"))
-    return AskedSpan(place, end, "name") if whole and alone and end - place <= MOST_NAME else None
+    return AskedSpan(place, end, "name") if whole and alone and end - place <= MAX_NAME else None
 
 
 def _goes_on(clause: Words, place: int) -> bool:
@@ -198,7 +198,7 @@ def _inverted(words: Words) -> tuple[str, str] | None:
     """Find the helping verb before the subject and the words behind it: "was | founded"; None if unknown."""
     if words[0] in _BASES:
         return "does" if words[0].endswith("s") else "did", _joined((_BASES[words[0]], *words[1:]))
-    simple = 1 < len(words) <= MOST_INVERTED and words[1] not in _NO_INVERSION and "," not in words
+    simple = 1 < len(words) <= MAX_INVERTED and words[1] not in _NO_INVERSION and "," not in words
     return (words[0], _joined(words[1:])) if words[0] in ("was", "is") and simple else None
 
 

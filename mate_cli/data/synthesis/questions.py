@@ -175,11 +175,11 @@ the first one takes its place that it has."""
 ENDS_SHARE = 0.35
 """How many clues of cells are to be how a number or date compares; people ask for a first or last one in a fifth of
 HybridQA's questions, and rows drawn at random are seldom one."""
-MOST_CANDIDATES = 3
+MAX_CANDIDATES = 3
 """An answer that more cells hold is not asked for."""
 ATTEMPTS = 30
 MORE_CLUES_SHARE, TITLE_SHARE = 0.1, 0.12
-MOST_TITLE_WORDS, MOST_QUESTION_WORDS, MOST_ANSWER_WORDS = 7, 45, 8
+MAX_TITLE_WORDS, MAX_QUESTION_WORDS, MAX_ANSWER_WORDS = 7, 45, 8
 
 
 class MadeQuestion(NamedTuple):
@@ -226,7 +226,7 @@ def make_questions(
     table: Table,
     rng: np.random.Generator,
     count: int,
-    most_candidates: int = MOST_CANDIDATES,
+    most_candidates: int = MAX_CANDIDATES,
     kinds: Collection[str] = tuple(SHARES),
 ) -> list[MadeQuestion]:
     """Make up to so many different questions about a table, of some kinds as far as it has them."""
@@ -342,14 +342,14 @@ class _Writer:
     def _finished(self, text: str) -> str:
         title = " ".join(self._asked.table.title.split(" (")[0].split())
         title = title.replace("List of", "the list of", 1) if title.startswith("List of") else title
-        if 0 < len(title.split()) <= MOST_TITLE_WORDS and self._rng.random() < TITLE_SHARE:
+        if 0 < len(title.split()) <= MAX_TITLE_WORDS and self._rng.random() < TITLE_SHARE:
             text = f"{pick(self._rng, ('in', 'for'))} {title} , {text}"
         return f"{text[0].upper()}{text[1:]} ?"
 
 
 def _is_fair(question: str, answer: str) -> bool:
     """Tell whether the question is not too long and does not give the answer away."""
-    if len(question.split()) > MOST_QUESTION_WORDS or len(answer.split()) > MOST_ANSWER_WORDS:
+    if len(question.split()) > MAX_QUESTION_WORDS or len(answer.split()) > MAX_ANSWER_WORDS:
         return False
     needle = normalize_for_candidates(answer)
     return bool(needle) and not find_all_substrings(needle, normalize_for_candidates(question))

@@ -185,7 +185,7 @@ SWITCHES = (
 """What switches letters of ASCII to others, and the encoding that does so."""
 _UTF_7 = re.compile(rb"\+[A-Za-z0-9+/]{3,}-?")
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x0e\x0f\x1b") | {127}
-MOST_CONTROL = 0.02
+MAX_CONTROL = 0.02
 """Text has fewer control characters than this share."""
 FEW = 40
 """So many letters beyond ASCII can be valid UTF-8 by chance, and mean others."""
@@ -246,7 +246,7 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     if marked:
         said = [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
         return Text(path, marked, notes=said + _what_is_broken(path, marked))
-    if sum(byte in CONTROL for byte in start) > MOST_CONTROL * len(start):
+    if sum(byte in CONTROL for byte in start) > MAX_CONTROL * len(start):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     place = _first_undecodable(path)
     if place is None:

@@ -18,7 +18,7 @@ from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_numb
 from mate_cli.tables.read_options import Limits, ReadOptions
 
 PIECE = 1 << 16
-MOST_DIGITS = 4000
+MAX_DIGITS = 4000
 
 
 class _Decoder(json.JSONDecoder):
@@ -53,7 +53,7 @@ def _float(text: str) -> float | str:
 
 def _int(text: str) -> int | str:
     """Return a whole number; one of more digits than Python reads stays the text that it is."""
-    return int(text) if len(text) <= MOST_DIGITS else text
+    return int(text) if len(text) <= MAX_DIGITS else text
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Grid:

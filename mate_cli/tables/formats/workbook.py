@@ -26,9 +26,9 @@ Element = tuple[str, dict[str, str], str]
 _CHUNK = 1 << 16
 MAX_DEPTH = 50
 """XML elements in each other."""
-LARGEST_AREA = 10_000
+MAX_AREA = 10_000
 """Cells of a merged area; larger ones are no part of a table."""
-MOST_MERGED = 1_000_000
+MAX_MERGED = 1_000_000
 """Cells of all merged areas."""
 MAX_RUNS = 32_767
 """Runs of a text, which cannot have more letters in a spreadsheet program."""
@@ -173,10 +173,10 @@ class Workbook:
             return
         left, top, right, bottom = column_number(found[1]), int(found[2]), column_number(found[3]), int(found[4])
         size = (right - left + 1) * (bottom - top + 1)
-        is_small = 1 < size <= LARGEST_AREA
+        is_small = 1 < size <= MAX_AREA
         self._merged_cells += size if is_small else 1
-        if self._merged_cells > MOST_MERGED:
-            what = f"its merged areas have more than {MOST_MERGED:,} cells"
+        if self._merged_cells > MAX_MERGED:
+            what = f"its merged areas have more than {MAX_MERGED:,} cells"
             raise DataError(what, where=str(self.path), remedy="Save the table as CSV")
         if is_small:
             self.merged.setdefault(top, []).append(Area(left, right, bottom))

@@ -17,7 +17,7 @@ from mate_cli.tokenization.pieces.pieces import Parts
 Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]
 KINDS: tuple[Kind, ...] = ("row", "first", "column", "page", "link", "mention", "next", "all")
 """The kinds of relations; the place, from 1, is the number of a kind, 0 being no relation."""
-LEAST_TITLE = 2
+MIN_TITLE = 2
 """A title of fewer characters is not looked for in other texts."""
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -72,7 +72,7 @@ def bare_title(title: str) -> str:
 def mentions(title: str, text: str) -> bool:
     """Tell whether a title, without its bracket, stands in a text as words of their own."""
     bare = bare_title(title)
-    return len(bare) >= LEAST_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
+    return len(bare) >= MIN_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
 
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:

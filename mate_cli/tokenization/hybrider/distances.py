@@ -61,7 +61,7 @@ class OverlapDistance:
         return 1 - np.maximum.reduceat(longest[1:], self._starts) / len(question)
 
 
-LEAST_RATIO = 90
+MIN_RATIO = 90
 """A cell matches when its ratio is greater."""
 
 
@@ -93,5 +93,5 @@ def _common(letters: Counter[str], text: str) -> int:
 def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
     """Return the texts that match a question as whole words, each with its ratio as a share, case apart."""
     asked = f" {question.lower()} "
-    ratios = {text: partial_ratio(f" {text.lower()} ", asked, LEAST_RATIO) for text in dict.fromkeys(texts)}
-    return {text: ratio / 100 for text, ratio in ratios.items() if ratio > LEAST_RATIO}
+    ratios = {text: partial_ratio(f" {text.lower()} ", asked, MIN_RATIO) for text in dict.fromkeys(texts)}
+    return {text: ratio / 100 for text, ratio in ratios.items() if ratio > MIN_RATIO}

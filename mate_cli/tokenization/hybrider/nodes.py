@@ -113,7 +113,7 @@ UNORDERED_HEADERS = frozenset(
     ("#", "Type", "Name", "Location", "Position", "Category", "Nationality", "School", "Notes", "Notability", "Country")
 )
 """Columns that nobody compares."""
-LEAST_SHARE = 0.3
+MIN_SHARE = 0.3
 """A column counts when at least this share of its cells are numbers or dates."""
 _YEARS = range(1001, 2020)
 _WHAT_DATES_LEAVE_OPEN = datetime(2000, 1, 1)
@@ -137,7 +137,7 @@ def extremes(table: Table) -> tuple[Extreme, ...]:
         columns[header.text] = [] if header.text in UNORDERED_HEADERS else _values(table, column)
     found: list[Extreme] = []
     for values in columns.values():
-        if values and len(values) >= LEAST_SHARE * len(table.rows):
+        if values and len(values) >= MIN_SHARE * len(table.rows):
             values.sort(key=lambda value: value[0])
             words = ("minimum", "maximum") if isinstance(values[0][0], float) else ("earliest", "latest")
             found += [(words[0], values[0][1]), (words[1], values[-1][1])]

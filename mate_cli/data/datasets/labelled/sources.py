@@ -31,7 +31,7 @@ from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
 
-FEW_TABLES = 10
+MIN_TABLES = 10
 """Fewer tables than this are not parted: questions are."""
 
 
@@ -129,7 +129,7 @@ class LabelledRows(Release):
         tables = {example.table.table_id for example in examples}
 
         def unit(example: TableExample) -> str:
-            by_table = len(tables) >= FEW_TABLES
+            by_table = len(tables) >= MIN_TABLES
             return example.table.table_id if by_table else example.conversation or example.example_id
 
         units = sorted(dict.fromkeys(map(unit, examples)), key=lambda name: hashlib.sha256(name.encode()).digest())
