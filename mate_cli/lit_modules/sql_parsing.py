@@ -95,7 +95,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         """Questions whose query the grammar has."""
         return [example for example in examples if example.actions]
 
-    def lack(self, example: SchemaExample) -> str:
+    def skip_reason(self, example: SchemaExample) -> str:
         """A query, or one that the grammar can make."""
         if example.query is None:
             return "no query"

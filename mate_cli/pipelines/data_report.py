@@ -21,7 +21,7 @@ IN_WORDS = {
 """What datasets say of questions that teach nothing, as people who do not know them understand it."""
 
 
-def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
+def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> None:
     """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
 
     Its `data` gets `<split>/not_encoded`, and of the tables that were counted `<split>/<one of CUTS>`: of how many
@@ -38,9 +38,9 @@ def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
             record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
 
 
-def note_unusable(record: RunRecord, examples: Sequence[TableExample], lack: Callable[[Any], str]) -> None:
+def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:
     """Add to a record how many training questions teach nothing, and why: what the task lacks of each."""
-    reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(lack, examples) if reason)
+    reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(skip_reason, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
         record.facts["not learnt from"] = f"{counts_text(reasons)}; of {len(examples):,} training questions"

@@ -8,7 +8,7 @@ from hydra.errors import InstantiationException
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import lack_of_answer
-from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
+from mate_cli.pipelines.data_report import plain_reason, record_skipped, record_truncation
 from mate_cli.pipelines.run import recorded
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
@@ -43,7 +43,9 @@ EXAMPLES = [
 
 def test_the_record_counts_what_was_cut(tmp_path):
     own = record()
-    note_fit(own, "dev", encode_split(EXAMPLES, TapasSerializer(SAMPLE, sentences=0, max_tokens=24), tmp_path, "dev"))
+    record_truncation(
+        own, "dev", encode_split(EXAMPLES, TapasSerializer(SAMPLE, sentences=0, max_tokens=24), tmp_path, "dev")
+    )
     assert own.data == {
         "dev/not_encoded": 1,
         "dev/shortened_cells": 1,
@@ -59,18 +61,18 @@ def test_the_record_counts_what_was_cut(tmp_path):
 
 def test_nothing_is_said_of_what_nobody_counts_or_nothing_cuts(tmp_path):
     own = record()
-    note_fit(own, "dev", encode_split(EXAMPLES[:1], TapasSerializer(SAMPLE, sentences=0), tmp_path, "dev"))
+    record_truncation(own, "dev", encode_split(EXAMPLES[:1], TapasSerializer(SAMPLE, sentences=0), tmp_path, "dev"))
     assert own.data["dev/dropped_rows"] == 0
     assert own.facts == {}
     other = record()
-    note_fit(other, "dev", encode_split(EXAMPLES[:1], LexicalSerializer(SAMPLE), tmp_path, "dev"))
+    record_truncation(other, "dev", encode_split(EXAMPLES[:1], LexicalSerializer(SAMPLE), tmp_path, "dev"))
     assert other.data == {"dev/not_encoded": 0}
 
 
 def test_questions_that_teach_nothing_are_counted_by_reason():
     own = record()
     others = TableExample("unknown", "who", table(1, 1)), example("label", table(1, 1), label=0)
-    note_unusable(own, [*EXAMPLES, *others], lack_of_answer)
+    record_skipped(own, [*EXAMPLES, *others], lack_of_answer)
     assert own.data == {"train/unusable": 3}
     said = "2 without an answer, 1 several cells hold the answer; of 7 training questions"
     assert own.facts == {"not learnt from": said}
