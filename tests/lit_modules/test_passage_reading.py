@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.data.cell_examples import negatives
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
 from mate_cli.data.loading.collate import collate
-from mate_cli.data.reading import negatives
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.span import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading

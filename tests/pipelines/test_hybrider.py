@@ -68,7 +68,7 @@ def test_evaluate_recomputes_what_training_recorded(chain):
 
 @pytest.mark.long
 def test_predict_answers_questions_without_answers(chain, tmp_path):
-    released = json.loads(Sample().released("test.json")["test.json"])
+    released = json.loads(Sample().read_released("test.json")["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
     questions, output = tmp_path / "questions.json", tmp_path / "out.json"
     questions.write_text(json.dumps(asked))

@@ -38,7 +38,7 @@ class TableMarks:
             self._holders[mark].append(len(self._sizes))
         self._sizes.append(len(marks))
 
-    def shared(self, marks: Collection[str]) -> bool:
+    def is_near(self, marks: Collection[str]) -> bool:
         """Tell whether a table with these marks shares enough with one that is known."""
         holders = (self._holders.get(mark, ()) for mark in marks)
         counts = Counter(table for tables in holders if len(tables) <= MAX_HOLDERS for table in tables)
@@ -76,7 +76,7 @@ class EvaluationTables:
         """
         if key in self._keys:
             return "equal"
-        near = self._rows.shared(plain_rows(table)) or self._cells.shared(plain_cells(table))
+        near = self._rows.is_near(plain_rows(table)) or self._cells.is_near(plain_cells(table))
         return "near-equal" if near else ""
 
 

@@ -29,7 +29,7 @@ class Sources:
         self.datasets = datasets
         self._read: dict[str, Dataset] = {}
 
-    def there(self, name: str) -> bool:
+    def is_on_disk(self, name: str) -> bool:
         """Tell whether anything of a dataset is on disk.
 
         Raises:
@@ -74,7 +74,7 @@ class Sources:
     def _dataset(self, name: str) -> Dataset:
         info = find_dataset(name)
         root = self.datasets / info.folder
-        if not self.there(name):
+        if not self.is_on_disk(name):
             remedy = f"Get it with mate data download data={info.folder} data.root={root}, or leave it out"
             raise DataError("the dataset is not there", where=str(root), remedy=remedy)
         if name not in self._read:

@@ -57,7 +57,7 @@ class MaskedTables:
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
         """One example; the table is split into word pieces the first time only."""
-        known = self._serializer.remembered(name, lambda: table().content)
+        known = self._serializer.split_table(name, lambda: table().content)
         return [self._serializer.mask(known, GeneratorDraws(generator), name)]
 
 
@@ -217,7 +217,7 @@ def collect_tables(
             raise ConfigError(f"{name!r} is no split of a dataset", where="data.exclude", remedy=remedy)
         dataset, _, split = name.partition("/")
         looked_for[name] = 0
-        if sources.there(dataset):
+        if sources.is_on_disk(dataset):
             for table in sources.split(dataset, split):
                 evaluation.add(table)
                 looked_for[name] += 1

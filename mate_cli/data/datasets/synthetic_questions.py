@@ -1,21 +1,16 @@
-"""Synthetic questions about the tables of HybridQA, as a dataset of its own and as a file for `data.extra_train`.
+"""Synthetic questions about the tables of HybridQA, as a dataset of its own.
 
-Write a file that HybridQA reads like its own questions:
-
-    python -c "from mate_cli.data.datasets.synthetic_questions import SyntheticQuestions as Made; \
-        Made('data/hybridqa').write('train', 'data/hybridqa/released_data/synthetic.json')"
-    mate train experiment=hybridqa_mate data.extra_train=[released_data/synthetic.json]
+`tools/write_questions.py` writes them as a file for `data.extra_train`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -100,9 +95,9 @@ class SyntheticQuestions:
         Raises:
             DataError: there is no such split, or the release is missing or damaged.
         """
-        return [example for example, _ in self.made(split)]
+        return [example for example, _ in self.make(split)]
 
-    def made(self, split: str) -> list[Made]:
+    def make(self, split: str) -> list[Made]:
         """Return the questions of a split, each as an example and with how it was made.
 
         Raises:
@@ -149,7 +144,7 @@ class SyntheticQuestions:
 
     def check(self) -> CheckReport:
         """Make all questions and count them, by their source and by how they were made."""
-        splits = {split: self.made(split) for split in SPLITS}
+        splits = {split: self.make(split) for split in SPLITS}
         counts = {split: _count(made) for split, made in splits.items()}
         note = f"{len(self.left_out):,} tables are left out, as dev or test ask about them or their page"
         examples = {split: [example for example, _ in made] for split, made in splits.items()}
@@ -158,20 +153,6 @@ class SyntheticQuestions:
     def fetch(self) -> None:
         """Fetch the public release into `root`; what is there and intact is kept."""
         self.release.fetch()
-
-    def write(self, split: str, path: str | Path) -> Path:
-        """Write a split in the format of HybridQA's files, with a .traced.json beside it; see `data.extra_train`.
-
-        Read back, each example has all cells that hold its answer as candidates, even with `gold_only`. Of near-equal
-        questions the first is read back, unless `data.near_duplicate=1`.
-        """
-        path = Path(path).expanduser()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        traced = [_entry(*made) for made in self.made(split)]
-        plain = [{key: value for key, value in entry.items() if key != "answer-node"} for entry in traced]
-        for file, entries in ((path, plain), (path.with_suffix(".traced.json"), traced)):
-            file.write_text(json.dumps(entries, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        return path
 
     def _place(self, table_id: str) -> float:
         """Place a table between 0 and 1, at random but always the same."""
@@ -206,15 +187,3 @@ def _count(made: Sequence[Made]) -> dict[str, int]:
     tables = len({example.table.table_id for example, _ in made})
     sources = Counter("passage" if question.link else "table" for _, question in made)
     return {"questions": len(made), "tables": tables, **dict(sorted(sources.items())), **dict(sorted(kinds.items()))}
-
-
-def _entry(example: TableExample, question: MadeQuestion) -> dict[str, Any]:
-    cell = example.table.rows[question.row][question.column]
-    node = [cell.text, [question.row, question.column], question.link, "passage" if question.link else "table"]
-    return {
-        "question_id": example.example_id,
-        "question": question.text,
-        "table_id": example.table.table_id,
-        "answer-text": question.answer,
-        "answer-node": [node],
-    }

@@ -116,7 +116,7 @@ def replaceable_mentions(references: TableReferences, text: str, clear: bool = T
 
     The text has no superfluous white space. See `Rewriting` of what is clear.
     """
-    mentions = references.mentioned(text)
+    mentions = references.find_mentions(text)
     for key in mentions:
         for row, column in references.by_key[key].cells:
             support = (references.by_row[row] & mentions.keys()) - {key}

@@ -64,7 +64,7 @@ class TableReferences:
                 self.by_row[row].add(key)
                 self.by_column[column].add(key)
 
-    def mentioned(self, text: str) -> dict[Key, set[str]]:
+    def find_mentions(self, text: str) -> dict[Key, set[str]]:
         """Find the mentions of the table in a text; numbers and dates first, in the order of the text."""
         mentions: dict[Key, set[str]] = defaultdict(set)
         for key, said in _numbers(text):

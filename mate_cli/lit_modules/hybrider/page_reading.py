@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from mate_cli.data.cell_examples import page_example
 from mate_cli.data.links import link_examples
-from mate_cli.data.reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext

@@ -109,7 +109,7 @@ class SplitTexts:
             self._pieces[place] = self._cache[self._texts[place],]
         return self._pieces[place]
 
-    def beginning_at(self, order: Sequence[int], character: int) -> list[int]:
+    def rotate_to(self, order: Sequence[int], character: int) -> list[int]:
         """Take texts in order from the one that holds a character on, going round, until they are long enough.
 
         Characters are counted through all of them.

@@ -103,7 +103,7 @@ class MaskingSerializer(Serializer):
             encodings.append(self.mask(known, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
         return encodings
 
-    def remembered(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
+    def split_table(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
         """Return the pieces of a table and its texts, split once for each name as long as there is room for them."""
         if name not in self._tables:
             found = self.in_pieces(*read())
@@ -155,7 +155,7 @@ class MaskingSerializer(Serializer):
         order = list(range(len(texts)))
         draws.shuffle(order)
         if texts.characters > LONG_TEXT:
-            order = texts.beginning_at(order, draws.randint(0, texts.characters - 1))
+            order = texts.rotate_to(order, draws.randint(0, texts.characters - 1))
         pieces = np.concatenate([texts[place] for place in order]) if order else np.zeros(0, np.int32)
         if len(pieces) < max(1, self.min_text):
             return pieces

@@ -97,7 +97,7 @@ class TextSerializer(Serializer):
         """Return the part of a question's table that is read: all of it, unless a serializer chooses rows."""
         return example.table
 
-    def appended(self, example: TableExample) -> Mapping[str, Parts]:
+    def find_additions(self, example: TableExample) -> Mapping[str, Parts]:
         """Return the text that is appended to cells for each link, for a question."""
         return self.additions(self.read_of(example))(example.question)
 
@@ -130,7 +130,7 @@ class TextSerializer(Serializer):
         for example in examples:
             key = id(example.table)
             whole = self.read_of(example) is example.table
-            changes = facts[key].changes(additions[key](example.question) if whole else self.appended(example))
+            changes = facts[key].changes(additions[key](example.question) if whole else self.find_additions(example))
             readings.append(Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
         self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
         return readings

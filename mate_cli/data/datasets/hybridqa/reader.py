@@ -114,7 +114,7 @@ class HybridQA(Release):
 
         problems: list[Problem] = []
         splits = {split: self.questions(split, problems) for split in self.splits}
-        released = {split: self.released(f"{split}.json") for split in splits}
+        released = {split: self.read_released(f"{split}.json") for split in splits}
         check.check_questions(splits, released, problems)
         tables = check.read_all_tables(self.store, problems)
         check.check_tables(splits, released, tables, problems)
@@ -162,7 +162,7 @@ class HybridQA(Release):
             if not path.is_file() and not (own and self._has(own)):
                 raise _no_such_file(path)
 
-    def released(self, file: str) -> dict[str, bytes]:
+    def read_released(self, file: str) -> dict[str, bytes]:
         """Read a file of released_data with its .traced.json and _reference.json, by name; those that are there."""
         found = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
         return {name: content for name, content in found.items() if content is not None}
@@ -183,7 +183,7 @@ class HybridQA(Release):
         return store
 
     def _own_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        return parse_questions(f"{split}.json", self.released(f"{split}.json"), problems)
+        return parse_questions(f"{split}.json", self.read_released(f"{split}.json"), problems)
 
     @cached_property
     def _extra(self) -> ExtraQuestions:
@@ -200,7 +200,7 @@ class HybridQA(Release):
 
     def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
         name = f"{_unpacked(Path(extra).name).removesuffix('.json')}.json"
-        released = self.released(name) if _in_release(extra) else {}
+        released = self.read_released(name) if _in_release(extra) else {}
         return name, released if name in released else _files_beside(self._extra_path(extra))
 
     def _extra_path(self, extra: str) -> Path:

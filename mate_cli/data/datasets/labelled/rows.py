@@ -83,7 +83,7 @@ class LabelledRow:
         entries = value if isinstance(value, (list, tuple)) else [value]
         return tuple(text for one in entries if (text := spreadsheet_text(one).strip()))
 
-    def parsed(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
+    def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
         """Return a value that may be JSON in a cell of a spreadsheet.
 
         Raises:
@@ -115,7 +115,7 @@ class RowTables:
             raise RowError("has no table")
         given = row.values["table"]
         if row.plain and str(given).lstrip().startswith(("[", "{")):
-            given = row.parsed("table")
+            given = row.parse("table")
         parts = [given, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
         key = json.dumps(parts, default=str, sort_keys=True)
         if key not in self._known:
@@ -150,7 +150,7 @@ class RowTables:
             except (ValueError, RecursionError) as error:
                 raise RowError(f"its passages {value} are no JSON") from error
         elif isinstance(value, str):
-            value = row.parsed("passages")
+            value = row.parse("passages")
         if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
             raise RowError("passages should be a list of {row, column, text}")
         return value or []
@@ -271,7 +271,7 @@ def _answer(row: LabelledRow, table: Table) -> Answer | None:
 
 
 def _coordinates(row: LabelledRow, table: Table) -> Coordinates:
-    value = row.parsed("coordinates")
+    value = row.parse("coordinates")
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
