@@ -6,7 +6,7 @@ import torch
 from configurations import run_config
 
 from mate_cli.data.loading.table_data_module import NoDataset
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.runs.record import RunFolder, RunRecord

@@ -8,7 +8,7 @@ import torch
 from bundles import write
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification
 
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT
 
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 WTQ = {

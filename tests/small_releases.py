@@ -10,21 +10,13 @@ from typing import Any
 import music_questions
 from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
-from mate_cli.data.datasets.hotpotqa.reader import HotpotQA
+from mate_cli.data.datasets.document_readers import HotpotQA, MuSiQue
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.logiqa.reader import LogiQa
-from mate_cli.data.datasets.mrqa.reader import MRQA
-from mate_cli.data.datasets.musique.reader import MuSiQue
-from mate_cli.data.datasets.nq_short.reader import NaturalQuestionsShort
-from mate_cli.data.datasets.qamr.reader import QAMR
-from mate_cli.data.datasets.reclor.reader import ReClor
+from mate_cli.data.datasets.option_questions import LogiQa, ReClor
+from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
 from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.data.datasets.sqa.reader import SQA
-from mate_cli.data.datasets.squad.reader import SQuAD
-from mate_cli.data.datasets.squadshifts.reader import SquadShifts
 from mate_cli.data.datasets.tabfact.reader import TabFact
-from mate_cli.data.datasets.timeqa.reader import TimeQA
-from mate_cli.data.datasets.tydiqa.reader import TyDiQA
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 

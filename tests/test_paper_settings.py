@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 
 REFERENCE = json.loads(tapas("g13_hparams.json").read_text())
 TASKS = {

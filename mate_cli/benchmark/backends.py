@@ -11,8 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.errors import ConfigError
-from mate_cli.files.own_modules import find_beside
-from mate_cli.files.targets import targets
+from mate_cli.files.targets import find_beside, find_targets
 from mate_cli.models.base.table_encoder import TableEncoder
 
 
@@ -39,7 +38,7 @@ def known_backends() -> list[str]:
 def _composed(group: str, words: list[str]) -> DictConfig:
     """A choice of a group; a module that it names may lie in the working folder."""
     node: DictConfig = compose("benchmark", words)[group]
-    find_beside(targets(OmegaConf.to_container(node, resolve=True)))
+    find_beside(find_targets(OmegaConf.to_container(node, resolve=True)))
     return node
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hydra.utils import instantiate
 
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 

@@ -17,7 +17,7 @@ from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.cli.signals import ending_as_interrupts
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.files.door import on_machine
+from mate_cli.files.io_errors import wrap_machine_errors
 from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with clean_streams(), plain_warnings(), ending_as_interrupts():
             try:
                 check_words(words)
-                with on_machine():
+                with wrap_machine_errors():
                     code = dispatch(words)
             except MateError as error:
                 code = report(error)
@@ -169,7 +169,7 @@ def checked(module: ModuleType, words: list[str]) -> Callable[[DictConfig], None
 
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained_errors(module.CONFIG, words, module.__file__), on_machine():
+            with explained_errors(module.CONFIG, words, module.__file__), wrap_machine_errors():
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

@@ -63,7 +63,7 @@ def read_file(path: Path) -> bytes:
 
 
 def _single_member(path: Path) -> bytes:
-    """The file of a .zip that holds one, or that of its own name among several.
+    """Return the file of a .zip that holds one, or that of its own name among several.
 
     Raises:
         DataError: there is none.
@@ -93,7 +93,7 @@ def _content(stream: IO[bytes], where: Path | str) -> bytes:
 
 
 def largest_file() -> int:
-    """The largest number of bytes of a file that are read.
+    """Return the largest number of bytes of a file that are read.
 
     Raises:
         ConfigError: the environment says something else than a number.
@@ -148,7 +148,7 @@ def read_members(
 
 
 def list_archive(archive: Path) -> dict[str, int]:
-    """The bytes of every file in an archive, unpacked, by its path inside.
+    """Return the bytes of every file in an archive, unpacked, by its path inside.
 
     Raises:
         DataError: the archive is cut short or damaged.
@@ -182,7 +182,7 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
 
 
 def _slashed(path: str) -> str:
-    """The path of a member of a .zip, of which some programs for Windows write backslashes."""
+    """Return the path of a member of a .zip, of which some programs for Windows write backslashes."""
     return path.replace("\\", "/")
 
 

@@ -1,4 +1,4 @@
-"""What a check of a dataset finds: problems by file and key, counts, and the spread of sizes."""
+"""Outcome of a check of a dataset: problems by file and key, counts, and the spread of sizes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CheckReport:
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain values, ready for JSON."""
+        """Return the report as plain values, ready for JSON."""
         return {
             "problems": [asdict(problem) for problem in self.problems],
             "notes": [asdict(note) for note in self.notes],
@@ -105,7 +105,7 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 
 def not_utf8(file: str, content: bytes, error: UnicodeDecodeError, key: str = "") -> Problem:
-    """The problem of a file, or of a line of it, that is in another encoding."""
+    """Return the problem of a file, or of a line of it, that is in another encoding."""
     place = _place(key, content[: error.start].count(b"\n") + 1, ": ")
     return Problem(file, key, f"is not UTF-8 ({place}{error.reason})")
 
@@ -130,7 +130,7 @@ def parse_json_as(
 def is_ragged(
     file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem], *, longer: bool = False
 ) -> bool:
-    """Whether some rows of a table have not as many cells as its header, or just more; notes the first such row."""
+    """Tell whether rows of a table have not as many cells as its header, or just more; note the first such row."""
     differs = gt if longer else ne
     ragged = [place for place, row in enumerate(rows) if differs(len(row), len(header))]
     if ragged:
@@ -145,7 +145,7 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def percentiles(values: Iterable[int]) -> dict[int, int]:
-    """The values at `LEVELS` by the nearest-rank rule; empty without values."""
+    """Return the values at `LEVELS` by the nearest-rank rule; empty without values."""
     ordered = sorted(values)
     if not ordered:
         return {}

@@ -15,8 +15,8 @@ from tqdm.auto import tqdm
 
 from mate_cli.data.archive import check_packed
 from mate_cli.errors import DataError
-from mate_cli.files.atomic import replacing
-from mate_cli.files.plain import read_object, to_json
+from mate_cli.files.atomic import replace_file
+from mate_cli.files.safe_load import read_object, to_json
 
 MANIFEST = "downloads.json"
 SOURCE = ".source"
@@ -94,7 +94,7 @@ def fetch(file: RemoteFile, root: Path) -> Path:
             _refuse(part, file.url, f"is no {target.name}: {error.problem}", "a page to log in")
     if not expected:
         sums = _read_manifest(root) | {file.destination: found}
-        with replacing(root / MANIFEST) as draft:
+        with replace_file(root / MANIFEST) as draft:
             draft.write_text(to_json(sums, indent=2), encoding="utf-8")
     part.with_suffix(SOURCE).unlink(missing_ok=True)
     return part.replace(target)
@@ -108,7 +108,7 @@ def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
 
 
 def checksum(path: Path, like: str) -> str:
-    """The checksum of a file, of the same kind as `like` ("sha256:...", "md5:..." or "git:...")."""
+    """Return the checksum of a file, of the same kind as `like` ("sha256:...", "md5:..." or "git:...")."""
     kind = like.split(":")[0]
     digest = hashlib.new({"git": "sha1"}.get(kind, kind), usedforsecurity=False)
     if kind == "git":  # git hashes a header before the content
@@ -182,7 +182,7 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
 
 
 def _source(part: Path, url: str) -> str:
-    """The mark of the file on the server that a part on disk is of; empty where there is none, or it is of another."""
+    """Read the mark of the file on the server that a part on disk is of; empty for none, or that of another."""
     try:
         source = read_object(part.with_suffix(SOURCE), DataError, "")
     except DataError:
@@ -208,7 +208,7 @@ def _write(response: requests.Response, url: str, part: Path, start: int) -> Non
         part.unlink(missing_ok=True)  # it may be a link
         mark = response.headers.get("ETag", "W/")
         mark = response.headers.get("Last-Modified", "") if mark.startswith("W/") else mark  # a weak one names no bytes
-        with replacing(part.with_suffix(SOURCE)) as draft:
+        with replace_file(part.with_suffix(SOURCE)) as draft:
             draft.write_text(to_json({"url": url, "mark": mark}), encoding="utf-8")
     bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None)
     with part.open("ab") as stream, bar:

@@ -1,4 +1,4 @@
-"""How long the inputs of a dataset are in word pieces, what fits a network, and how often an answer is ambiguous.
+"""Lengths of a dataset's inputs in word pieces, shares of them that fit a network, and of ambiguous answers.
 
 Source: the claims of the MATE paper, section 4: tables with passages do not fit, with a few sentences of them most do.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.vocabulary import Vocabulary
 
-MOST_EXAMPLES = 1000
+MAX_EXAMPLES = 1000
 """Of a split, evenly drawn from it."""
 SENTENCES = 5
 LENGTHS = (512, 1024, 2048)
@@ -41,7 +41,7 @@ class InputSizes:
     candidates: Sequence[int]
 
     def shares(self) -> dict[str, float]:
-        """What part of the inputs is so, by what it is."""
+        """Return the share of inputs of each property, by its name."""
         found = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         what = f"with {SENTENCES} sentences" if self.with_passages else "in all"
         found |= {
@@ -53,12 +53,12 @@ class InputSizes:
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
-    """What part of some values is at most a bound, or more; None without values."""
+    """Return the share of values that are at most a bound, or more; None without values."""
     return sum((value > bound) == more for value in values) / len(values) if values else None
 
 
 def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
-    """A report of a dataset's check with the sizes of inputs, of at most `MOST_EXAMPLES` of each split.
+    """Return a report of a dataset's check with the sizes of inputs, of at most `MAX_EXAMPLES` of each split.
 
     Raises:
         DataError: the data are damaged.
@@ -93,5 +93,5 @@ def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> Inpu
 
 
 def _drawn(examples: Sequence[TableExample]) -> Sequence[TableExample]:
-    step = -(-len(examples) // MOST_EXAMPLES)
+    step = -(-len(examples) // MAX_EXAMPLES)
     return examples[:: max(1, step)]

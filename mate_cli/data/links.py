@@ -11,17 +11,17 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from mate_cli.data.loading.cache import digest_of
-from mate_cli.files.atomic import replacing
+from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.linking import link_questions
-from mate_cli.tokenization.hybrider.nodes import LinkedExample, Node, linked
+from mate_cli.tokenization.hybrider.nodes import LinkedExample, Node, attach_nodes
 
 CHUNK = 128
 """Questions whose links are kept in one file."""
 
 
 def link_examples(examples: Sequence[TableExample], folder: Path | None = None) -> list[LinkedExample]:
-    """The questions with their nodes; those that have them already stay as they are.
+    """Return the questions with their nodes; those that have them already stay as they are.
 
     All of a split, or its first ones, so that files of earlier calls fit: `folder` has one per `CHUNK`.
     """
@@ -43,10 +43,10 @@ def _linked_chunk(chunk: Sequence[TableExample], folder: Path | None) -> list[Li
     else:
         nodes = link_questions(chunk)
         if path:
-            with replacing(path) as partial:
+            with replace_file(path) as partial:
                 content = json.dumps([[astuple(node) for node in some] for some in nodes])
                 partial.write_text(content, encoding="utf-8")
-    return [linked(example, some) for example, some in zip(chunk, nodes, strict=True)]
+    return [attach_nodes(example, some) for example, some in zip(chunk, nodes, strict=True)]
 
 
 def _node(fields: Sequence[Any]) -> Node:

@@ -1,4 +1,4 @@
-"""Which questions repeat one that is learnt from already, or one of an evaluation split: to learn from these is a leak.
+"""Questions that repeat one that is learnt from already, or one of an evaluation split: learning them is a leak.
 
 Two questions are equal where they have the same words on the same table, without case, accents and punctuation. They
 are near-equal where they share most of their words and pairs of neighbouring words (Jaccard's index).
@@ -16,14 +16,14 @@ from itertools import pairwise
 from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.tables.text import format_text
 
-NEAR = 0.7
+NEAR_DUPLICATE = 0.7
 """The index from which on questions are near-equal: a word more in one of six, or another word in one of nine."""
 EVALUATION, TRAINING = "one of evaluation", "another of training"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionMarks:
-    """What a question can be told by.
+    """Words by which a question is recognized.
 
     Args:
         words: all of them, in order.
@@ -39,11 +39,11 @@ class QuestionMarks:
 
     @classmethod
     def of(cls, question: HybridQAQuestion) -> QuestionMarks:
-        """Those of a question."""
-        words = plain_words(question.text)
+        """Build the marks of a question."""
+        words = normalize_words(question.text)
         grams = frozenset([*((word,) for word in words), *pairwise(words)])
         numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
-        return cls(words, grams, numbers, () if question.answer is None else plain_words(question.answer))
+        return cls(words, grams, numbers, () if question.answer is None else normalize_words(question.answer))
 
     def overlap(self, other: QuestionMarks) -> float:
         """Jaccard's index of the words and pairs of two questions, 0 to 1."""
@@ -51,7 +51,7 @@ class QuestionMarks:
         return shared / (len(self.grams) + len(other.grams) - shared)
 
     def same_answer(self, other: QuestionMarks) -> bool:
-        """Whether the answers are equal, and not just by chance: not where each question has a number of its own."""
+        """Tell whether the answers are equal, not by chance alone: not where each question has a number of its own."""
         apart = self.numbers - other.numbers and other.numbers - self.numbers
         return self.answer == other.answer and not apart
 
@@ -59,7 +59,7 @@ class QuestionMarks:
 class KnownQuestions:
     """Questions that others must not repeat."""
 
-    def __init__(self, near: float = NEAR, questions: Iterable[HybridQAQuestion] = ()) -> None:
+    def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
         self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
         for question in questions:
@@ -70,7 +70,7 @@ class KnownQuestions:
         self._marks[question.table_id].append(QuestionMarks.of(question))
 
     def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
-        """Whether a question is one of these: "equal", "near-equal", or "" where it is not.
+        """Say why a question is one of these: "equal", "near-equal", or "" where it is not.
 
         Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
         answers.
@@ -84,13 +84,13 @@ class KnownQuestions:
         return "near-equal" if any(not same_answer or marks.same_answer(other) for other in near) else ""
 
 
-def repetitions(
+def find_repetitions(
     questions: Sequence[HybridQAQuestion],
     training: Iterable[HybridQAQuestion],
     evaluation: Iterable[HybridQAQuestion],
-    near: float = NEAR,
+    near: float = NEAR_DUPLICATE,
 ) -> list[str]:
-    """Why further questions are not learnt from, "" for those that are; of some that repeat each other the first is.
+    """Say why further questions are not learnt from, "" for the others; of some that repeat each other the first is.
 
     Near-equals of the questions of evaluation count whatever the answer; `near` is the overlap from which on they are.
     """
@@ -107,8 +107,8 @@ def repetitions(
 
 
 @lru_cache(maxsize=1 << 16)
-def plain_words(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case, without accents and punctuation."""
+def normalize_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text in lower case, without accents and punctuation."""
     if not text.isascii():
         text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
     return tuple(format_text(text).split())

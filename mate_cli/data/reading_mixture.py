@@ -19,12 +19,12 @@ from torch.utils.data import DataLoader
 
 from mate_cli.data.check import CheckReport, counts_in_words
 from mate_cli.data.datasets.catalogue import Dataset, find_dataset
-from mate_cli.data.datasets.passage_questions import count_passages, passage_sizes
+from mate_cli.data.datasets.passage_questions import count_passages, measure_passages
 from mate_cli.data.datasets.release_check import LEFT_OUT
 from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, endless
 from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import Batches, TableDataModule
-from mate_cli.data.question_contamination import plain_words
+from mate_cli.data.question_contamination import normalize_words
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -94,13 +94,13 @@ class ReadingMixture:
 
     @property
     def data_module(self) -> type[TableDataModule]:
-        """What serves it."""
+        """Class of the data module that serves it."""
         return MixtureDataModule
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
-        """How many questions an epoch has of each dataset, in words, and how many are left out."""
-        counts = Counter(source_of(example.example_id) for example in self.examples("train"))
+        """Number of questions of each dataset in an epoch, in words, and numbers of those that are left out."""
+        counts = Counter(find_source(example.example_id) for example in self.examples("train"))
         shares = (f"{round(self.weights[name] * counts[name]):,} of {counts[name]:,} {name}" for name in self.weights)
         left = {"left out, train": counts_in_words(dict(sorted(self.left_out.items())))} if self.left_out else {}
         return {"an epoch has": ", ".join(shares), **left}
@@ -124,12 +124,12 @@ class ReadingMixture:
         counts = {}
         for split, examples in splits.items():
             for source in dict.fromkeys(self.weights if split == "train" else self.dev):
-                own = [example for example in examples if source_of(example.example_id) == source]
+                own = [example for example in examples if find_source(example.example_id) == source]
                 counts[f"{source} {split}"] = count_passages(own)
         counts["all train"] = count_passages(splits["train"])
         counts["all train"] |= {f"{LEFT_OUT}{why}": count for why, count in self.left_out.items()}
         problems = [problem for report in reports.values() for problem in report.problems]
-        return CheckReport(problems, counts, passage_sizes(splits))
+        return CheckReport(problems, counts, measure_passages(splits))
 
     def fetch(self) -> None:
         """Fetch the public releases of all datasets; what is there and intact is kept."""
@@ -141,7 +141,7 @@ class ReadingMixture:
         kept, known = [], set()
         self.left_out = Counter()
         for example in self._mixed("train", tuple(self.weights)):
-            asked = (example.table.table_id, plain_words(example.question))
+            asked = (example.table.table_id, normalize_words(example.question))
             if _passage_of(example) in evaluated:
                 self.left_out["on a passage of evaluation"] += 1
             elif asked in known:
@@ -161,13 +161,13 @@ class ReadingMixture:
         return [found[place] for place in order]
 
 
-def source_of(name: str) -> str:
-    """The dataset of an example of a mixture."""
+def find_source(name: str) -> str:
+    """Return the dataset of an example of a mixture."""
     return name.partition("/")[0]
 
 
 def _passage_of(example: TableExample) -> str:
-    """The key of the whole passage, of which a part may be read."""
+    """Return the key of the whole passage, of which a part may be read."""
     return example.table.table_id.partition("/")[0]
 
 
@@ -186,14 +186,14 @@ class WeightedSplit:
     @classmethod
     def of(cls, encodings: EncodedSplit, weights: Mapping[str, float]) -> WeightedSplit:
         """Divide a split by the datasets that the names of its examples begin with."""
-        sources = np.array([source_of(encodings.example_ids[row]) for row in encodings.rows])
+        sources = np.array([find_source(encodings.example_ids[row]) for row in encodings.rows])
         found = {name: np.flatnonzero(sources == name) for name in weights}
         parts = {name: places for name, places in found.items() if len(places)}
         return cls(encodings, list(parts.values()), [max(1, round(weights[n] * len(p))) for n, p in parts.items()])
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why some examples could not be encoded, by name."""
+        """Reasons why some examples could not be encoded, by name."""
         return self.encodings.failures
 
     @property
@@ -203,7 +203,7 @@ class WeightedSplit:
 
     @property
     def cuts(self) -> np.ndarray:
-        """What was cut from each passage, see `CUTS`."""
+        """Parts that were cut from each passage, see `CUTS`."""
         return self.encodings.cuts
 
     def __len__(self) -> int:
@@ -211,7 +211,7 @@ class WeightedSplit:
         return sum(self.counts)
 
     def epoch(self, seed: int, number: int) -> np.ndarray:
-        """The places of the examples of an epoch, shuffled.
+        """Return the places of the examples of an epoch, shuffled.
 
         A dataset's own order is endless: an epoch goes on in it where the one before ended.
         """
@@ -243,11 +243,11 @@ class MixtureDataModule(TableDataModule):
     dataset: ReadingMixture
 
     def training(self) -> WeightedSplit:
-        """What is learnt from."""
+        """Build the split that is learnt from."""
         return WeightedSplit.of(self.encodings("train", training=True), self.dataset.weights)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, or the rest of it."""
+        """Return the whole run as one pass, or the rest of it."""
         split, own = self.training(), self.loading
         order = WeightedBatches(split, self.schedule, own.seed, own.rank, self._first_batch)
         return self._batches(Batches(split.encodings, own), order)

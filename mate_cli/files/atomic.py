@@ -28,8 +28,8 @@ MAX_AGE = 86_400
 """Seconds after which the draft of another machine is nobody's."""
 
 
-def draft_of(target: Path) -> Path:
-    """The folder in which this process writes what then takes the place of a file or folder."""
+def name_draft(target: Path) -> Path:
+    """Return the folder in which this process writes what then takes the place of a file or folder."""
     return target.with_name(f".{_short_name(target)}.{MACHINE}-{os.getpid()}.draft")
 
 
@@ -71,7 +71,7 @@ def check_inside(folder: Path, target: Path) -> None:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replace_file(target: Path) -> Iterator[Path]:
     """Give a place to write a file or a folder to; it takes that of the target once it is whole, else nothing is left.
 
     What killed processes have left of the same target is removed.
@@ -80,7 +80,7 @@ def replacing(target: Path) -> Iterator[Path]:
         OSError: the disk refuses it.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = draft_of(target)
+    draft = name_draft(target)
     for left in (draft, *_left_drafts(target.parent.absolute())):
         if left.name.startswith(f".{_short_name(target)}."):
             _remove(left)
@@ -102,7 +102,7 @@ def write_text(target: Path, text: str, remedy: str = "Choose another place for 
         RunError: the file cannot be written; what was there stays.
     """
     try:
-        with replacing(target) as draft:
+        with replace_file(target) as draft:
             draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
     except OSError as error:
         raise RunError(f"cannot be written: {error.strerror}", where=str(target), remedy=remedy) from error
@@ -118,7 +118,7 @@ def remove_drafts(folder: Path) -> None:
 
 @cache
 def _left_drafts(folder: Path) -> list[Path]:
-    """The drafts of killed processes that lay in a folder when this process first wrote there."""
+    """Return the drafts of killed processes that lay in a folder when this process first wrote there."""
     return list(_dead_drafts(folder))
 
 

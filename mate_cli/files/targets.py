@@ -1,4 +1,4 @@
-"""What a configuration that is read from a file may build: it may come from a stranger, so only known parts.
+"""Classes that a configuration that is read from a file may build: it may come from a stranger, so only known parts.
 
 Every `_target_` is looked at, at any depth, before anything is built. What one types or composes from one's own `conf/`
 does not pass here.
@@ -8,11 +8,50 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import TrustError
-from mate_cli.files.own_modules import find_beside, what_is_missing
+
+UNIFIED = "lightning.pytorch."
+"""The same classes in the package that holds all of Lightning, which need not be installed."""
+
+
+def find_beside(names: Iterable[str], *folders: Path) -> None:
+    """Let modules be imported that lie in one of some folders, where no others of their names are installed.
+
+    The working folder is looked into where none is named.
+    """
+    for top in {name.partition(".")[0] for name in names}:
+        if not top.isidentifier() or top in sys.modules or find_spec(top) is not None:
+            continue
+        for folder in folders or (Path.cwd(),):
+            if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
+                sys.path.append(str(folder.absolute()))
+                importlib.invalidate_caches()
+                break
+
+
+def explain_missing(name: str) -> str:
+    """Say why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
+    module, _, own = name.rpartition(".")
+    top = name.partition(".")[0]
+    if not module:
+        return f"there is no {name}"
+    try:
+        if name.startswith(UNIFIED) and find_spec(top) is None:
+            return f"there is no {name} here: write {name.replace(UNIFIED, 'pytorch_lightning.')}"
+        if top != "mate_cli" and find_spec(top) is None:
+            return f"there is no {name}, for there is no module {top}: put {top}.py where you type, or install it"
+        if top != "mate_cli" and find_spec(module) is not None:
+            return f"there is no {name}: {module} has no {own}"
+    except (ImportError, ValueError):
+        pass
+    return f"there is no {name}"
+
 
 OPTIMIZATION = ("mate_cli.lit_modules.optimization", "torch.optim")
 PACKAGES = {
@@ -56,7 +95,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
         for key, value in _leaves(values, part):
             if key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust or ()):
                 if any(_is_in(str(value), own) for own in trust or ()) and _is_missing(str(value)):
-                    raise TrustError(what_is_missing(str(value)), where=where)
+                    raise TrustError(explain_missing(str(value)), where=where)
                 told = value if isinstance(value, str) else type(value).__name__
                 remedy = ONLY_OURS if trust is None else IF_TRUSTED
                 raise TrustError(f"{told} is no part of mate that {part} can be made of", where=where, remedy=remedy)
@@ -64,8 +103,8 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
                 raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
 
 
-def targets(value: object) -> Iterator[str]:
-    """What a configuration names to be built, at any depth."""
+def find_targets(value: object) -> Iterator[str]:
+    """Find the names of everything that a configuration builds, at any depth."""
     return (str(target) for key, target in _leaves(value) if key == "_target_" and isinstance(target, str))
 
 
@@ -82,7 +121,7 @@ def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]
 
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
-    """Whether a package defines it, as a class, or a trusted module; what these import does not count."""
+    """Tell whether a package defines it, as a class, or a trusted module; imports of these do not count."""
     if target in packages:
         return True
     module, _, name = str(target).rpartition(".")
@@ -97,7 +136,7 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
 
 
 def _is_missing(target: str) -> bool:
-    """Whether a trusted module does not have what is to be built of it, or cannot be imported."""
+    """Tell whether a trusted module does not have what is to be built of it, or cannot be imported."""
     module, _, name = target.rpartition(".")
     try:
         return not hasattr(importlib.import_module(module), name)

@@ -218,7 +218,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """The examples to learn from; those without a usable label are left out."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
-    def lack(self, example: ExampleT) -> str:
+    def skip_reason(self, example: ExampleT) -> str:
         """What is not known of an example, so that it teaches nothing; empty where it teaches something."""
         return lack_of_answer(example)
 

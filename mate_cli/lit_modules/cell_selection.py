@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field
 
-from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import (
     AboutTables,
     Selection,

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from mate_cli.data.guesses import majority_label
+from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.specs.spec import Metric

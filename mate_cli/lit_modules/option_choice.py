@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mate_cli.data.guesses import majority_label
+from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import Choice, Choosing
 from mate_cli.metrics.parts import by_parts

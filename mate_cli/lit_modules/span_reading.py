@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch.nn.functional import pad
 
-from mate_cli.data.reading import negatives, reading_example
+from mate_cli.data.cell_examples import negatives, reading_example
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, TaskSpec, by_source
 from mate_cli.lit_modules.losses.span import span_loss

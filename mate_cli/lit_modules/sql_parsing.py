@@ -25,7 +25,7 @@ from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.ir import Query
-from mate_cli.sql.tree import query_of
+from mate_cli.sql.tree import build_query
 from mate_cli.sql.write import write
 from mate_cli.tokenization.layout import TableBatch
 
@@ -47,12 +47,12 @@ class SqlPrediction:
 
     def query(self, example: SchemaExample) -> Query | None:
         """The query, on the schema of its example."""
-        return None if self.actions is None else query_of(self.actions, example.schema)
+        return None if self.actions is None else build_query(self.actions, example.schema)
 
     def texts(self, example: SchemaExample) -> Iterator[str]:
         """The SQL of the query, then of the others."""
         for actions in (*([self.actions] if self.actions else []), *self.others):
-            yield write(query_of(actions, example.schema), example.schema)
+            yield write(build_query(actions, example.schema), example.schema)
 
 
 class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
@@ -95,7 +95,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         """Questions whose query the grammar has."""
         return [example for example in examples if example.actions]
 
-    def lack(self, example: SchemaExample) -> str:
+    def skip_reason(self, example: SchemaExample) -> str:
         """A query, or one that the grammar can make."""
         if example.query is None:
             return "no query"

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
+from mate_cli.data.baselines import Guess, most_frequent_column, tfidf_cell
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy

@@ -7,9 +7,8 @@ matches that the script misses, which only people find.
 from collections.abc import Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
-from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, queries_match, query_error
+from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, LEVELS, SKETCH_ERROR, queries_match, query_error
 from mate_cli.sql.example import SchemaExample
-from mate_cli.sql.hardness import LEVELS
 from mate_cli.sql.ir import Query
 
 QUERIES = MetricTable("Text to SQL", "subsets")

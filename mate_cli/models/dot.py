@@ -21,7 +21,7 @@ from mate_cli.models.heads.token_scores import ColumnScore, TokenScores, best_to
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.mate import RowHeadRatio
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
-from mate_cli.tokenization.serializers.positions import renumbered
+from mate_cli.tokenization.serializers.positions import renumber_positions
 
 LEAST_SCORE = -1e4
 """The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""
@@ -106,7 +106,7 @@ class Dot(TableEncoder):
         early = None if self.pruner is None else self.pruner(batch)
         scores = self.token_scores(batch, early)
         kept = best_tokens(scores.detach(), self.keep)
-        short = renumbered(batch, kept, self.size.max_positions)
+        short = renumber_positions(batch, kept, self.size.max_positions)
         plans = self.plans(short)
         bias = None
         if early is not None and self.learn != "pruning":

@@ -14,7 +14,7 @@ from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import CheckpointError, ConfigError, RunError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -289,7 +289,9 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
         RunError: the run left no weights.
     """
     weights = best_weights(folder)
-    with reading(folder.path, RunError, "its configuration does not fit this version of mate", "Train the run again"):
+    with wrap_read_errors(
+        folder.path, RunError, "its configuration does not fit this version of mate", "Train the run again"
+    ):
         parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False, moved=True)
     load_module(parts.task, weights)
     return parts

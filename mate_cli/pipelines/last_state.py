@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from mate_cli.errors import CheckpointError, MateError
-from mate_cli.files.door import reading, refusal, short_reason
-from mate_cli.files.plain import open_file
+from mate_cli.files.io_errors import find_machine_error, shorten_reason, wrap_read_errors
+from mate_cli.files.safe_load import open_file
 
 REMEDY = "Move it away to train this run from the beginning"
 KINDS: dict[str, type] = {
@@ -38,7 +38,7 @@ def read_state(path: Path) -> Mapping[str, Any]:
     Raises:
         CheckpointError: the file is damaged, or holds something else.
     """
-    with reading(path, CheckpointError, "the checkpoint is damaged", REMEDY):
+    with wrap_read_errors(path, CheckpointError, "the checkpoint is damaged", REMEDY):
         with open_file(path):  # or else it could wait for a pipe
             pass
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -62,10 +62,10 @@ def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[Non
     try:
         yield
     except Exception as error:
-        if path is None or isinstance(error, MateError) or refusal(error) or has_begun():
+        if path is None or isinstance(error, MateError) or find_machine_error(error) or has_begun():
             raise
         raise CheckpointError(
-            f"it does not fit this run: {short_reason(error)}", where=str(path), remedy=REMEDY
+            f"it does not fit this run: {shorten_reason(error)}", where=str(path), remedy=REMEDY
         ) from error
 
 

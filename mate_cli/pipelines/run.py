@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from mate_cli.errors import Interrupted, MateError, known_cause
-from mate_cli.files.door import refusal
+from mate_cli.files.io_errors import find_machine_error
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
@@ -61,7 +61,9 @@ def recorded(run: Run) -> Iterator[None]:
         record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
         raise KeyboardInterrupt from error
     except BaseException as error:
-        told = known_cause(error) or refusal(error) or error  # Hydra wraps what a class refuses that it builds
+        told = (
+            known_cause(error) or find_machine_error(error) or error
+        )  # Hydra wraps what a class refuses that it builds
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
         refused = isinstance(told, MateError) and not run.folder.has_metrics()
         raise

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import remove_drafts
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_yaml, to_yaml
-from mate_cli.files.targets import check_targets, targets
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_yaml, to_yaml
+from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import own_process
@@ -118,8 +118,10 @@ class RunSpec:
 
     def own_modules(self) -> list[str]:
         """Return the modules of the user's own that it is made of."""
-        names = {name.rpartition(".")[0] for stage in self.stages if not stage.run for name in targets(stage.values())}
-        names |= {name.rpartition(".")[0] for name in targets(self.system)}
+        names = {
+            name.rpartition(".")[0] for stage in self.stages if not stage.run for name in find_targets(stage.values())
+        }
+        names |= {name.rpartition(".")[0] for name in find_targets(self.system)}
         return sorted(name for name in names if name.partition(".")[0] not in ("mate_cli", "torch"))
 
 
@@ -136,7 +138,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
     """
     values = read_yaml(file, RunError, "Give a folder below outputs/")
     check_targets(values, str(file), trust)
-    with reading(file, RunError, "it does not fit this version of mate", "Train the run again"):
+    with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}
         stages = [_load_stage(name, node, machine) for name, node in (values.get("stages") or {}).items()]

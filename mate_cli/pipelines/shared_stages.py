@@ -4,7 +4,7 @@ import hashlib
 import time
 from pathlib import Path
 
-from mate_cli.files.plain import to_json
+from mate_cli.files.safe_load import to_json
 from mate_cli.pipelines.run_spec import Stage, is_finished
 from mate_cli.runs import ranks
 from mate_cli.runs.folders import find_same, shaping

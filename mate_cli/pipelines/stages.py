@@ -11,10 +11,10 @@ from pathlib import Path
 from hydra.utils import instantiate
 from rich.text import Text
 
-from mate_cli.data.datasets.catalogue import need_train
+from mate_cli.data.datasets.catalogue import require_train
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.machine import filled_in
 from mate_cli.pipelines.run import Run, recorded
@@ -108,7 +108,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
     waiting = [stage for stage in spec.stages if not stage.run and not is_finished(folder / stage.name)]
     for stage in waiting[1:]:
         try:
-            need_train(dataset := instantiate(stage.config.data))
+            require_train(dataset := instantiate(stage.config.data))
             check_shares(stage.config.trainer.batch_size, ranks.world_size())
             assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init.get("checkpoint")))
         except Exception as error:

@@ -31,7 +31,7 @@ from pytorch_lightning.plugins import CheckpointIO, ClusterEnvironment, Precisio
 
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.errors import ConfigError
-from mate_cli.files.door import short_reason
+from mate_cli.files.io_errors import shorten_reason
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.pipelines.run import Run
@@ -170,7 +170,7 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
     try:
         return pl.Trainer(**{**options, **shown}, callbacks=callbacks)
     except Exception as error:
-        raise ConfigError(f"pl.Trainer refuses them: {short_reason(error)}", where=OPTIONS) from error
+        raise ConfigError(f"pl.Trainer refuses them: {shorten_reason(error)}", where=OPTIONS) from error
 
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
@@ -255,7 +255,7 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = instantiate(dict(options), _convert_="all")
     except Exception as error:
-        raise ConfigError(f"cannot be built: {short_reason(error.__cause__ or error)}", where=OPTIONS) from error
+        raise ConfigError(f"cannot be built: {shorten_reason(error.__cause__ or error)}", where=OPTIONS) from error
     return {**found, "plugins": _checked_plugins(found.get("plugins"))} if "plugins" in found else found
 
 

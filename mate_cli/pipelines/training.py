@@ -17,8 +17,8 @@ from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.data_report import record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
-from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
 from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
 from mate_cli.pipelines.placement import prepare, quiet_lightning
@@ -80,8 +80,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         "dev": len(development),
         "failures": len(training.failures) + len(development.failures),
     }
-    note_unusable(run.record, data.dataset.examples("train"), task.lack)
-    note_fit(run.record, "train", training)
+    record_skipped(run.record, data.dataset.examples("train"), task.skip_reason)
+    record_truncation(run.record, "train", training)
     run.record.facts |= data.facts
     if parts.report.notes:
         run.record.facts["first weights"] = "; ".join(parts.report.notes)
@@ -146,7 +146,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
             continue
         result = evaluate(parts, cfg, split)
         run.record.data[split] = len(result.examples)
-        note_fit(run.record, split, parts.data.encodings(split))
+        record_truncation(run.record, split, parts.data.encodings(split))
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from mate_cli.errors import RunError
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_object
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_object
 from mate_cli.reports.format import plural
 from mate_cli.reports.plots.attention_flow import flow_bars, flow_heat_maps
 from mate_cli.reports.terminal.views import print_views
@@ -104,7 +104,7 @@ def read_flows(folder: Path) -> list[NetworkFlow]:
     file = folder / "analysis" / f"{NAME}.json"
     again = "Analyse the run again"
     try:
-        with reading(file, RunError, "not readable as an attention flow", again):
+        with wrap_read_errors(file, RunError, "not readable as an attention flow", again):
             return network_flows(read_object(file, RunError, again)) if file.is_file() else []
     except RunError:
         return []

@@ -21,8 +21,8 @@ from pydantic import (
 )
 
 from mate_cli.errors import ConfigError, RunError, known_cause
-from mate_cli.files.door import short_reason
-from mate_cli.files.plain import read_yaml
+from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
 
 Node = dict[str, Any]
@@ -189,7 +189,7 @@ def build_part(node: Node, given: Mapping[str, Any], where: str) -> Any:  # noqa
     except Exception as error:
         if (known := known_cause(error)) is not None:
             raise known from error
-        raise ConfigError(f"{node['_target_']} cannot be built: {short_reason(error)}", where=where) from error
+        raise ConfigError(f"{node['_target_']} cannot be built: {shorten_reason(error)}", where=where) from error
 
 
 def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mate_cli.errors import RunError
-from mate_cli.files.door import REFUSALS
+from mate_cli.files.io_errors import REFUSALS
 from mate_cli.runs.liveness import lives, own_process
 
 NAME = ".lock"

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from mate_cli.errors import MateError, known_cause
-from mate_cli.files.door import refusal
+from mate_cli.files.io_errors import find_machine_error
 
 T = TypeVar("T")
 
@@ -91,4 +91,4 @@ def record_failure(error: BaseException) -> None:
     if file and not Path(file).exists():
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-        get_error_handler().record_exception(known_cause(error) or refusal(error) or error)
+        get_error_handler().record_exception(known_cause(error) or find_machine_error(error) or error)

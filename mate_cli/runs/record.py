@@ -17,8 +17,8 @@ from typing import Any
 import mate_cli
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, write_text
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_object, to_json
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
@@ -167,7 +167,7 @@ class RunFolder:
         Raises:
             RunError: it is missing or damaged.
         """
-        with reading(self.path / "record.json", RunError, UNREADABLE, REMEDY):
+        with wrap_read_errors(self.path / "record.json", RunError, UNREADABLE, REMEDY):
             return _record(read_entries(self.path))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import check_inside
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_lines
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_lines
 from mate_cli.runs.record import RunFolder, RunRecord
 
 Row = dict[str, float]
@@ -29,7 +29,7 @@ def read_rows(path: Path) -> list[Row]:
     Raises:
         RunError: it is no file, or too large.
     """
-    with reading(path, RunError, "cannot be read", "Move it away"):
+    with wrap_read_errors(path, RunError, "cannot be read", "Move it away"):
         return list(read_lines(path)) if path.exists() else []
 
 

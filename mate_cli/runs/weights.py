@@ -10,8 +10,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.files.atomic import replacing
-from mate_cli.files.plain import open_file
+from mate_cli.files.atomic import replace_file
+from mate_cli.files.safe_load import open_file
 from mate_cli.runs import ranks
 
 
@@ -29,7 +29,7 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
     if not ranks.is_first():
         return
     try:
-        with replacing(path) as draft:
+        with replace_file(path) as draft:
             weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
             write_tensors(weights, draft)
     except (OSError, SafetensorError) as error:

@@ -14,16 +14,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.door import reading
-from mate_cli.sql.names import fold
-from mate_cli.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable
-from mate_cli.tables.formats.grid import listed
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quote_identifier
+from mate_cli.tables.formats.grid import list_names
 
 SECONDS = 5.0
 """The longest that a query may take, and reading a schema."""
@@ -91,13 +90,13 @@ class Rows:
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file begins as databases of SQLite do."""
+    """Tell whether a file begins as databases of SQLite do."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
-    """The tables, views, columns and keys of a database; its notes say what of them cannot be read.
+    """Return the tables, views, columns and keys of a database; its notes say what of them cannot be read.
 
     Raises:
         DataError: the file is missing, is no database, or has no tables that can be read.
@@ -161,7 +160,7 @@ def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[li
     Raises:
         DataError: the database cannot be opened.
     """
-    with reading(path, DataError, "no database can be read from it", _REMEDY):
+    with wrap_read_errors(path, DataError, "no database can be read from it", _REMEDY):
         if not path.is_file():
             raise DataError("there is no such file", where=str(path), remedy=_REMEDY)
         with TemporaryDirectory() as folder:
@@ -223,11 +222,11 @@ def _described(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str,
 
 
 def _notes(unread: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """A sentence for each reason why some are left out, with the names of the first ones."""
+    """Return a sentence for each reason why some are left out, with the names of the first ones."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in unread:
         by_reason.setdefault(reason, []).append(name)
-    return tuple(f"Left out: {listed(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
+    return tuple(f"Left out: {list_names(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
 
 
 def _schema(name: str, parts: Mapping[str, Mapping[str, Any]], notes: tuple[str, ...]) -> Schema:
@@ -264,9 +263,58 @@ def _foreign_keys(
 
 
 def words_of_name(name: str) -> str:
-    """A name of SQL as people say it: "Song_Name", "songName" and "song name" are the same."""
+    """Return a name of SQL as people say it: "Song_Name", "songName" and "song name" are the same."""
     return " ".join(_WORD_START.sub(" ", name).lower().split()) or name
 
 
 def _kind(declared: str) -> str:
     return next((kind for kind, pattern in _TYPES.items() if pattern.search(declared or "")), KINDS[-1])
+
+
+MAX_TEXTS = 2000
+"""Different texts of a column at most."""
+MAX_LETTERS = 100
+"""Of a text; longer ones are prose."""
+MAX_COLUMNS = 200
+"""Columns of one query; SQLite joins 500 queries by UNION ALL at most."""
+
+
+def with_values(schema: Schema, path: Path, *, seconds: float = SECONDS) -> Schema:
+    """Add to a schema the first texts that each of its columns holds; none where a column cannot be read.
+
+    Raises:
+        DataError: the file is missing, or no database.
+    """
+    found: list[list[str]] = [[] for _ in schema.columns]
+    real = range(len(schema.tables), len(schema.columns))
+    end = time.monotonic() + seconds
+    for start in real[::MAX_COLUMNS]:
+        for column, text in _texts(schema, path, real[start - real.start :][:MAX_COLUMNS], end):
+            found[column].append(text)
+    return replace(schema, values=tuple(tuple(sorted(texts)) for texts in found))
+
+
+def _texts(schema: Schema, path: Path, columns: Sequence[int], end: float) -> Iterator[tuple[int, str]]:
+    """Columns with texts that they hold. Where a query of several columns fails, each half is tried by itself."""
+    left = end - time.monotonic()
+    if not columns or left <= 0:
+        return
+    sql = " UNION ALL ".join(_query(schema, column) for column in columns)
+    try:
+        rows = run_query(sql, path, seconds=left, rows=MAX_TEXTS * len(columns), counting=0)
+    except UnrunnableQueryError:
+        rows = None
+    if rows is not None and (not rows.more or len(columns) == 1):
+        yield from ((int(str(column)), str(text)) for column, text in rows.rows)
+    elif len(columns) > 1:
+        half = len(columns) // 2
+        yield from _texts(schema, path, columns[:half], end)
+        yield from _texts(schema, path, columns[half:], end)
+
+
+def _query(schema: Schema, number: int) -> str:
+    """Write a query for the texts of one column; a column that is not there is refused, and no text in quotes."""
+    column = schema.columns[number]
+    table, name = quote_identifier(schema.tables[column.table].original), f"t.{quote_identifier(column.original)}"
+    where = f"typeof({name}) = 'text' AND length({name}) <= {MAX_LETTERS}"
+    return f"SELECT * FROM (SELECT DISTINCT {number}, {name} FROM {table} AS t WHERE {where} LIMIT {MAX_TEXTS})"

@@ -96,12 +96,12 @@ class Derivation:
 
     @property
     def step(self) -> int:
-        """How many actions were applied; the number of the next one."""
+        """Number of actions that were applied, which is that of the next one."""
         return len(self.actions)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the query is made."""
+        """True if the query is made."""
         return bool(self.actions) and not self._open
 
     @property
@@ -128,7 +128,7 @@ class Derivation:
         return tuple(action.column for action in self.actions if isinstance(action, SelectColumn))
 
     def legal(self) -> tuple[Action, ...]:
-        """The actions that may come next; none where the query is made.
+        """Return the actions that may come next; none where the query is made.
 
         Aggregates stand neither in each other nor in FROM, WHERE and GROUP BY; "*" is counted, or selected by itself;
         of what may be there several times there is at least one.
@@ -142,7 +142,7 @@ class Derivation:
         return (*found, REDUCE) if self._allows_reduce() else found
 
     def apply(self, action: Action) -> Derivation:
-        """The derivation after one more action.
+        """Return the derivation after one more action.
 
         Raises:
             ValueError: the action is not legal here.
@@ -164,7 +164,7 @@ class Derivation:
         return Derivation(self.schema, (*self.actions, action), self.runnable, stack)
 
     def _allows(self, action: Action) -> bool:
-        """Whether an action is among the legal ones, without making all of them."""
+        """Tell whether an action is among the legal ones, without making all of them."""
         kind = self.open_type
         if isinstance(action, Reduce):
             return self._allows_reduce()
@@ -210,7 +210,7 @@ class Derivation:
         return aggregate == "count"
 
     def _query(self) -> tuple[_Open, _Open]:
-        """The innermost open query, and what it stands in."""
+        """Return the innermost open query, and what it stands in."""
         place = next(n for n in range(len(self._open) - 1, -1, -1) if self._open[n].rule.name == "Query")
         return self._open[place], self._open[place - 1]
 
@@ -224,7 +224,7 @@ class Derivation:
         return outside.rule.number in _SET_OPERATORS and outside.place == 1
 
     def _width(self) -> int | None:
-        """Number of columns that the innermost query has to have; None for any number."""
+        """Return the number of columns that the innermost query has to have; None for any number."""
         outside = self._query()[1]
         if outside.rule.number in _SET_OPERATORS:
             if outside.place == 1:
@@ -233,23 +233,23 @@ class Derivation:
         return 1 if outside.rule.type == "cond_expr" else None
 
     def _result(self, step: int) -> list[Production]:
-        """The productions that made the result of the query that an action applied; nothing else precedes Reduce."""
+        """Find the productions that made the result of the query of an action; nothing else precedes Reduce."""
         rest = takewhile(lambda action: not isinstance(action, Reduce), self.actions[step:])
         return [PRODUCTIONS[action.production] for action in rest if isinstance(action, ApplyRule)]
 
     def _with_aggregate(self, stack: tuple[_Open, ...]) -> tuple[_Open, ...]:
-        """The open productions: a query that is ordered by an aggregate needs a group, or another aggregate."""
+        """Return the open productions: a query that is ordered by an aggregate needs a group, or another aggregate."""
         query, _ = self._query()
         if self._clause() not in ("Order", "Superlative") or any(map(_is_aggregate, self._result(query.step))):
             return stack
         return tuple(replace(one, needs_group=True) if one.step == query.step else one for one in stack)
 
     def _clause(self) -> str:
-        """The name of the innermost part of a query that is open."""
+        """Return the name of the innermost part of a query that is open."""
         return next(one.rule.name for one in reversed(self._open) if one.rule.number in _CLAUSES | _ORDERS)
 
     def _selected(self) -> _Open:
-        """The open column of the result."""
+        """Return the open column of the result."""
         return next(one for one in reversed(self._open) if one.rule.name == "SelectCol")
 
 
@@ -263,7 +263,7 @@ def _columns(tables: int, columns: int, *, stars: bool) -> tuple[SelectColumn, .
 
 
 def derivations(schema: Schema, actions: tuple[Action, ...]) -> Iterator[Derivation]:
-    """The derivation before each of some actions, then the last one."""
+    """Yield the derivation before each of some actions, then the last one."""
     state = Derivation(schema)
     yield state
     for action in actions:

@@ -1,4 +1,4 @@
-"""Whether two queries are the same set of parts, whatever their values: the official measure of Spider.
+"""Exact set match of two queries, whatever their values, and hardness: the official measures of Spider.
 
 What it does not see: DISTINCT, and on what tables are joined. What it sees in nested queries of conditions: everything
 but values, in its order.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from mate_cli.sql import ir
+from mate_cli.sql.ir import OPERATORS, Condition, Query
 from mate_cli.sql.schema import STAR, Schema
 
 COMPONENTS = (
@@ -41,17 +42,17 @@ class ComponentScore:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the part is the same in both; it is where neither has it."""
+        """True if the part is the same in both; it is where neither has it."""
         return self.predicted == self.gold == self.shared
 
 
 def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    """Whether two queries on one database have the same parts and the same tables."""
+    """Tell whether two queries on one database have the same parts and the same tables."""
     return _same(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    """The parts of two queries by the names of `COMPONENTS`."""
+    """Return the parts of two queries by the names of `COMPONENTS`."""
     return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
@@ -81,7 +82,7 @@ def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, 
 
 
 def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many there are in both, each as often as in both."""
+    """Count the items in both, each as often as in both."""
     left = list(other)
     count = 0
     for item in one:
@@ -96,7 +97,7 @@ def _grouped_names(query: ir.Query, schema: Schema) -> list[str]:
 
 
 def _grouping(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
-    """The list of columns in its order, and HAVING."""
+    """Return the list of columns in its order, and HAVING."""
     one, other = ([unit.column for unit in query.group_by] for query in (predicted, gold))
     same = bool(one) and one == other and predicted.having == gold.having
     return ComponentScore(int(bool(one)), int(bool(other)), int(same))
@@ -140,7 +141,7 @@ def _keywords(query: ir.Query) -> set[str]:
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
-    """The query without what is not compared; columns of its tables that refer to each other have one number.
+    """Return the query without what is not compared; columns of its tables that refer to each other have one number.
 
     They have it also in the queries that follow it.
     """
@@ -151,7 +152,7 @@ def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
 
 
 def _each(part: Part, change: Callable[[Any], Any]) -> Part:
-    """The same part of a query with all that is in it changed."""
+    """Return the same part of a query with all that is in it changed."""
     if isinstance(part, tuple):
         return tuple(map(change, part))  # type: ignore[return-value]
     if is_dataclass(part) and not isinstance(part, type):
@@ -185,7 +186,7 @@ def _nested(value: ir.Value) -> ir.Query | None:
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
-    """Of each column with a foreign key, the first of those that it stands for; two groups are never joined."""
+    """Map each column with a foreign key to the first of those that it stands for; two groups are never joined."""
     groups: list[set[int]] = []
     for pair in schema.foreign_keys:
         found = next((group for group in groups if group & set(pair)), None)
@@ -199,7 +200,7 @@ COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "colu
 
 
 def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
-    """What is wrong with a query that does not match the right one: its columns, its structure, or both.
+    """Say what is wrong with a query that does not match the right one: its columns, its structure, or both.
 
     Source: Xu et al. 2021 (DT-Fixup), section 5.4. A column error has the right structure with wrong columns, a sketch
     error the other way round.
@@ -212,7 +213,7 @@ def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
 
 
 def _sketch(part: Part) -> Part:
-    """The same part of a query with "*" for every column, and of one table."""
+    """Return the same part of a query with "*" for every column, and of one table."""
     if isinstance(part, ir.ColumnUnit):
         return replace(part, column=STAR)
     if isinstance(part, ir.From):
@@ -221,7 +222,7 @@ def _sketch(part: Part) -> Part:
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
-    """The columns of a query, but for those that tables are joined by."""
+    """Yield the columns of a query, but for those that tables are joined by."""
     if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):
@@ -230,3 +231,46 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
     elif is_dataclass(part) and not isinstance(part, ir.From):
         for field in fields(part):
             yield from _columns(getattr(part, field.name))
+
+
+LEVELS = ("easy", "medium", "hard", "extra")
+
+_LIKE = OPERATORS.index("like")
+
+
+def hardness(query: Query) -> str:
+    """One of `LEVELS`; of a gold query, as it was parsed."""
+    parts, nested, others = _parts(query), _count_nested(query), _others(query)
+    if parts <= 1 and others == 0 and nested == 0:
+        return "easy"
+    if nested == 0 and ((others <= 2 and parts <= 1) or (parts <= 2 and others < 2)):
+        return "medium"
+    if nested == 0 and ((others > 2 and parts <= 2) or (2 < parts <= 3 and others <= 2)):
+        return "hard"
+    return "hard" if parts <= 1 and others == 0 and nested <= 1 else "extra"
+
+
+def _conditions(query: Query) -> list[Condition]:
+    return [*query.source.joins, *query.where, *query.having]
+
+
+def _parts(query: Query) -> int:
+    clauses = (query.where.items, query.group_by, query.order_by, query.limit is not None)
+    connectors = (*query.source.joins.connectors, *query.where.connectors, *query.having.connectors)
+    likes = sum(condition.operator == _LIKE for condition in _conditions(query))
+    joins = max(0, len(query.source.units) - 1)
+    return sum(map(bool, clauses)) + joins + connectors.count("or") + likes
+
+
+def _count_nested(query: Query) -> int:
+    values = [value for condition in _conditions(query) for value in (condition.value, condition.second)]
+    return sum(isinstance(one, Query) for one in (*values, query.intersect, query.union, query.except_))
+
+
+def _others(query: Query) -> int:
+    ordered = [column for unit in (query.order_by.units if query.order_by else ()) for column in unit.columns()]
+    aggregates = [item.aggregate != 0 for item in query.select]
+    aggregates += [column.aggregate != 0 for column in (*query.group_by, *ordered)]
+    negated = [condition.negated for condition in (*query.where, *query.having)]
+    count = sum(aggregates) + sum(negated) + len(query.having.connectors)
+    return (count > 1) + (len(query.select) > 1) + (len(query.where) > 1) + (len(query.group_by) > 1)

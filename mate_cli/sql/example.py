@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mate_cli.sql.derivation import Action
-from mate_cli.sql.exact_match import queries_match
-from mate_cli.sql.hardness import hardness
+from mate_cli.sql.exact_match import hardness, queries_match
 from mate_cli.sql.ir import Query
 from mate_cli.sql.schema import Schema
-from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of
+from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -47,18 +46,18 @@ class KnownQuery:
 
     @classmethod
     def of(cls, sql: str, query: Query, schema: Schema) -> KnownQuery:
-        """A query and the actions that make one which is the same by exact-set match."""
+        """Return a query and the actions that make one which is the same by exact-set match."""
         try:
             actions = oracle_actions(query, schema)
         except UnsupportedQueryError:
             return cls(sql, query)
-        return cls(sql, query, actions if queries_match(query_of(actions, schema), query, schema) else None)
+        return cls(sql, query, actions if queries_match(build_query(actions, schema), query, schema) else None)
 
 
 def schema_example(
     name: str, question: str, schema: Schema, table: Table, known: KnownQuery | None = None
 ) -> SchemaExample:
-    """A question about a database; how hard its query is makes a subset of questions."""
+    """Return a question about a database; how hard its query is makes a subset of questions."""
     if known is None:
         return SchemaExample(name, question, table, schema=schema)
     subsets = (hardness(known.query),) if known.query else ()
@@ -69,7 +68,7 @@ def schema_example(
 
 
 def schema_table(schema: Schema) -> Table:
-    """A schema as a table: a column for each, `table.column` above its type."""
+    """Return a schema as a table: a column for each, `table.column` above its type."""
     real = [column for column in schema.columns if column.original != "*"]
     header = tuple(Cell(f"{schema.tables[column.table].original}.{column.original}") for column in real)
     return Table(schema.name, header, (tuple(Cell(column.kind) for column in real),), title=schema.name)

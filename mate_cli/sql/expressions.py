@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mate_cli.sql import ir
-from mate_cli.sql.names import fold
-from mate_cli.sql.schema import STAR, Schema
+from mate_cli.sql.schema import STAR, Schema, fold
 
 AGGREGATE_KEYS = ("max", "min", "count", "sum", "avg")
 _UNIT_KEYS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
@@ -103,15 +102,15 @@ class ExpressionReader(ABC):
         """Refuse a tree of which something was not read."""
         for node in tree.walk():
             if id(node) not in self._read:
-                raise UnreadableQueryError(f"{node.key} in such a place: {text_of(node)}")
+                raise UnreadableQueryError(f"{node.key} in such a place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
         """Mark a node as read, which has to be of one of some types, and have no arguments but those of `USED`."""
         if getattr(tree, "key", None) not in kinds:
-            raise UnreadableQueryError(f"{text_of(tree)} in such a place")
+            raise UnreadableQueryError(f"{write_text(tree)} in such a place")
         other = next((name for name, part in tree.args.items() if part and name not in USED[tree.key]), None)
         if other:
-            raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {text_of(tree)}")
+            raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
         self._read.add(id(tree))
         return tree
 
@@ -139,12 +138,12 @@ class ExpressionReader(ABC):
         return replace(unit, aggregate=ir.AGGREGATES.index(tree.key), distinct=distinct)
 
     def _found(self, tree: Tree, *, star: bool) -> ir.ColumnUnit:
-        """The column that a tree names, and its place in FROM."""
+        """Return the column that a tree names, and its place in FROM."""
         if tree.key == "star" and star:
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
         if tree.key != "column" or getattr(tree.this, "key", "") != "identifier":
-            raise UnreadableQueryError(f"{text_of(tree)} is no column")
+            raise UnreadableQueryError(f"{write_text(tree)} is no column")
         self.take(self.take(tree, "column").this, "identifier")
         if tree.args.get("table"):
             self.take(tree.args["table"], "identifier")
@@ -152,10 +151,10 @@ class ExpressionReader(ABC):
             found = self.schema.column_named(tree.name, tables)
             if found is not None:
                 return ir.ColumnUnit(0, found, place=self._place(tree))
-        raise UnreadableQueryError(f"there is no column {text_of(tree)}")
+        raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:
-        """The tables that a column may be of; a name holds everywhere, and means the last table that was given it."""
+        """Yield the tables of a column; a name holds everywhere, and means the last table that was given it."""
         if not name:
             yield self.scope.tables
         elif name in self.scope.places:
@@ -167,14 +166,14 @@ class ExpressionReader(ABC):
             raise UnreadableQueryError(f"{name} is a table of another query than the one that names it")
 
     def _place(self, tree: Tree) -> int:
-        """The place in FROM of the table that has a column in the query that names it."""
+        """Return the place in FROM of the table that has a column in the query that names it."""
         scope = self.scope
         places = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
         for place in places:
             number = scope.units[place]
             if number is not None and self.schema.column_named(tree.name, [number]) is not None:
                 return place
-        raise UnreadableQueryError(f"there is no column {text_of(tree)}")
+        raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def clause(self, tree: Tree | None, kind: str) -> ir.Conditions:
         """Read WHERE or HAVING; there are no conditions where there is none."""
@@ -197,7 +196,7 @@ class ExpressionReader(ABC):
         if tree.key == "paren":
             raise UnreadableQueryError("conditions in brackets")
         if negated and tree.key not in _NEGATED:
-            raise UnreadableQueryError(f"NOT in front of {text_of(tree)}")
+            raise UnreadableQueryError(f"NOT in front of {write_text(tree)}")
         if tree.key == "between":
             self.take(tree, "between")
             ends = self._value(tree.args["low"]), self._value(tree.args["high"])
@@ -206,7 +205,7 @@ class ExpressionReader(ABC):
             self.take(tree, "in")
             return ir.Condition(negated, ir.OPERATORS.index("in"), self.unit(tree.this), self._members(tree))
         if tree.key not in _COMPARISON_KEYS:
-            raise UnreadableQueryError(f"the condition {text_of(tree)}")
+            raise UnreadableQueryError(f"the condition {write_text(tree)}")
         self.take(tree, tree.key)
         negated ^= bool(tree.args.get("negate"))  # of LIKE, in newer versions of sqlglot
         sign = ir.OPERATORS.index(_COMPARISON_KEYS[tree.key])
@@ -262,13 +261,13 @@ class ExpressionReader(ABC):
         """Take off brackets."""
         while tree.key in ("paren", "subquery"):
             if tree.args.get("alias"):
-                raise UnreadableQueryError(f"a name of {text_of(tree)}")
+                raise UnreadableQueryError(f"a name of {write_text(tree)}")
             tree = self.take(tree, tree.key).this
         return tree
 
 
-def text_of(tree: Tree) -> str:
-    """A syntax tree as SQL, for messages."""
+def write_text(tree: Tree) -> str:
+    """Return a syntax tree as SQL, for messages."""
     from sqlglot import ErrorLevel
 
     try:
@@ -278,7 +277,7 @@ def text_of(tree: Tree) -> str:
 
 
 def literal_number(text: str) -> int | float:
-    """A number as SQLite has it: an integer of 64 bits, or a float."""
+    """Return a number as SQLite has it: an integer of 64 bits, or a float."""
     try:
         value = float(text)
     except ValueError as error:

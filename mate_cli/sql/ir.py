@@ -56,7 +56,7 @@ class ValueUnit:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a row or group has to meet.
+    """Condition on a row or group.
 
     Args:
         negated: NOT stands before the operator.
@@ -89,7 +89,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where rows come from: numbers of tables and queries, in the order in which they are named, and how they join."""
+    """Source of rows: numbers of tables and queries, in the order in which they are named, and their joins."""
 
     units: tuple[int | Query, ...] = ()
     joins: Conditions = Conditions()
@@ -110,7 +110,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """How the result is ordered: "asc" or "desc", and by what."""
+    """Order of the result: "asc" or "desc", and by what."""
 
     direction: str
     units: tuple[ValueUnit, ...]
@@ -137,18 +137,18 @@ class Query:
     except_: Query | None = None
 
     def following(self) -> tuple[str, Query] | None:
-        """The set operator that joins another query, and that query."""
+        """Return the set operator that joins another query, and that query."""
         found = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
         return next(((name, query) for name, query in found if query), None)
 
     def followed_by(self, operator: str, other: Query) -> Query:
-        """The query joined with another one by a set operator."""
+        """Return the query joined with another one by a set operator."""
         if operator == "intersect":
             return replace(self, intersect=other)
         return replace(self, union=other) if operator == "union" else replace(self, except_=other)
 
     def alone(self) -> Query:
-        """The query without those that follow it."""
+        """Return the query without those that follow it."""
         return replace(self, intersect=None, union=None, except_=None)
 
 

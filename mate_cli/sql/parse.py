@@ -20,10 +20,9 @@ from mate_cli.sql.expressions import (
     Tree,
     UnreadableQueryError,
     literal_number,
-    text_of,
+    write_text,
 )
-from mate_cli.sql.names import fold, is_keyword
-from mate_cli.sql.schema import STAR, Schema
+from mate_cli.sql.schema import STAR, Schema, fold, is_keyword
 
 _MAX_DEPTH = 250
 """Depth of a syntax tree at most; SQLite's own limit is 1,000."""
@@ -116,7 +115,7 @@ class _Reader(ExpressionReader):
             self.scope = outer
 
     def _joined(self, tree: Tree) -> ir.Query:
-        """Queries one after the other: what orders and limits them all is taken to be of the last one."""
+        """Return the queries one after the other: what orders and limits them all is taken to be of the last one."""
         parts = self._chain(tree)
         if len(parts) > ir.MAX_NESTING:
             raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries joined by set operators")
@@ -136,7 +135,7 @@ class _Reader(ExpressionReader):
         return last
 
     def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
-        """The queries that set operators join, from left to right, each but the first with its operator."""
+        """Return the queries that set operators join, from left to right, each but the first with its operator."""
         outside, tree = tree, self.bare(tree)
         if tree.key not in ir.SET_OPERATORS:
             if tree is not outside and (tree.args.get("order") or tree.args.get("limit")):
@@ -162,7 +161,7 @@ class _Reader(ExpressionReader):
                 raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
 
     def _place_in(self, query: ir.Query, unit: ir.ValueUnit) -> int | None:
-        """The place of something in a query's result, by its name."""
+        """Return the place of something in a query's result, by its name."""
         wanted = self._called(0, unit)
         return next(
             (n for n, item in enumerate(query.select) if self._called(item.aggregate, item.unit) == wanted), None
@@ -222,7 +221,7 @@ class _Reader(ExpressionReader):
             self.scope.add(None, tree.alias, "")
             return query
         if tree.key != "table" or tree.this.key != "identifier":
-            raise UnreadableQueryError(f"FROM names {text_of(tree)}")
+            raise UnreadableQueryError(f"FROM names {write_text(tree)}")
         self._take_alias(self.take(tree, tree.key))
         self.take(tree.this, "identifier")
         number = self.schema.table_named(tree.name)
@@ -264,7 +263,7 @@ class _Reader(ExpressionReader):
             self.take(one, "ordered")
             directions.add(descending := bool(one.args.get("desc")))
             if bool(one.args.get("nulls_first")) == descending:  # NULL is smaller than all else
-                raise UnreadableQueryError(f"NULLS FIRST or LAST: {text_of(one)}")
+                raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(one)}")
         if len(directions) > 1:
             raise UnreadableQueryError("ORDER BY in two directions")
         units = tuple(self._ordering(one.this) for one in tree.expressions)

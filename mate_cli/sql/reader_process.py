@@ -135,7 +135,7 @@ def _copied(path: Path, pending: list[Path], folder: Path, disk: int) -> Path:
 
 
 def _versions(files: list[Path]) -> list[tuple[int, int]]:
-    """The size of each file and the time of its last change."""
+    """Return the size of each file and the time of its last change."""
     return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
@@ -219,7 +219,7 @@ def _tell_rows(cursor: sqlite3.Cursor, request: Mapping[str, Any]) -> None:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON has it; of a blob only its size."""
+    """Return a value as JSON has it; of a blob only its size."""
     return {"bytes": len(value)} if isinstance(value, bytes) else value
 
 

@@ -7,14 +7,55 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError
-from mate_cli.files.door import reading
-from mate_cli.sql.names import fold
+from mate_cli.files.io_errors import wrap_read_errors
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_KEYWORDS = """
+abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
+case cast check collate column commit conflict constraint create cross current current_date current_time
+current_timestamp database default deferrable deferred delete desc detach distinct do drop each else end escape
+except exclude exclusive exists explain fail filter first following for foreign from full generated glob group
+groups having if ignore immediate in index indexed initially inner insert instead intersect into is isnull join
+key last left like limit match materialized natural no not nothing notnull null nulls of offset on or order others
+outer over partition plan pragma preceding primary query raise range recursive references regexp reindex release
+rename replace restrict returning right rollback row rows savepoint select set table temp temporary then ties to
+transaction trigger unbounded union unique update using vacuum values view virtual when where window with within
+without
+"""
+"""All keywords. Source: sqlite.org, "SQLite Keywords"."""
+_OF_OTHER_DIALECTS = """
+any connect_by_root cube current_user describe fetch grant ilike interval lateral lock partitioned_by qualify revoke
+rlike rollup tablesample uncache xor
+"""
+"""Names to SQLite, but not to sqlglot, unless they are quoted."""
+_RESERVED = frozenset(_KEYWORDS.split())
+_QUOTED = _RESERVED.union(_OF_OTHER_DIALECTS.split(), ("true", "false"))
+
+
+def fold(name: str) -> str:
+    """Return a name as SQLite compares names: the letters A to Z in lower case, and no others."""
+    return name.translate(_LOWER)
+
+
+def is_keyword(word: str) -> bool:
+    """Tell whether SQLite has a word as a keyword."""
+    return fold(word) in _RESERVED
+
+
+def quote_identifier(name: str) -> str:
+    """Return a name of a table or column, in quotes where SQL needs them."""
+    plain = _PLAIN.fullmatch(name) and fold(name) not in _QUOTED
+    return name if plain else '"{}"'.format(name.replace('"', '""'))
+
 
 STAR = 0
 """The number of the column "*" that is of no table of its own, and of the table "*" that it is of."""
@@ -112,7 +153,7 @@ class Schema:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
 
     def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
-        """The number of the first column of the database that SQL calls so; A to Z are as a to z.
+        """Return the number of the first column of the database that SQL calls so; A to Z are as a to z.
 
         Of some tables the first one's counts first; None are all.
         """
@@ -122,7 +163,7 @@ class Schema:
         return next((found[table] for table in wanted if table in found), None)
 
     def table_named(self, name: str) -> int | None:
-        """The number of the table that SQL calls so; A to Z are as a to z."""
+        """Return the number of the table that SQL calls so; A to Z are as a to z."""
         numbers = range(1, len(self.tables))
         return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
 
@@ -172,7 +213,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         DataError: it cannot be read, or holds none.
     """
     remedy = "A file of schemas is a list of objects, as Spider's tables.json is"
-    with reading(path, DataError, "these schemas cannot be read", remedy):
+    with wrap_read_errors(path, DataError, "these schemas cannot be read", remedy):
         entries = json.loads(_unpacked(path))
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:
@@ -184,7 +225,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """The content of a file, gzipped or not; JSON takes care of a byte order mark."""
+    """Return the content of a file, gzipped or not; JSON takes care of a byte order mark."""
     with path.open("rb") as file:
         is_packed = file.read(len(_GZIP)) == _GZIP
     with gzip.open(path) if is_packed else path.open("rb") as file:

@@ -60,7 +60,7 @@ _Part = _Node | int | tuple[_Node, ...] | None
 
 
 def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
-    """The actions that make a query, but for its values, its DISTINCT and its tables.
+    """Return the actions that make a query, but for its values, its DISTINCT and its tables.
 
     Raises:
         UnsupportedQueryError: the grammar lacks a part of it.
@@ -68,8 +68,8 @@ def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
     return tuple(_flat(_TreeOf(schema).statement(query)))
 
 
-def query_of(actions: Sequence[Action], schema: Schema) -> ir.Query:
-    """The query that actions make; its tables are those of its columns, the first one where there are none."""
+def build_query(actions: Sequence[Action], schema: Schema) -> ir.Query:
+    """Return the query that actions make; its tables are those of its columns, the first one where there are none."""
     return _QueryOf(schema).statement(_tree(iter(actions)))
 
 
@@ -168,7 +168,7 @@ class _TreeOf:
         return _made("FromCond", *(self._column(ir.ColumnUnit(0, column)) for column in ends))
 
     def _of_source(self, column: int, query: ir.Query) -> int:
-        """The column, or the one of the same name where an alias led to a table that FROM does not name."""
+        """Return the column, or the one of the same name where an alias led to a table that FROM does not name."""
         found, tables = self._schema.columns[column], query.source.tables
         if found.table in tables:
             return column
@@ -176,7 +176,7 @@ class _TreeOf:
         return column if same is None else same
 
     def _conditions(self, conditions: ir.Conditions) -> _Node:
-        """The first condition and the rest, as "and" or "or" joins them."""
+        """Return the first condition and the rest, as "and" or "or" joins them."""
         node = self._condition(conditions.items[-1])
         for item, connector in zip(reversed(conditions.items[:-1]), reversed(conditions.connectors), strict=True):
             node = _made(connector.capitalize(), self._condition(item), node)
@@ -229,7 +229,7 @@ class _QueryOf:
         )
 
     def _source(self, node: _Node) -> ir.From:
-        """The tables of all columns but for those of nested queries; a table that joins itself is there once more."""
+        """List the tables of all columns outside nested queries; a table that joins itself is there once more."""
         columns = self._schema.columns
         tables = {columns[column].table for column in _chosen(node)} - {STAR}
         pairs = [(join.node(0).column(), join.node(1).column()) for one in node.nodes(1) for join in one.nodes(0)]
@@ -278,7 +278,7 @@ def _number(node: _Node) -> int:
 
 
 def _chosen(node: _Node) -> Iterator[int]:
-    """The columns of a query without those of queries in it."""
+    """Yield the columns of a query without those of queries in it."""
     for part in node.parts:
         if isinstance(part, int):
             yield part

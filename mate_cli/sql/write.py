@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from mate_cli.sql import ir
-from mate_cli.sql.names import fold, quoted_identifier
-from mate_cli.sql.schema import STAR, Schema
+from mate_cli.sql.schema import STAR, Schema, fold, quote_identifier
 
 
 def write(query: ir.Query, schema: Schema) -> str:
@@ -51,7 +50,7 @@ class _Writer:
         """Tables and conditions of joins in their order, each condition as soon as its tables are there."""
         units, joins = query.source.units, query.source.joins
         if len(units) == 1 and isinstance(units[0], int):
-            return f"FROM {quoted_identifier(self._original(units[0]))}"
+            return f"FROM {quote_identifier(self._original(units[0]))}"
         text, first = "FROM ", 0
         for place, unit in enumerate(units):
             text += " JOIN " * bool(place) + self._named_unit(unit)
@@ -65,12 +64,12 @@ class _Writer:
         return text
 
     def _is_known(self, joins: ir.Conditions, number: int) -> bool:
-        """Whether the tables of a condition are named already; those after an "or" belong to the last table."""
+        """Tell whether the tables of a condition are named already; those after an "or" belong to the last table."""
         ends = self._ends(joins.items[number])
         return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
 
     def _ends(self, join: ir.Condition) -> list[int]:
-        """The places of the tables that a condition of a join is about."""
+        """Return the places of the tables that a condition of a join is about."""
         columns = [self._place(one) for one in join.unit.columns()]
         columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
         return [place for place in columns if place is not None]
@@ -81,7 +80,7 @@ class _Writer:
         return len(tables) == 1
 
     def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
-        """The place in FROM of a column's table; the last one of it where it is there again."""
+        """Return the place in FROM of a column's table; the last one of it where it is there again."""
         if unit.place is not None:
             return unit.place
         table = self._schema.columns[unit.column].table
@@ -93,7 +92,7 @@ class _Writer:
         self._named.append(alias)
         if isinstance(unit, ir.Query):
             return f"({self.query(unit)}) AS {alias}"
-        return f"{quoted_identifier(self._original(unit))} AS {alias}"
+        return f"{quote_identifier(self._original(unit))} AS {alias}"
 
     def _original(self, table: int) -> str:
         return self._schema.tables[table].original
@@ -108,10 +107,10 @@ class _Writer:
         found = self._schema.columns[unit.column]
         if unit.column == STAR or found.original == "*":
             return "*"
-        name, place = quoted_identifier(found.original), self._place(unit, again=again)
+        name, place = quote_identifier(found.original), self._place(unit, again=again)
         if place is not None and place < len(self._named):
             return f"{self._named[place]}.{name}"
-        return name if name == found.original else f"{quoted_identifier(self._original(found.table))}.{name}"
+        return name if name == found.original else f"{quote_identifier(self._original(found.table))}.{name}"
 
     def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
         if conditions:
@@ -152,7 +151,7 @@ def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
 
 
 def sql_literal(value: str | None) -> str:
-    """A text in single quotes; those of the other kind around it are not its own."""
+    """Return a text in single quotes; those of the other kind around it are not its own."""
     text = value or ""
     inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     return "'{}'".format(inside.replace("'", "''"))

@@ -94,7 +94,7 @@ WORDS_FOR_ALL = re.compile(
 
 
 def needs_all_rows(question: str, aggregation: str) -> bool:
-    """Whether rows that were not looked at may change the answer."""
+    """Tell whether rows that were not looked at may change the answer."""
     return aggregation != "none" or WORDS_FOR_ALL.search(question) is not None
 
 
@@ -116,7 +116,7 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:
-    """The different currencies and units of cells, "" for none beside a percent sign; fewer than two do no harm."""
+    """List the different currencies and units of cells, "" for none beside a percent sign; two do harm."""
     formats = table.formats or find_table_formats(table)
     units = dict.fromkeys(formats[column].read_unit(table.rows[row][column].text) for row, column in cells)
     return tuple(unit for unit in units if unit or "%" in units)

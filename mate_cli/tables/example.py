@@ -17,7 +17,7 @@ Coordinates = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known of the answer.
+    """Known parts of an answer.
 
     Args:
         texts: the answer as the dataset states it; none where it says that nothing answers the question.
@@ -81,7 +81,7 @@ class Example:
 
     @property
     def outcome(self) -> str:
-        """What can be learnt from the answer in a word or two, `NOT_GIVEN`, or `UNUSABLE` and why."""
+        """Kind of label that the answer gives in a word or two, `NOT_GIVEN`, or `UNUSABLE` and why."""
         answer = self.answer
         if answer is None:
             return NOT_GIVEN
@@ -93,7 +93,7 @@ class Example:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How large it is, by what is counted; of its table nothing."""
+        """Sizes by what is counted; of its table none."""
         cells = len(self.answer.coordinates) if self.answer else 0
         return {"words in a question": len(self.question.split()), **({"cells in an answer": cells} if cells else {})}
 
@@ -148,7 +148,7 @@ class TableExample(Example):
 
     @property
     def answers_by_words(self) -> bool:
-        """Whether yes and no are scored by the words of an answer, too."""
+        """True if yes and no are scored by the words of an answer, too."""
         return False
 
 

@@ -148,7 +148,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def as_float32(value: float) -> float:
-    """The reference stores numbers in 32 bits, which decides which numbers are equal."""
+    """Return the reference stores numbers in 32 bits, which decides which numbers are equal."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
@@ -168,7 +168,7 @@ def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, t
 
 
 def _is_date_word(text: str, runs: list[tuple[int, int]], index: int) -> bool:
-    """Whether there is such a word, and it is the name of a month or a day."""
+    """Tell whether there is such a word, and it is the name of a month or a day."""
     return index < len(runs) and text[slice(*runs[index])].lower() in _DATE_WORDS
 
 
@@ -201,7 +201,7 @@ def _read_date(fields: dict[str, str]) -> Date | None:
 
 
 def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans that are in no other, from left to right."""
+    """Return the spans that are in no other, from left to right."""
     chosen: list[tuple[int, int]] = []
     for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not chosen or end > chosen[-1][1]:

@@ -50,7 +50,7 @@ def column_values(texts: Iterable[str]) -> dict[int, Value]:
 
 
 def sort_key(values: Iterable[Value]) -> SortKey | None:
-    """A key that compares values of one type; None when they cannot be compared.
+    """Return a key that compares values of one type; None when they cannot be compared.
 
     Dates are compared by the parts that all of them state.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mate_cli.errors import DataError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.columnar import read_parquet
 from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
@@ -64,7 +64,7 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
-    with reading(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
+    with wrap_read_errors(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
         return _open(Path(path).expanduser(), options)
 
 
@@ -104,7 +104,7 @@ def _grid(path: Path, options: ReadOptions) -> Grid:
 
 
 def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
-    """What to read a file as, from its content where that is told by its first bytes, else from its name."""
+    """Find the format of a file, from its content where that is told by its first bytes, else from its name."""
     suffix = path.suffix.lower()
     for mark, kind, name in CONTENTS:
         if start.startswith(mark):
@@ -125,5 +125,5 @@ def _clean(text: str) -> str:
 
 
 def valid(text: str) -> str:
-    """A text that every file can hold: halves of characters, which JSON can name, become a sign for what is broken."""
+    """Make a text that every file can hold: halves of characters, which JSON can name, become a sign."""
     return _SURROGATES.sub("\ufffd", text)

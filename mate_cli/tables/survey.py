@@ -1,4 +1,4 @@
-"""What is found out on reading the lines of a table once: header, width, and all that has to be said of it."""
+"""Survey of a table in one reading of its lines: header, width, and notes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.dialect import is_mostly_digits
-from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.tables.formats.grid import Grid, count_noun, list_names
 from mate_cli.tables.formats.header import count_cells, find_header
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
 from mate_cli.tables.values.column_format import find_formats
 
-LONGEST_CELL = 2_000
+MAX_CELL_LENGTH = 2_000
 """Characters that are kept of a cell: far more than a network reads."""
 FIRST_LINES, FIRST_CELLS = 200, 100_000
 """The header is looked for in so many lines, which have about so many cells at most."""
@@ -117,7 +117,7 @@ class Survey:
         for column, text in enumerate(line):
             if text:
                 evidence[column].add(text)
-                if len(text) > LONGEST_CELL:
+                if len(text) > MAX_CELL_LENGTH:
                     line[column] = self._cut_cell(text, number, column)
         self._widths[len(line)] += 1
         self._lengths[length] += 1
@@ -126,7 +126,7 @@ class Survey:
     def _cut_cell(self, text: str, number: int, column: int) -> str:
         self._cut += 1
         self._longest = max(self._longest, (len(text), number, column))
-        return text[:LONGEST_CELL]
+        return text[:MAX_CELL_LENGTH]
 
     def finish(self, header: list[str]) -> TableFile:
         """Name the columns and say what was done.
@@ -161,19 +161,19 @@ class Survey:
         shorter = sum(count for length, count in self._lengths.items() if length < header)
         longer = sum(count for size, count in self._widths.items() if size > header)
         if shorter and not self.grid.omits_empty:
-            self.notes.append(f"{numbered(shorter, 'row')} shorter than the header: filled with empty cells.")
+            self.notes.append(f"{count_noun(shorter, 'row')} shorter than the header: filled with empty cells.")
         if longer:
-            extra = numbered(width - header, "column")
-            self.notes.append(f"{numbered(longer, 'row')} longer than the header: {extra} added on the right.")
+            extra = count_noun(width - header, "column")
+            self.notes.append(f"{count_noun(longer, 'row')} longer than the header: {extra} added on the right.")
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
-        """A name for every column: blank ones get their place, repeated ones a number."""
+        """Return a name for every column: blank ones get their place, repeated ones a number."""
         names: dict[str, None] = {}
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
         repeated = [name for name, count in Counter(header).items() if name and count > 1]
         taken, last = set(header), dict[str, int]()
         for place, name in enumerate(header, 1):
-            wanted = name[:LONGEST_CELL] or f"column {place}"
+            wanted = name[:MAX_CELL_LENGTH] or f"column {place}"
             number = last.get(wanted, 1)
             name = wanted if number == 1 else f"{wanted} ({number})"
             while name in names or (number > 1 and name in taken):
@@ -182,26 +182,26 @@ class Survey:
             last[wanted] = number
             names[name] = None
         if blank:
-            self.notes.append(f"{numbered(len(blank), 'column')} without a name: called {listed(blank)}.")
+            self.notes.append(f"{count_noun(len(blank), 'column')} without a name: called {list_names(blank)}.")
         if repeated:
-            self.notes.append(f"Columns of the same name were numbered: {listed(map(repr, repeated))}.")
+            self.notes.append(f"Columns of the same name were numbered: {list_names(map(repr, repeated))}.")
         return tuple(names)
 
     def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
         if self._inside:
-            self.notes.append(f"{numbered(self._inside, 'blank row')} left out.")
+            self.notes.append(f"{count_noun(self._inside, 'blank row')} left out.")
         if self._below:
             count, text = (
-                numbered(len(self._below), "line"),
+                count_noun(len(self._below), "line"),
                 " ".join(cell for _, line, _ in self._below for cell in line),
             )
             self.notes.append(f"{count} below the table left out: {text[:80]!r}.")
         if len(columns) < width:
-            self.notes.append(f"{numbered(width - len(columns), 'blank column')} left out.")
+            self.notes.append(f"{count_noun(width - len(columns), 'blank column')} left out.")
         if self._cut:
             length, row, column = self._longest
             place = names[columns.index(column)]
             self.notes.append(
-                f"{numbered(self._cut, 'cell')} cut to {LONGEST_CELL:,} characters; "
+                f"{count_noun(self._cut, 'cell')} cut to {MAX_CELL_LENGTH:,} characters; "
                 f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
             )

@@ -42,7 +42,7 @@ class RowStore:
         self.numbers.append(number)
 
     def __getitem__(self, place: int) -> list[str]:
-        """The row at a place, from 0."""
+        """Return the row at a place, from 0."""
         self._file.seek(self._places[place])
         return json.loads(self._file.read(self._places[place + 1] - self._places[place]))
 
@@ -81,11 +81,11 @@ class TableFile:
         return map(self._row, self.rows)
 
     def row(self, place: int) -> tuple[str, ...]:
-        """The row at a place, from 0."""
+        """Return the row at a place, from 0."""
         return self._row(self.rows[place])
 
     def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
-        """The table, or only its rows and columns at some places (from 0)."""
+        """Return the table, or only its rows and columns at some places (from 0)."""
         rows = self if places is None else map(self.row, places)
         kept = range(len(self.header)) if columns is None else columns
         header, *body = (tuple(Cell(row[column]) for column in kept) for row in (self.header, *rows))

@@ -43,7 +43,7 @@ def format_text(text: str) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Whether `format_text` finds no word in a text (the fast way to ask)."""
+    """Tell whether `format_text` finds no word in a text (the fast way to ask)."""
     if text and (text[0].isalnum() or text[-1].isalnum()) and text != "n/a":
         return text.lower().strip() == "n/a"
     return format_text(text) == EMPTY
@@ -56,7 +56,7 @@ def tokenize_string(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def wtq_normalize(text: str) -> str:
-    """The normal form in which WikiTableQuestions compares texts, lower-cased.
+    """Return the normal form in which WikiTableQuestions compares texts, lower-cased.
 
     Diacritics go, quotation marks and dashes become plain ones; citations, footnote marks and details in
     parentheses at the end go, as do quotation marks around the whole, one final dot and HTML tags.

@@ -58,13 +58,13 @@ class SentenceIndex:
         self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
 
     def search(self, question: str, limit: int) -> list[tuple[str, float]]:
-        """The best sentences with a cosine above 0, best first; the earlier one wins a tie."""
+        """Return the best sentences with a cosine above 0, best first; the earlier one wins a tie."""
         scores = self.scores(question)
         best = np.argsort(-scores, kind="stable")[:limit]
         return [(self.sentences[number], float(scores[number])) for number in best if scores[number] > 0]
 
     def scores(self, question: str) -> np.ndarray:
-        """The cosine of every sentence to a question, [S]."""
+        """Return the cosine of every sentence to a question, [S]."""
         query = {n: count * self._idf[n] for n, count in self._terms_of(question).items() if self._idf[n]}
         length = math.sqrt(sum(weight * weight for weight in query.values()))
         scores = np.zeros(len(self.sentences))
@@ -74,7 +74,7 @@ class SentenceIndex:
         return scores
 
     def _read_words(self) -> tuple[np.ndarray, np.ndarray]:
-        """The words of all sentences as numbers, and the sentence of each."""
+        """Return the words of all sentences as numbers, and the sentence of each."""
         found = [_WORD.findall(sentence.lower()) for sentence in self.sentences]
         lengths = [len(words) for words in found]
         known = self._words
@@ -82,7 +82,7 @@ class SentenceIndex:
         return np.array(numbers, dtype=np.int64), np.repeat(np.arange(len(found)), lengths)
 
     def _terms_of(self, question: str) -> Counter[int]:
-        """How often each known term, by its place in the index, occurs in a question."""
+        """Count each known term, by its place in the index, in a question."""
         words = [self._words.get(word, -1) for word in _WORD.findall(question.lower())]
         terms = [word for word in words if word >= 0]
         terms += [(v + 1) * len(self._words) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
@@ -106,7 +106,7 @@ class Expander:
         self._limit, self._titles = limit, titles
 
     def chosen(self, question: str) -> dict[str, Parts]:
-        """What to append for each link that has a chosen sentence: "( s1 s2 )" in the order of the passage."""
+        """Return the text to append for each link with a chosen sentence: "( s1 s2 )" in the order of the passage."""
         best = {sentence for sentence, _ in self._index.search(question, self._limit)}
         found = {link: [s for s in sentences if s in best] for link, sentences in self._by_link.items()}
         return {link: self._parts(link, sentences) for link, sentences in found.items() if sentences}
@@ -116,11 +116,11 @@ class Expander:
         return ("(", *title, *sentences, ")")
 
 
-def expanded(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
-    """A cell's text, followed by what is added for each of its links."""
+def expand_cell(cell: Cell, additions: Mapping[str, Parts]) -> Parts:
+    """Return a cell's text, followed by what is added for each of its links."""
     return (cell.text, *(part for link in cell.links for part in additions.get(link, ())))
 
 
 def whole_passages(passages: Mapping[str, str]) -> dict[str, Parts]:
-    """What the reader appends for each link: ": passage"."""
+    """Return the text that the reader appends for each link: ": passage"."""
     return {link: (":", text) for link, text in passages.items()}

@@ -46,17 +46,17 @@ class Array:
 
     @property
     def is_float(self) -> bool:
-        """Whether it holds float32, also in a batch."""
+        """True if it holds float32, also in a batch."""
         return self.dtype == "float32"
 
     @property
     def is_of_tokens(self) -> bool:
-        """Whether a batch has values for each token."""
+        """True if a batch has values for each token."""
         return self.axes[:1] in (("T",), ("S",))
 
 
 def declared_arrays(kind: type) -> dict[str, Array]:
-    """The arrays that a class of encodings declares by the annotations of its fields, in their order."""
+    """Return the arrays that a class of encodings declares by the annotations of its fields, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     noted = ((name, note) for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()))
     return {name: note for name, note in noted if isinstance(note, Array)}
@@ -64,7 +64,7 @@ def declared_arrays(kind: type) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Arrays(Generic[ArrayT, NumberT]):
-    """What encodings and batches have in common, each array declared once.
+    """Arrays that encodings and batches have in common, each declared once.
 
     An encoding has arrays of numpy without padding, and numbers. A batch has tensors, with B in front of the axes.
     None is what nobody knows of an encoding, or of all examples of a batch.
@@ -152,12 +152,12 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     @property
     def cells(self) -> np.ndarray:
-        """Of each token, the number of its cell, in order of appearance; the question comes first, as 0."""
+        """Number of the cell of each token, in order of appearance; the question comes first, as 0."""
         return cell_numbers(self.row_ids, self.column_ids)
 
     @property
     def kinds(self) -> list[str]:
-        """Of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
+        """Kind of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
         pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
         return ["question" if segment == 0 else _kind_of_row(row) for segment, row in pairs]
 
@@ -178,7 +178,7 @@ class TokenArrays:
             self._values[name][start:end] = value
 
     def encoding(self, example_id: str, **known: Any) -> TableEncoding:
-        """The encoding with these arrays and what else is known of it."""
+        """Return the encoding with these arrays and what else is known of it."""
         return TableEncoding(example_id=example_id, **self._values, **known)
 
 
@@ -187,7 +187,7 @@ def _kind_of_row(row: int) -> str:
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Number runs of tokens [T] that share a row and a column, from 0."""
+    """Number the runs of tokens [T] that share a row and a column, from 0."""
     numbers = np.zeros(len(row_ids), np.int64)
     numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
     return numbers
@@ -216,12 +216,12 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
 
     @property
     def in_body(self) -> torch.Tensor:
-        """Which tokens are in body cells of the table, Bool [B, T]."""
+        """Tokens that are in body cells of the table, Bool [B, T]."""
         in_row = (self.row_ids > 0) & (self.row_ids < SUMMARY_ROW)
         return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
 
     def keep(self, tokens: torch.Tensor) -> TableBatch:
-        """The same examples with some of their tokens.
+        """Return the same examples with some of their tokens.
 
         Args:
             tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
@@ -234,11 +234,11 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **kept, prepared={})
 
     def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Where one token of each example [B] stands in its encoding, Int64 [B]."""
+        """Find the place in its encoding of one token of each example [B], Int64 [B]."""
         return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
-        """The tensor fields by name, leaving out those that are None."""
+        """Return the tensor fields by name, leaving out those that are None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "device")}
 
@@ -269,19 +269,19 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return replace(self, **_named(names, move_tensors(content, move)))
 
     def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
-        """The names of all that has tensors in it, the fields, `more` and what is prepared; and these themselves."""
+        """List all that has tensors in it, the fields, `more` and what is prepared, each behind its name."""
         parts = self.tensors(), self.more, self.prepared
         return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
 
 
 def _named(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
-    """The fields of a batch that has this content."""
+    """Return the fields of a batch that has this content."""
     values = iter(content)
     known, more, prepared = ({name: next(values) for name in part} for part in names)
     return {**known, "more": more, "prepared": prepared}
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """What belongs to some tokens [B, K] of what belongs to all: [B, T, ...] to [B, K, ...]."""
+    """Gather the values of some tokens [B, K] from those of all: [B, T, ...] to [B, K, ...]."""
     index = tokens.view(*tokens.shape, *(1 for _ in values.shape[2:]))
     return values.gather(1, index.expand(*tokens.shape, *values.shape[2:]))

@@ -1,4 +1,4 @@
-"""What words say of a question and a cell, its row and its column, as numbers.
+"""Lexical features: the words that a question shares with a cell, its row and its column, as numbers.
 
 The best score elsewhere in the row is what finds the row that a question speaks of; without it a ranker fails.
 """
@@ -64,7 +64,7 @@ _NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
 
 
 class LexicalTable:
-    """What is worked out once per table and serves all its questions.
+    """Parts of a table that are worked out once and serve all its questions.
 
     Args:
         table: with R rows of C cells, both at least 1.
@@ -127,14 +127,14 @@ class LexicalTable:
         return scores.reshape(-1, self.rows, self.width)
 
     def _asked(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Of every cell, how many of the words after "which" its header and its passages' first sentences have."""
+        """Count for every cell the words after "which" that its header and its passages' first sentences have."""
         found = _ASKED.search(question)
         asked = prefixes(found[1]) - _NOT_ASKED if found else frozenset[str]()
         header = [_overlap(asked, words) for words in self._header_prefixes]
         return np.tile(header, self.rows), np.array([_overlap(asked, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
-        """The last four of `CELL`; a cell's rank is a share of the rows."""
+        """Return the last four of `CELL`; a cell's rank is a share of the rows."""
         lowest, highest = self._facts.ranks[:, self.width :]
         relations = self._facts.relations(question)
         related = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
@@ -143,7 +143,7 @@ class LexicalTable:
 
 
 class Coverage:
-    """Which words of a question the cells and rows of a table have, each word weighted by how few rows have it.
+    """Words of a question that the cells and rows of a table have, each weighted by how few rows have it.
 
     A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
 
@@ -160,14 +160,14 @@ class Coverage:
                 self._cells.setdefault(word, []).append(cell)
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The share that each cell has, that the other cells of its row have, and that the row has; all [R, C]."""
+        """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
         found, weights = self._found(question)
         count = found.sum(2, keepdims=True)
         cells, others, rows = (np.tensordot(weights, has, 1) for has in (found, count > found, count > 0))
         return cells, others, np.repeat(rows, self._shape[1], 1)
 
     def _found(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells have which word of the question [W, R, C], and the words' weights [W], 1 in all."""
+        """Find the words of the question in each cell [W, R, C], and the words' weights [W], 1 in all."""
         words = [self._cells[word] for word in sorted(prefixes(question)) if word in self._cells]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
         for has, cells in zip(flat, words, strict=True):
@@ -178,12 +178,12 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """The first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    """Return the first five letters of each word of a text, so that "founded" and "founder" are the same."""
     return frozenset(word[:5] for word in _WORD.findall(text.lower()))
 
 
 def score_views(scores: np.ndarray) -> np.ndarray:
-    """`VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
+    """Return `VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
     largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
     row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
     found = (
@@ -199,7 +199,7 @@ def score_views(scores: np.ndarray) -> np.ndarray:
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
-    """The largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
+    """Return the largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
     if scores.shape[axis] == 1:
         return np.zeros_like(scores)
     second, first = np.split(np.partition(scores, -2, axis).take([-2, -1], axis), 2, axis)
@@ -208,7 +208,7 @@ def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int) -> np.ndarray:
-    """What does not depend on the question, `_PLAIN`, [10, R * C]."""
+    """Compute the features that do not depend on the question, `_PLAIN`, [10, R * C]."""
     texts = [cell.text for cell in cells]
     row, column = np.divmod(np.arange(len(cells)), width)
     return np.stack(
@@ -232,5 +232,5 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    """The share of the words that are among the others."""
+    """Return the share of the words that are among the others."""
     return len(words & others) / max(1, len(words))

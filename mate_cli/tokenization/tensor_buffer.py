@@ -41,7 +41,7 @@ class TensorBuffer:
     content: Any
 
     def unpack(self) -> Any:  # noqa: ANN401 - any nesting
-        """The value, whose tensors are views of the buffer."""
+        """Return the value, whose tensors are views of the buffer."""
         typed: dict[torch.dtype, torch.Tensor] = {}
 
         def view(slot: Slot) -> torch.Tensor:
@@ -55,7 +55,7 @@ class TensorBuffer:
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:  # noqa: ANN401 - any nesting
-    """The same nesting of tuples and dataclasses with every tensor changed."""
+    """Return the same nesting of tuples and dataclasses with every tensor changed."""
     return _map(value, lambda item: hasattr(item, "device"), change)
 
 
@@ -82,13 +82,13 @@ def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
 
 
 def move_tensors(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting
-    """The same nesting with all tensors moved at once, in one buffer."""
+    """Return the same nesting with all tensors moved at once, in one buffer."""
     packed = pack_tensors(value)
     return TensorBuffer(move(packed.data), packed.content).unpack()
 
 
 def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any nesting
-    """The same nesting with all tensors on a device; itself where they are there."""
+    """Return the same nesting with all tensors on a device; itself where they are there."""
     tensors: list[torch.Tensor] = []
     map_tensors(value, tensors.append)
     there = all(tensor.device == device for tensor in tensors)
@@ -96,7 +96,7 @@ def on_device(value: Any, device: torch.device) -> Any:  # noqa: ANN401 - any ne
 
 
 def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor | None:
-    """The buffer in which all tensors lie and hardly anything else, if there is one."""
+    """Return the buffer in which all tensors lie and hardly anything else, if there is one."""
     import torch
 
     if not tensors:
@@ -109,7 +109,7 @@ def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor |
 
 
 def _map(value: Any, chosen: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """The same nesting of tuples and dataclasses with every chosen item changed."""
+    """Return the same nesting of tuples and dataclasses with every chosen item changed."""
     if chosen(value):
         return change(value)
     if isinstance(value, tuple):

@@ -16,8 +16,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mate_cli.errors import ConfigError, MissingDependencyError
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_bytes, read_object
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_bytes, read_object
 from mate_cli.tokenization.pieces.byte_pieces import BytePieces, read_byte_pieces
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -64,12 +64,12 @@ class Vocabulary:
 
     @property
     def vocab_size(self) -> int:
-        """How many pieces there are."""
+        """Number of pieces."""
         return len(self.tokens)
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """What stands before, between and behind two texts."""
+        """Marks before, between and behind two texts."""
         return (self.cls_id,), (self.sep_id,), (self.sep_id,)
 
     @cached_property
@@ -78,7 +78,7 @@ class Vocabulary:
         return hashlib.sha256(json.dumps([self.tokens, self.lower_case]).encode()).hexdigest()[:16]
 
     def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text's pieces, int32; empty for a text without any.
+        """Return the ids of each text's pieces, int32; empty for a text without any.
 
         Characters that are not valid Unicode (lone surrogates) are left out.
         """
@@ -116,7 +116,7 @@ class ByteVocabulary(Vocabulary):
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """What stands before, between and behind two texts: <s>, </s></s> and </s>."""
+        """Marks before, between and behind two texts: <s>, </s></s> and </s>."""
         return (self.cls_id,), (self.sep_id, self.sep_id), (self.sep_id,)
 
     @cached_property
@@ -176,7 +176,7 @@ def _read(path: Path) -> Vocabulary:
     again = "Fetch or export it again"
     file = path.with_name("tokenizer_config.json")
     settings = read_object(file, ConfigError, again, links=True) if file.is_file() else {}
-    with reading(path, ConfigError, "this vocabulary cannot be read", again):
+    with wrap_read_errors(path, ConfigError, "this vocabulary cannot be read", again):
         tokens = read_bytes(path, links=True).decode("utf-8").removesuffix("\n").split("\n")
         return Vocabulary(tokens, lower_case=settings.get("do_lower_case", True) is not False)
 
@@ -205,7 +205,7 @@ def _from_transformers(name: str) -> Vocabulary:
 
 
 def _fetched(name: str) -> Path | None:
-    """The folder with a model's vocabulary in the cache of the hub; None where neither has it."""
+    """Return the folder with a model's vocabulary in the cache of the hub; None where neither has it."""
     from mate_cli.files.hub import hub_file
 
     vocabularies = [path for file in VOCABULARIES if (path := hub_file(name, file))]
@@ -214,3 +214,43 @@ def _fetched(name: str) -> Path | None:
     for file in SETTINGS:
         hub_file(name, file)
     return vocabularies[0].parent
+
+
+def find_pieces(needle: np.ndarray, haystack: np.ndarray) -> int:
+    """Find where a run of pieces occurs first in another; -1 when it does not, or is empty."""
+    step, wanted = needle.itemsize, needle.tobytes()
+    text = haystack.astype(needle.dtype, copy=False).tobytes()
+    place = text.find(wanted) if wanted else -1
+    while place > 0 and place % step:
+        place = text.find(wanted, place + 1)
+    return place // step if place >= 0 else -1
+
+
+def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], place: int | None = None) -> str:
+    """Return the words of a text that pieces were split from, as they are written there, case and accents kept.
+
+    The pieces are widened to whole words, where punctuation marks are words of their own.
+    The likeliest text comes first; `place` is the span's first piece in it where it is known, else the first occurrence
+    is taken.
+
+    Returns:
+        The text; the pieces themselves, joined, when no text has them.
+    """
+    pieces = np.asarray(pieces, dtype=np.int32)
+    for number, text in enumerate(texts):
+        encoding = vocabulary.encoding(text)
+        ids = np.array(encoding.ids, dtype=np.int32)
+        known = place is not None and number == 0 and np.array_equal(ids[place : place + len(pieces)], pieces)
+        first = place if known else find_pieces(pieces, ids)
+        if first is not None and first >= 0 and len(pieces):
+            words, last = encoding.word_ids, first + len(pieces) - 1
+            begin, _ = encoding.offsets[words.index(words[first])]
+            _, end = encoding.offsets[len(words) - 1 - words[::-1].index(words[last])]
+            return text[begin:end]
+    return join_pieces(vocabulary, pieces)
+
+
+def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
+    """Pieces as a text: words separated by spaces, [EMPTY] left out."""
+    tokens = [vocabulary.tokens[piece] for piece in pieces if piece != vocabulary.empty_id]
+    return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)

@@ -28,7 +28,7 @@ def test_check_prints_counts_and_sizes_and_writes_json(tmp_path, capsys):
 
 
 def test_check_counts_word_pieces_and_says_what_fits(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mate_cli.data.input_sizes.MOST_EXAMPLES", 40)
+    monkeypatch.setattr("mate_cli.data.input_sizes.MAX_EXAMPLES", 40)
     assert main(["data", "check", "data=sample", "tokenizer=sample", f"report={tmp_path / 'report.json'}"]) == 0
     assert "at most 512 word pieces with 5 sentences" in capsys.readouterr().out
     written = json.loads((tmp_path / "report.json").read_text())

@@ -13,7 +13,7 @@ from table_releases import WRITERS
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import inspect
 from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import DataError
 from mate_cli.pipelines.evaluation.finished import evaluate_run
 from mate_cli.reports.examples.example import print_example, print_tokens

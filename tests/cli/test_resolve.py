@@ -19,7 +19,7 @@ from mate_cli.cli.config.override import Override
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.errors import ConfigError, MateError, RunError
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.folders import flat_keys
 

@@ -5,6 +5,7 @@ from alterations import alterations, harmless
 from small_releases import SAMPLES
 
 from mate_cli.cli.app import main
+from mate_cli.data.datasets.catalogue import find_info
 from mate_cli.errors import DataError
 
 
@@ -68,4 +69,6 @@ def test_the_command_ends_with_one_line(name, tmp_path, capsys):
 
 
 def name_of(sample):
-    return sample.reader.__module__.split(".")[-2]
+    info = find_info(sample.reader)
+    assert info is not None
+    return info.name

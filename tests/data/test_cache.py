@@ -11,7 +11,7 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.segment_tables import CALL_COST
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate

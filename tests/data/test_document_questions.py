@@ -7,8 +7,7 @@ import zipfile
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.hotpotqa.reader import HotpotQA
-from mate_cli.data.datasets.musique.reader import MuSiQue
+from mate_cli.data.datasets.document_readers import HotpotQA, MuSiQue
 from mate_cli.errors import DataError
 from mate_cli.metrics.supporting import supporting_overlap
 

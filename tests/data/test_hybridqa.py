@@ -368,7 +368,7 @@ def test_counts_of_the_shared_data(whole):
 
 @pytest.mark.long
 def test_tfidf_gives_the_measured_baseline(whole):
-    from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+    from mate_cli.data.baselines import tfidf_cell_ranking
 
     for split, expected in {"dev": [9.5, 25.0, 35.1], "test": [15.7, 30.7, 40.2]}.items():
         examples = whole.examples(split)

@@ -8,8 +8,7 @@ import datasets
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.labelled.files import LabelledFiles
-from mate_cli.data.datasets.labelled.hub import HubDataset
+from mate_cli.data.datasets.labelled.sources import HubDataset, LabelledFiles
 from mate_cli.errors import DataError
 from mate_cli.metrics.denotation_accuracy import right_denotations
 

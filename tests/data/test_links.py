@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mate_cli.data import links
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.links import CHUNK, link_examples
 from mate_cli.data.loading.cache import digest_of
 from mate_cli.data.loading.table_data_module import PORTION

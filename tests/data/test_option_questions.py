@@ -5,9 +5,8 @@ import json
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.logiqa.reader import LogiQa
-from mate_cli.data.datasets.reclor.reader import ReClor
-from mate_cli.data.guesses import majority_label
+from mate_cli.data.baselines import majority_label
+from mate_cli.data.datasets.option_questions import LogiQa, ReClor
 from mate_cli.errors import DataError
 from mate_cli.tables.example import ChoiceExample
 

@@ -6,14 +6,8 @@ import lzma
 import pytest
 from table_releases import write
 
-from mate_cli.data.datasets.mrqa.reader import MRQA
-from mate_cli.data.datasets.nq_short.reader import NaturalQuestionsShort
-from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
-from mate_cli.data.datasets.qamr.reader import QAMR
-from mate_cli.data.datasets.squad.reader import SQuAD
-from mate_cli.data.datasets.squadshifts.reader import SquadShifts
-from mate_cli.data.datasets.timeqa.reader import TimeQA
-from mate_cli.data.datasets.tydiqa.reader import TyDiQA
+from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
+from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
 from mate_cli.errors import DataError
 
 PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."
@@ -83,12 +77,12 @@ def test_a_window_holds_the_answer_wherever_it_stands():
     text, places = " ".join(words), []
     for place in range(40):
         asked = PassageQuestion(f"q{place}", "?", text, [Span(words[place], text.index(f"{words[place]}"))])
-        (example,) = passage_examples([asked], window=10)
+        (example,) = build_examples([asked], window=10)
         read, found = shown(example)
         assert (len(read.split()), found) == (10, words[place])
         places.append(read.split().index(found))
     assert len(set(places[10:30])) > 5, "the place in the window tells nothing"
-    (whole,) = passage_examples([PassageQuestion("q", "?", text, None)], window=40)
+    (whole,) = build_examples([PassageQuestion("q", "?", text, None)], window=40)
     assert (shown(whole), whole.answer) == ((text, None), None)
 
 
@@ -172,6 +166,6 @@ def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
     assert shown(example) == (PASSAGE, "Oslo")
     assert example.answer.texts == ("oslo", "Norway")
     fetched = []
-    monkeypatch.setattr("mate_cli.data.datasets.mrqa.reader.fetch_all", lambda files, root: fetched.extend(files))
+    monkeypatch.setattr("mate_cli.data.download.fetch_all", lambda files, root: fetched.extend(files))
     dataset.fetch()
     assert [file.destination for file in fetched] == ["train/NewsQA.jsonl.gz", "dev/NewsQA.jsonl.gz"]

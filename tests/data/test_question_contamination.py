@@ -12,18 +12,28 @@ from hypothesis import strategies as st
 
 from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.question_contamination import KnownQuestions, QuestionMarks, plain_words, repetitions
+from mate_cli.data.question_contamination import KnownQuestions, QuestionMarks, find_repetitions, normalize_words
 
 FIRST = HybridQAQuestion("1", "Which team comes from a town that is known for its tin mining ?", "T_0", "Veor")
 MORE = replace(FIRST, question_id="2", text="Which Cornish team comes from a town that is known for its tin-mining?")
 
 
 def reasons(questions, training=(), evaluation=(), **options):
-    return repetitions(questions, training, evaluation, **options)
+    return find_repetitions(questions, training, evaluation, **options)
 
 
 def test_words_are_compared_without_case_accents_and_punctuation():
-    assert plain_words("Who is Côte d'Ivoire 's N.O. 1 ?") == ("who", "is", "cote", "d", "ivoire", "s", "n", "o", "1")
+    assert normalize_words("Who is Côte d'Ivoire 's N.O. 1 ?") == (
+        "who",
+        "is",
+        "cote",
+        "d",
+        "ivoire",
+        "s",
+        "n",
+        "o",
+        "1",
+    )
     (why,) = reasons([replace(FIRST, text=FIRST.text.upper().replace(" ?", "?"))], [FIRST])
     assert why == "equal to another of training"
 

@@ -9,7 +9,7 @@ from table_releases import write
 
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import encode_split
-from mate_cli.data.reading_mixture import ReadingMixture, WeightedBatches, WeightedSplit, source_of
+from mate_cli.data.reading_mixture import ReadingMixture, WeightedBatches, WeightedSplit, find_source
 from mate_cli.errors import DataError
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -53,10 +53,10 @@ def mixture(datasets, **weights):
 def test_examples_say_where_they_are_from_and_repeat_nothing(datasets):
     mixed = mixture(datasets)
     train = mixed.examples("train")
-    assert Counter(source_of(example.example_id) for example in train) == {"squad": 40, "squadshifts": 12}
+    assert Counter(find_source(example.example_id) for example in train) == {"squad": 40, "squadshifts": 12}
     assert mixed.left_out == {"on a passage of evaluation": 1, "equal to one of another dataset": 1}
     assert {example.subsets for example in mixed.examples("dev")} == {("squad",)}
-    assert len({source_of(example.example_id) for example in train[:10]}) == 2, "the first ones stand for all"
+    assert len({find_source(example.example_id) for example in train[:10]}) == 2, "the first ones stand for all"
     assert mixed.facts["an epoch has"] == "20 of 40 squad, 24 of 12 squadshifts"
     assert mixed.check().counts["squadshifts train"]["questions"] == 12
     with pytest.raises(DataError, match="no split 'test'"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.data.archive import read_members
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT, Sample
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT, Sample
 from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.tables.text import normalize_for_match
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.shards import BLOCK, Lane, open_shards, write_shard
+from mate_cli.data.corpora.shards import BLOCK, CorpusTable, Lane, open_shards, write_shard
 from mate_cli.data.corpora.statement_tables import StatementMaker, Statements
 from mate_cli.data.corpora.table_corpus import MaskedTables
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
 from mate_cli.data.loading.table_data_module import Loading

@@ -1,15 +1,18 @@
 """Synthetic questions as a dataset: which tables, the same every time, and read back as HybridQA's own."""
 
+import importlib
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.hybridqa_synthetic.reader import SyntheticQuestions
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT, HybridQA
+from mate_cli.data.datasets.synthetic_questions import SyntheticQuestions
 from mate_cli.errors import DataError
+
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_tables_without_questions_can_be_used(tmp_path, dataset):
 def test_pages_of_evaluation_can_be_left_out(monkeypatch, dataset):
     page = HybridQA(SAMPLE_ROOT).examples("dev")[0].table.table_id.rpartition("_")[0]
     monkeypatch.setattr(
-        "mate_cli.data.datasets.hybridqa_synthetic.reader._page",
+        "mate_cli.data.datasets.synthetic_questions._page",
         lambda name: page if name in first else name.rpartition("_")[0],
     )
     first = set(sorted(dataset.tables)[:1])
@@ -77,21 +80,23 @@ def test_the_questions_of_a_table_depend_on_nothing_else(dataset):
 
 def test_the_parts_are_those_of_all_questions(dataset):
     for part in ("first_column", "other_columns"):
-        alone = SyntheticQuestions(SAMPLE_ROOT, per_table=4, dev_share=0.2, parts=[part]).made("dev")
-        assert alone == [made for made in dataset.made("dev") if made[0].subsets == (part,)] != []
+        alone = SyntheticQuestions(SAMPLE_ROOT, per_table=4, dev_share=0.2, parts=[part]).make("dev")
+        assert alone == [made for made in dataset.make("dev") if made[0].subsets == (part,)] != []
         columns = [{0} & {question.column, *question.clue_columns} for _, question in alone]
         assert all(columns) if part == "first_column" else not any(columns)
 
 
-def test_what_is_written_is_read_back_by_hybridqa(tmp_path, dataset):
-    path = dataset.write("train", tmp_path / "new" / "made.json")
+def test_what_is_written_is_read_back_by_hybridqa(tmp_path, dataset, monkeypatch):
+    monkeypatch.syspath_prepend(TOOLS)
+    path = tmp_path / "new" / "made.json"
+    importlib.import_module("write_questions").write_questions(dataset.make("train"), path)
     extra = HybridQA(SAMPLE_ROOT, extra_train=[str(path)], near_duplicate=1)
     read = extra.examples("train")[len(HybridQA(SAMPLE_ROOT).examples("train")) :]
     assert read == [replace(example, subsets=()) for example in dataset.examples("train")]
     assert {example.answer.source for example in read} == {"table", "passage"}
     assert extra.check().problems == ()
     traced = json.loads(path.with_suffix(".traced.json").read_text(encoding="utf-8"))
-    for entry, (_, question) in zip(traced, dataset.made("train"), strict=True):
+    for entry, (_, question) in zip(traced, dataset.make("train"), strict=True):
         ((_, cell, link, source),) = entry["answer-node"]
         assert (cell, link) == ([question.row, question.column], question.link)
         assert source == ("passage" if link else "table")

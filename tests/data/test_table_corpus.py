@@ -12,13 +12,12 @@ from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.corpora.corpus import CorpusTable, table_key
+from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.interactions import parse_message, read_interactions
-from mate_cli.data.corpora.leaks import EvaluationTables
-from mate_cli.data.corpora.shards import from_row, open_shards, read_shard, write_shard
+from mate_cli.data.corpora.shards import CorpusTable, from_row, open_shards, read_shard, table_key, write_shard
 from mate_cli.data.corpora.table_corpus import TableCorpus, collect_tables
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import PORTION, Loading, TableDataModule, first_chosen
 from mate_cli.errors import DataError
 

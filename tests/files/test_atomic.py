@@ -3,18 +3,18 @@
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import MACHINE, check_inside, draft_of, replacing, write_text
+from mate_cli.files.atomic import MACHINE, check_inside, name_draft, replace_file, write_text
 
 
 def stopped(target):
-    with replacing(target) as partial:
+    with replace_file(target) as partial:
         partial.write_text("half")
         raise KeyboardInterrupt
 
 
 def test_what_is_begun_and_not_ended_leaves_nothing(tmp_path):
     target = tmp_path / "new" / "file"
-    with replacing(target) as partial:
+    with replace_file(target) as partial:
         partial.write_text("whole")
     with pytest.raises(KeyboardInterrupt):
         stopped(target)
@@ -32,7 +32,7 @@ def test_the_next_call_removes_what_a_killed_one_has_left_of_the_same_file(tmp_p
 
 def test_a_link_in_the_place_of_a_draft_is_not_written_through(tmp_path):
     (tmp_path / "precious").mkdir()
-    draft_of(tmp_path / "file").symlink_to(tmp_path / "precious")
+    name_draft(tmp_path / "file").symlink_to(tmp_path / "precious")
     write_text(tmp_path / "file", "x")
     assert not list((tmp_path / "precious").iterdir())
     assert (tmp_path / "file").read_text() == "x"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError, MateError
-from mate_cli.files.door import LOWER, on_machine
+from mate_cli.files.io_errors import LOWER, wrap_machine_errors
 
 
 def allocate_tensor():
@@ -32,12 +32,12 @@ SHORTAGES = {
 
 @pytest.mark.parametrize("kind", SHORTAGES)
 def test_too_little_memory_is_one_error_with_what_to_lower(kind):
-    with pytest.raises(MateError, match=rf"^there is too little memory\. {LOWER}\.$"), on_machine():
+    with pytest.raises(MateError, match=rf"^there is too little memory\. {LOWER}\.$"), wrap_machine_errors():
         SHORTAGES[kind]()
 
 
 def test_other_errors_stay_what_they_are():
-    with pytest.raises(RuntimeError, match="shapes"), on_machine():
+    with pytest.raises(RuntimeError, match="shapes"), wrap_machine_errors():
         raise RuntimeError("shapes cannot be multiplied")
-    with pytest.raises(CheckpointError), on_machine():
+    with pytest.raises(CheckpointError), wrap_machine_errors():
         raise CheckpointError("out of memory in a name")

@@ -10,7 +10,7 @@ from hostile import PARTS, attacks, hostile
 
 from mate_cli.cli.app import main
 from mate_cli.errors import CheckpointError, MateError, RunError, TrustError
-from mate_cli.files.plain import read_yaml, to_yaml
+from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets
 from mate_cli.runs.configuration import load_config
 

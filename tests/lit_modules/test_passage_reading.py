@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.cell_examples import negatives
+from mate_cli.data.datasets.hybridqa.reader import Sample
+from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
 from mate_cli.data.loading.collate import collate
-from mate_cli.data.reading import negatives
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.span import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading
@@ -36,7 +36,7 @@ def build(serializer, kind=PassageReading, **options):
 
 
 def test_the_answer_is_marked_where_the_dataset_says_that_it_stands(serializer):
-    examples = passage_examples(QUESTIONS)
+    examples = build_examples(QUESTIONS)
     second, nothing, _ = serializer.encode(examples)
     (places,) = second.label_ids.nonzero()
     assert serializer.span_text(examples[0], places[0], places[-1]) == "river"
@@ -45,7 +45,7 @@ def test_the_answer_is_marked_where_the_dataset_says_that_it_stands(serializer):
 
 
 def test_no_answer_is_learnt_and_said_by_who_may(serializer):
-    examples = passage_examples(QUESTIONS)
+    examples = build_examples(QUESTIONS)
     able, unable = (build(serializer, no_answer=choice) for choice in (True, False))
     assert [e.example_id for e in able.training_examples(examples)] == ["second", "nothing"]
     assert [e.example_id for e in unable.training_examples(examples)] == ["second"]

@@ -1,7 +1,7 @@
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.base.task_context import TaskContext

@@ -10,7 +10,7 @@ from finished_runs import finished_run, here
 from safetensors.torch import load_file, save_file
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT
 from mate_cli.errors import CheckpointError, ConfigError, TrustError
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint

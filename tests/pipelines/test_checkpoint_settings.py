@@ -9,7 +9,7 @@ from table_releases import write_wtq
 from transformers import TapasConfig, TapasForQuestionAnswering
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT
 
 TAPAS = [
     "experiment=wtq_tapas",

@@ -9,7 +9,7 @@ import pytest
 from golden import shared
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.metrics.exact_match import score_predictions
 from mate_cli.pipelines.evaluation.finished import questions_in_file
 
@@ -92,7 +92,7 @@ def test_evaluate_can_score_what_training_left_out(chain, stage, tmp_path):
 
 @pytest.mark.parametrize("stage", ["", "cell_selection"])
 def test_predict_answers_questions_without_answers(chain, stage, tmp_path):
-    released = json.loads(Sample().released("test.json")["test.json"])
+    released = json.loads(Sample().read_released("test.json")["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
     questions, output = tmp_path / "questions.json", tmp_path / "answers" / "out.json"
     questions.write_text(json.dumps(asked))

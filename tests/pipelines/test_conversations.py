@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
 from mate_cli.metrics.calibration import Calibration

@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, Ta
 
 import mate_cli.models.auto_encoder
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.models.auto_classes import auto_name

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.data.baselines import tfidf_cell_ranking
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.systems.base import Trained
 from mate_cli.pipelines.systems.hybrider import Hybrider
@@ -68,7 +68,7 @@ def test_evaluate_recomputes_what_training_recorded(chain):
 
 @pytest.mark.long
 def test_predict_answers_questions_without_answers(chain, tmp_path):
-    released = json.loads(Sample().released("test.json")["test.json"])
+    released = json.loads(Sample().read_released("test.json")["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
     questions, output = tmp_path / "questions.json", tmp_path / "out.json"
     questions.write_text(json.dumps(asked))

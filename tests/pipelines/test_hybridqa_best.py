@@ -8,7 +8,7 @@ from table_releases import write
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
-from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT
 from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.pipelines.stages import look_ahead
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 
 WORDS = ["model=sat", "model.variant=original", "encoding=sat", "encoding.rows=4", "encoding.max_tokens=64"]
 SMALL = ["trainer.limit_train=48", "trainer.limit_dev=24", "trainer.batch_size=8", "trainer.max_steps=4"]
@@ -31,7 +31,7 @@ def test_evaluating_again_gives_what_training_recorded(run):
 
 @pytest.mark.long
 def test_answers_are_cells_of_the_table_and_never_counts(run, tmp_path):
-    asked = json.loads(Sample().released("test.json")["test.json"])[:12]
+    asked = json.loads(Sample().read_released("test.json")["test.json"])[:12]
     questions, output = tmp_path / "questions.json", tmp_path / "answers.json"
     questions.write_text(json.dumps([{k: row[k] for k in ("question_id", "question", "table_id")} for row in asked]))
     assert main(["predict", f"run={run}", f"input={questions}", f"output={output}"]) == 0

@@ -14,7 +14,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.reports.answers.files import WRITERS, check_output, entry
 from mate_cli.reports.answers.terminal import print_answered, print_session
 from mate_cli.reports.answers.window import answer_text, around, computed_text, confidence_text, numeric_columns, window
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 
 
@@ -22,7 +22,7 @@ def answered(rows=3, columns=2, **facts):
     header = tuple(Cell(f"name {column}") for column in range(columns))
     body = tuple(tuple(Cell(f"r{row}c{column}") for column in range(columns)) for row in range(rows))
     basics = {"source": "t.csv", "question": "why?", "table": Table("t", header, body), "rows_in_file": rows}
-    return TableQuestion(**basics | {"row_numbers": tuple(range(1, rows + 1))} | facts)
+    return TableAnswerResult(**basics | {"row_numbers": tuple(range(1, rows + 1))} | facts)
 
 
 def printed(one, width=80, encoding="utf-8"):

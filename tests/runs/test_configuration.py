@@ -4,7 +4,7 @@ import pytest
 from configurations import run_config
 
 from mate_cli.errors import TrustError
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.folders import first_difference
 

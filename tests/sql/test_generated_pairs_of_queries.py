@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 from official_rules import alike, compared, level, parts
 
-from mate_cli.sql.exact_match import component_scores, queries_match
-from mate_cli.sql.hardness import hardness
+from mate_cli.sql.exact_match import component_scores, hardness, queries_match
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.schema import Schema
 

@@ -7,8 +7,8 @@ from contextlib import closing
 
 from mate_cli.sql.database import read_database_schema, run_query
 from mate_cli.sql.ir import ColumnUnit, From, Query, SelectItem, ValueUnit
-from mate_cli.sql.names import is_keyword, quoted_identifier
 from mate_cli.sql.parse import parse
+from mate_cli.sql.schema import is_keyword, quote_identifier
 from mate_cli.sql.write import write
 
 
@@ -56,8 +56,8 @@ def test_tables_and_columns_of_any_name(tmp_path):
 
 
 def test_keywords_are_quoted_whatever_their_case():
-    assert quoted_identifier("Returning") == '"Returning"'
-    assert quoted_identifier("name") == "name"
+    assert quote_identifier("Returning") == '"Returning"'
+    assert quote_identifier("name") == "name"
     assert is_keyword("COMMIT")
     assert not is_keyword("commits")
 

@@ -10,13 +10,12 @@ from golden import others
 from spider_release import questions, schemas
 
 from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation
-from mate_cli.sql.exact_match import component_scores, queries_match
+from mate_cli.sql.exact_match import component_scores, hardness, queries_match
 from mate_cli.sql.grammar import PRODUCTIONS
-from mate_cli.sql.hardness import hardness
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import UnreadableQueryError, parse
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of
+from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
 from mate_cli.sql.write import write
 
 SHOPS = Schema.expanded(
@@ -50,7 +49,7 @@ def test_grammar_loses_what_the_released_code_loses(dev):
     for (db, text), query in dev.items():
         schema = schemas()[db]
         try:
-            again = query_of(oracle_actions(query, schema), schema)
+            again = build_query(oracle_actions(query, schema), schema)
         except UnsupportedQueryError:
             again = None
         if again is None or not queries_match(again, query, schema):
@@ -155,5 +154,5 @@ def test_whatever_is_legal_can_be_written_and_read(count):
     chance = random.Random(7)
     for _ in range(count):
         actions = random_query(SHOPS, chance)
-        query = query_of(actions, SHOPS)
+        query = build_query(actions, SHOPS)
         assert queries_match(parse(write(query, SHOPS), SHOPS), query, SHOPS)

@@ -16,7 +16,7 @@ from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn
 from mate_cli.sql.grammar import BY_NAME
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import parse
-from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of
+from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
 from mate_cli.sql.write import write
 
 
@@ -40,7 +40,7 @@ def test_random_derivations_run(count):
             database = random_database(schema, chance)
             for _ in range(count):
                 actions = random_query(schema, chance, runnable=runnable)
-                problems.append(runs(database, write(query_of(actions, schema), schema)))
+                problems.append(runs(database, write(build_query(actions, schema), schema)))
         shares[runnable] = problems.count("") / len(problems)
         if runnable:
             assert all("ORDER BY term does not match" in problem for problem in problems if problem)

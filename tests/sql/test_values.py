@@ -11,12 +11,10 @@ from music_questions import ENTRY, write_release
 
 from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.errors import DataError
-from mate_cli.sql import values
-from mate_cli.sql.database import read_database_schema
+from mate_cli.sql import database
+from mate_cli.sql.database import read_database_schema, with_values
 from mate_cli.sql.schema import Schema
-from mate_cli.sql.values import with_values
-from mate_cli.tokenization.schema.linking import ValueLinker, question_words
-from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations
+from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations, ValueLinker, question_words
 
 FILES = Path(__file__).with_name("databases")
 ROWS = [
@@ -67,8 +65,8 @@ def test_a_column_that_the_file_lacks_has_no_texts(music, tmp_path):
 
 
 def test_no_more_texts_than_the_limit_and_no_prose(tmp_path, monkeypatch):
-    monkeypatch.setattr(values, "MAX_TEXTS", 3)
-    monkeypatch.setattr(values, "MAX_COLUMNS", 2)
+    monkeypatch.setattr(database, "MAX_TEXTS", 3)
+    monkeypatch.setattr(database, "MAX_COLUMNS", 2)
     rows = [f"INSERT INTO t VALUES ('a{n}', 'b', 'c', '{'long ' * 30}')" for n in range(9)]
     path = made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT, b TEXT, c TEXT, d TEXT)", *rows)
     found = held(with_values(read_database_schema(path), path))

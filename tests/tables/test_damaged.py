@@ -12,10 +12,9 @@ from damage import damaged, every, samples
 from pyarrow.parquet import write_table
 
 from mate_cli.errors import DataError, MateError
-from mate_cli.tables.asked import find_tables, read_questions
-from mate_cli.tables.limits import Limits
+from mate_cli.tables.questions import find_tables, read_questions
 from mate_cli.tables.read import open_table
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 
 SECONDS = 10
 

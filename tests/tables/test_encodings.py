@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mate_cli.errors import ConfigError, DataError, MateError
-from mate_cli.tables.asked import Asked, read_questions
 from mate_cli.tables.formats.encoding import known_encoding
+from mate_cli.tables.questions import QuestionInput, read_questions
 from mate_cli.tables.read import open_table
 from mate_cli.tables.read_options import ReadOptions
 
@@ -120,4 +120,4 @@ def test_of_questions_no_encoding_is_guessed(tmp_path, name):
     (tmp_path / name).write_bytes(text.encode("cp1252"))
     with pytest.raises(DataError, match="it is not in UTF-8"):
         read_questions(str(tmp_path / name))
-    assert read_questions(str(tmp_path / name), "cp1252") == [Asked("où?")]
+    assert read_questions(str(tmp_path / name), "cp1252") == [QuestionInput("où?")]

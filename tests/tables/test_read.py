@@ -15,7 +15,7 @@ from strategies import texts
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
-from mate_cli.tables.survey import LONGEST_CELL
+from mate_cli.tables.survey import MAX_CELL_LENGTH
 from mate_cli.tables.table import Table
 
 odd = st.sampled_from(
@@ -231,7 +231,7 @@ def test_a_line_above_the_table_is_its_title(tmp_path):
 
 def test_a_huge_cell_is_cut_and_said(tmp_path):
     found, notes, _ = read(tmp_path, "a,b\n1," + "x" * 10_000_000 + "\n2,y\n")
-    assert found[1:] == [["1", "x" * LONGEST_CELL], ["2", "y"]]
+    assert found[1:] == [["1", "x" * MAX_CELL_LENGTH], ["2", "y"]]
     assert notes == ["1 cell cut to 2,000 characters; the longest, in row 1 of 'b', had 10,000,000."]
 
 

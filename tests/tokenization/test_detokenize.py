@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.pieces.detokenize import find_pieces, span_text
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import find_pieces, span_text
 
 GOLDEN = json.loads(tapas("g14_em_f1.json").read_text())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import words
 
-from mate_cli.tokenization.expansion import Expander, SentenceIndex, expanded, split_sentences, whole_passages
+from mate_cli.tokenization.expansion import Expander, SentenceIndex, expand_cell, split_sentences, whole_passages
 
 GOLDEN = json.loads(tapas("g6_hybridqa.json").read_text())
 QUESTIONS = GOLDEN["questions"]
@@ -15,7 +15,7 @@ QUESTIONS = GOLDEN["questions"]
 
 def expanded_texts(table, question, limit, titles):
     additions = Expander(table.passages, limit, titles=titles).chosen(question)
-    return [[" ".join(expanded(cell, additions)) for cell in row] for row in table.rows]
+    return [[" ".join(expand_cell(cell, additions)) for cell in row] for row in table.rows]
 
 
 def test_sentences_equal_the_reference(linked_table):
@@ -84,5 +84,5 @@ def test_a_repeated_sentence_goes_to_every_page_that_has_it(linked_table):
 
 def test_whole_passages_follow_the_text_in_the_order_of_links(linked_table):
     additions = whole_passages(linked_table.passages)
-    texts = {" ".join(expanded(cell, additions)) for row in linked_table.rows for cell in row}
+    texts = {" ".join(expand_cell(cell, additions)) for row in linked_table.rows for cell in row}
     assert set(GOLDEN["rc_interactions"]["single0_orig1_none"][0]["cells"]) <= texts

@@ -45,7 +45,7 @@ def test_the_best_rows_are_read_under_their_own_numbers():
 
 def test_sentences_are_chosen_of_their_passages():
     own = serializer(Ranker((4, 1, 0)))
-    assert set(own.appended(ASKED[0])) <= {"/1", "/4"}
+    assert set(own.find_additions(ASKED[0])) <= {"/1", "/4"}
     assert len(own.read_of(ASKED[0]).rows) == 2
     assert own.read_of(ASKED[1]) is TABLE
 
@@ -55,7 +55,7 @@ def test_every_question_is_ranked_once_and_all_of_them_together():
     own = serializer(ranker)
     own.encode(ASKED)
     own.encode(ASKED)
-    own.appended(ASKED[0])
+    own.find_additions(ASKED[0])
     assert ranker.asked == ["known", "other"]
     own.encode([replace(ASKED[0], question="which city ?")])
     assert ranker.asked == ["known", "other", "known"]

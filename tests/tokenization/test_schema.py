@@ -15,8 +15,15 @@ from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
-from mate_cli.tokenization.schema.linking import EXACT, NO_LINK, PARTIAL, NameLinker, question_words
-from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations
+from mate_cli.tokenization.schema.relations import (
+    EXACT,
+    NO_LINK,
+    PARTIAL,
+    RELATIONS,
+    NameLinker,
+    SchemaRelations,
+    question_words,
+)
 from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_rows
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer

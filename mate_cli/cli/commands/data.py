@@ -62,7 +62,7 @@ def _download(dataset: object) -> None:
 
 def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
     from mate_cli.files.atomic import write_text
-    from mate_cli.files.plain import to_json
+    from mate_cli.files.safe_load import to_json
     from mate_cli.reports.datasets.check import print_check
     from mate_cli.reports.terminal.comparison import report_console
 

@@ -225,7 +225,7 @@ def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
     """What the serializer appends to a cell for each of its links."""
-    parts = serializer.appended(example)
+    parts = serializer.find_additions(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
 

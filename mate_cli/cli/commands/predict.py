@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.pipelines.inference.asking import OpenTables
     from mate_cli.pipelines.inference.asking_database import OpenDatabase
-    from mate_cli.tables.answered import Session
+    from mate_cli.tables.questions import Session
     from mate_cli.tables.read_options import ReadOptions
 
 CONFIG = "predict"
@@ -200,8 +200,7 @@ def read_options(cfg: Predict) -> ReadOptions:
         ConfigError: there is no such encoding, header line, delimiter, quotation mark, locale or mark of numbers.
     """
     from mate_cli.tables.formats.encoding import known_encoding
-    from mate_cli.tables.limits import Limits
-    from mate_cli.tables.read_options import ReadOptions, parse_header, parse_mark
+    from mate_cli.tables.read_options import Limits, ReadOptions, parse_header, parse_mark
     from mate_cli.tables.values.column_format import read_decimal
 
     options = ReadOptions(

@@ -61,8 +61,7 @@ def check_quickly(spec: RunSpec) -> None:
     for stage in trained:
         refuse(quick_problems(stage.config.model_dump()), stage.name)
 
-    from mate_cli.files.own_modules import find_beside
-    from mate_cli.files.targets import targets
+    from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.tracking import wandb_mode
 
     if dashboard := spec.last.config.logger.get("wandb"):
@@ -70,7 +69,7 @@ def check_quickly(spec: RunSpec) -> None:
     own = user_config_dir()
     for stage in trained:
         check_root(spec, stage)
-        find_beside(targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
+        find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
 
 
@@ -107,9 +106,9 @@ def check_data(config: RunConfig) -> None:
     """
     from hydra.utils import instantiate
 
-    from mate_cli.data.datasets.catalogue import need_train
+    from mate_cli.data.datasets.catalogue import require_train
 
     if config.data.get("download") is False:
-        need_train(instantiate(config.data))
+        require_train(instantiate(config.data))
     if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
         check()

@@ -25,7 +25,7 @@ from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import parameter_types
 from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
-from mate_cli.files.own_modules import find_beside, what_is_missing
+from mate_cli.files.targets import explain_missing, find_beside
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
@@ -126,7 +126,7 @@ def _imported(name: str) -> Callable[..., object]:
     except pydoc.ErrorDuringImport as error:
         raise ConfigError(f"cannot import {name} ({error.value})") from error
     if target is None:
-        raise ConfigError(what_is_missing(name))
+        raise ConfigError(explain_missing(name))
     if not callable(target):
         raise ConfigError(f"{name} is neither a class nor a function")
     return target

@@ -20,7 +20,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from mate_cli.cli.sweeps.stopping import Stopping, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
-from mate_cli.files.door import LOWER
+from mate_cli.files.io_errors import LOWER
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
@@ -48,7 +48,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
     Returns:
         The monitored metric, for a search; None for a job without one.
     """
-    from mate_cli.files.plain import load_json
+    from mate_cli.files.safe_load import load_json
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.record import RunFolder
     from mate_cli.runs.result import result_of
@@ -175,7 +175,7 @@ def _wait_for_folder(note: Path) -> str:
         RunError: it has made none.
     """
     from mate_cli.errors import RunError
-    from mate_cli.files.plain import load_json
+    from mate_cli.files.safe_load import load_json
 
     until = time.monotonic() + ARRIVAL
     while time.monotonic() < until:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mate_cli.cli.signals import ENDING, handling
-from mate_cli.files.plain import load_json
+from mate_cli.files.safe_load import load_json
 from mate_cli.runs.liveness import lives
 
 MARK = "stopped"

@@ -27,7 +27,7 @@ from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, Stopping
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.files.plain import load_json
+from mate_cli.files.safe_load import load_json
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override as HydraOverride
@@ -118,7 +118,7 @@ class JobLauncher:
         return self.launcher.launch([self.settings] * len(job_overrides), initial_job_idx=initial_job_idx)
 
     def _write(self, number: int, words: Sequence[str]) -> None:
-        from mate_cli.files.plain import to_yaml
+        from mate_cli.files.safe_load import to_yaml
         from mate_cli.runs.record import RunFolder
 
         notes = RunFolder(self.jobs)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mate_cli.cli.sweeps.stopping import is_stopped
 from mate_cli.errors import RunError
-from mate_cli.files.plain import load_json, read_yaml
+from mate_cli.files.safe_load import load_json, read_yaml
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal.comparison import report_console
 from mate_cli.reports.terminal.details import STATE_STYLES, frame

@@ -1,4 +1,4 @@
-"""Where tables for pre-training come from: datasets by their names, folders of table files, published interactions."""
+"""Sources of tables for pre-training: datasets by their names, folders of table files, published interactions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
-from mate_cli.data.corpora.shards import is_corpus, read_shard
+from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_shard
 from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.example import TableExample
@@ -19,7 +18,7 @@ from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Table
 
 PARQUET = (".parquet", ".pq")
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Of one's own table; networks read fewer."""
 
 
@@ -30,8 +29,8 @@ class Sources:
         self.datasets = datasets
         self._read: dict[str, Dataset] = {}
 
-    def there(self, name: str) -> bool:
-        """Whether anything of a dataset is on disk.
+    def is_on_disk(self, name: str) -> bool:
+        """Tell whether anything of a dataset is on disk.
 
         Raises:
             DataError: there is no such dataset.
@@ -40,7 +39,7 @@ class Sources:
         return info.shipped or any(path.is_file() for path in (self.datasets / info.folder).rglob("*"))
 
     def tables(self, source: str) -> Iterator[CorpusTable]:
-        """The tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
+        """Yield the tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
 
         Raises:
             DataError: there is no such source.
@@ -59,7 +58,7 @@ class Sources:
         yield from _files(path)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
-        """The tables of a dataset's split; none where the split is not on disk.
+        """Yield the tables of a dataset's split; none where the split is not on disk.
 
         Raises:
             DataError: there is no such dataset.
@@ -75,7 +74,7 @@ class Sources:
     def _dataset(self, name: str) -> Dataset:
         info = find_dataset(name)
         root = self.datasets / info.folder
-        if not self.there(name):
+        if not self.is_on_disk(name):
             remedy = f"Get it with mate data download data={info.folder} data.root={root}, or leave it out"
             raise DataError("the dataset is not there", where=str(root), remedy=remedy)
         if name not in self._read:
@@ -88,7 +87,7 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
 
 
 def _files(path: Path) -> Iterator[CorpusTable]:
-    """The tables of a file, or of all files of a folder that can be read; of others a warning tells."""
+    """Yield the tables of a file, or of all files of a folder that can be read; of others a warning tells."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     left_out = []
     for file in files:
@@ -106,12 +105,12 @@ def _files(path: Path) -> Iterator[CorpusTable]:
 
 
 def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
-    """The tables of a Parquet file of a corpus, or the one table of any other file."""
+    """Yield the tables of a Parquet file of a corpus, or the one table of any other file."""
     if file.suffix.lower() in PARQUET and is_corpus(file):
         for one in read_shard(file):
             yield replace(one, source=one.source or source)
         return
     opened = open_table(file, ReadOptions(encoding="utf-8"))  # nobody would see what was guessed of one among thousands
-    table = opened.table(range(min(len(opened), MOST_ROWS)))
+    table = opened.table(range(min(len(opened), MAX_ROWS)))
     said = file.stem.replace("_", " ").replace("-", " ")
     yield CorpusTable.of(table, source, () if table.title else (said,))

@@ -7,6 +7,7 @@ Needed are the columns `header` (texts) and `rows` (lists of texts); all others 
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +19,59 @@ from weakref import finalize
 
 import numpy as np
 
-from mate_cli.data.corpora.corpus import CorpusTable, own_texts
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.text import format_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusTable:
+    """A table of a corpus.
+
+    Args:
+        texts: what is said of the table: titles, captions, the text of its section, but no questions.
+        source: the corpus that it came from.
+        key: equal for equal tables: a digest of the normalised header and cells.
+    """
+
+    table: Table
+    texts: tuple[str, ...]
+    source: str
+    key: str
+
+    @property
+    def content(self) -> tuple[Table, tuple[str, ...]]:
+        """The table and what is said of it."""
+        return self.table, self.texts
+
+    @classmethod
+    def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
+        """Return a table with its own titles, section and passages, and further texts; each once and none empty.
+
+        The key is worked out where it is not known already.
+        """
+        found = dict.fromkeys((*own_texts(table), *(" ".join(text.split()) for text in texts)))
+        found.pop("", None)
+        return cls(table, tuple(found), source, key or table_key(table))
+
+
+def own_texts(table: Table) -> tuple[str, ...]:
+    """List the texts of a table: titles, the text of its section and page, and linked passages; one line each."""
+    own = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
+    return tuple(" ".join(text.split()) for text in own)
+
+
+def table_key(table: Table) -> str:
+    """Return a digest of the words of the header and the body cells; neither case nor punctuation counts."""
+    digest = hashlib.sha256()
+    for row in (table.header, *table.rows):
+        for cell in row:
+            digest.update(format_text(cell.text).encode(errors="ignore") + b"\t")
+        digest.update(b"\n")
+    return digest.hexdigest()[:32]
 
 
 TEXTS = ("table_id", "title", "section_title", "section_text", "intro")
@@ -48,7 +96,7 @@ class Shard:
 
 
 def is_corpus(path: Path) -> bool:
-    """Whether a Parquet file holds a table in each row; else it is a table itself."""
+    """Tell whether a Parquet file holds a table in each row; else it is a table itself."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -104,7 +152,7 @@ def write_shard(path: Path, tables: Iterable[CorpusTable]) -> None:
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """A table from a row of a file; body rows of another length than the header are left out."""
+    """Return a table from a row of a file; body rows of another length than the header are left out."""
     links: dict[tuple[int, int], list[str]] = defaultdict(list)
     for link in row.get("links") or ():
         links[link["row"], link["column"]].append(link["link"])
@@ -181,11 +229,11 @@ class Lane:
         self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs; it opens files by itself."""
+        """Return the state for another process, which opens files by itself."""
         return {**self.__dict__, "_block": None, "_ahead": None}
 
     def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:
-        """The tables at places begin..end of the sequence; nothing is read before someone asks for it."""
+        """Yield the tables at places begin..end of the sequence; nothing is read before someone asks for it."""
         for place in range(begin, end):
             epoch, left = divmod(place, self.size)
             for which in self._order(epoch):
@@ -198,14 +246,14 @@ class Lane:
             yield StreamedTable(epoch, number, block * BLOCK + row, partial(self._table, which, block, row))
 
     def _order(self, epoch: int) -> list[int]:
-        """The files as they come in an epoch."""
+        """Return the files as they come in an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards))
             self._epoch = epoch, order.tolist()
         return self._epoch[1]
 
     def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
-        """The tables of a block of a file as they come in an epoch."""
+        """Return the tables of a block of a file as they come in an epoch."""
         key = (epoch, which, block)
         if self._mixed is None or self._mixed[0] != key:
             count = min(BLOCK, self.shards[which][1].tables - block * BLOCK)
@@ -228,7 +276,7 @@ class Lane:
 
 
 def _blocks(shard: Shard, begin: int) -> Generator[pa.Table]:
-    """The blocks of a file from a place on; those held out before them are passed over."""
+    """Yield the blocks of a file from a place on; those held out before them are passed over."""
     from datasets import Dataset
 
     streamed = Dataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")

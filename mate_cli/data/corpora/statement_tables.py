@@ -11,12 +11,17 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.shards import read_shard
+from mate_cli.data.corpora.shards import CorpusTable, read_shard
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.synthesis.counterfactual import Rewriting
-from mate_cli.data.synthesis.statements import Grammar
-from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, MAX_CELLS, SYNTHETIC, part_statements, table_parts
+from mate_cli.data.synthesis.statements import (
+    COUNTERFACTUAL,
+    MAX_CELLS,
+    SYNTHETIC,
+    Grammar,
+    part_statements,
+    table_parts,
+)
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
@@ -26,7 +31,7 @@ KINDS = (SYNTHETIC, COUNTERFACTUAL)
 
 @dataclass(frozen=True)
 class Statements:
-    """How statements are drawn.
+    """Settings of drawing statements.
 
     Args:
         counterfactual: how often one is wanted that rewrites a sentence; else one of the grammar. Where a table is
@@ -38,14 +43,14 @@ class Statements:
     max_cells: int
 
     def draw(self, one: CorpusTable, generator: np.random.Generator) -> TableExample | None:
-        """A statement about a random part of a table, at even odds a true one; None where there is none."""
+        """Return a statement about a random part of a table, at even odds a true one; None where there is none."""
         label = int(generator.random() < 0.5)
         kinds = KINDS[::-1] if generator.random() < self.counterfactual else KINDS
         found = (self.of_kind(one, kind, label, generator) for kind in kinds)
         return next((example for example in found if example), None)
 
     def of_kind(self, one: CorpusTable, kind: str, label: int, generator: np.random.Generator) -> TableExample | None:
-        """A statement of a kind and a label about a random part of a table, see `draw`."""
+        """Return a statement of a kind and a label about a random part of a table, see `draw`."""
         grammar = Grammar() if kind == SYNTHETIC else None
         rewriting = Rewriting() if kind == COUNTERFACTUAL else None
         parts = list(table_parts(one.table, self.max_cells))
@@ -98,7 +103,7 @@ class StatementTables(TableCorpus):
         self.statements = Statements(self.counterfactual, self.max_cells)
 
     def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]
-        """What makes the examples that are learnt from."""
+        """Build the maker of the examples that are learnt from."""
         return StatementMaker(serializer, self.statements)
 
     def examples(self, split: str) -> list[TableExample]:

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from mate_cli.data.check import CheckReport, Sizes, counts_in_words
-from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Sources
-from mate_cli.data.corpora.leaks import EvaluationTables
-from mate_cli.data.corpora.shards import Shard, open_shards, read_shard, write_shard
+from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
 from mate_cli.data.loading.stream import Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
@@ -31,9 +30,9 @@ from mate_cli.tokenization.serializers.serializer import Serializer
 
 SHARDS = 16
 """Files of a prepared corpus: as many processes can read it side by side."""
-FEWEST_TABLES = 8
+MIN_TABLES = 8
 """Of a file; a small corpus has fewer files."""
-LONGEST_TEXT = 2000
+MAX_TEXT_LENGTH = 2000
 """Characters of what is said of a table that is held out; the rest is not looked at."""
 LAYOUT = 2
 """Changes when prepared corpora have to be made again."""
@@ -58,7 +57,7 @@ class MaskedTables:
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
         """One example; the table is split into word pieces the first time only."""
-        known = self._serializer.remembered(name, lambda: table().content)
+        known = self._serializer.split_table(name, lambda: table().content)
         return [self._serializer.mask(known, GeneratorDraws(generator), name)]
 
 
@@ -95,7 +94,7 @@ class TableCorpus(StreamedDataset):
         self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
     def maker(self, serializer: Serializer) -> MaskedTables:
-        """What makes the examples that are learnt from.
+        """Build the maker of the examples that are learnt from.
 
         Raises:
             ConfigError: the serializer masks nothing.
@@ -117,7 +116,7 @@ class TableCorpus(StreamedDataset):
 
     @cached_property
     def folder(self) -> Path:
-        """Where the prepared corpus is."""
+        """Folder of the prepared corpus."""
         return self.cache / "corpora" / self.fingerprint
 
     @cached_property
@@ -134,7 +133,7 @@ class TableCorpus(StreamedDataset):
 
     @property
     def facts(self) -> dict[str, str]:
-        """What a record should say of the corpus."""
+        """Facts of the corpus for the record of a run."""
         if self.shards:
             return {"corpus": f"{len(self.files)} files as they are; nobody looked for tables of evaluation splits"}
         self.files  # noqa: B018 - prepares it
@@ -147,14 +146,14 @@ class TableCorpus(StreamedDataset):
             yield from read_shard(shard.path)
 
     def examples(self, split: str) -> list[TableExample]:
-        """The tables that are held out, with what is said of them as the question, a text in each line.
+        """Return the tables that are held out, with what is said of them as the question, a text in each line.
 
         There are none of other splits: what is learnt from is streamed.
         """
         if split != "dev":
             return []
         tables = (one for shard in self.files for one in islice(read_shard(shard.path), shard.held_out))
-        return [TableExample(one.key, "\n".join(one.texts)[:LONGEST_TEXT], one.table, Answer(())) for one in tables]
+        return [TableExample(one.key, "\n".join(one.texts)[:MAX_TEXT_LENGTH], one.table, Answer(())) for one in tables]
 
     def check(self) -> CheckReport:
         """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
@@ -181,7 +180,7 @@ class TableCorpus(StreamedDataset):
             partial.mkdir(parents=True, exist_ok=True)
             tables, counts = collect_tables(Sources(self.datasets), self.sources, self.excluded)
             tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
-            count = max(1, min(SHARDS, len(tables) // FEWEST_TABLES))
+            count = max(1, min(SHARDS, len(tables) // MIN_TABLES))
             for number in range(count):
                 write_shard(partial / f"{number:03}.parquet", tables[number::count])
             (partial / "counts.json").write_text(json.dumps(counts, indent=2))
@@ -218,7 +217,7 @@ def collect_tables(
             raise ConfigError(f"{name!r} is no split of a dataset", where="data.exclude", remedy=remedy)
         dataset, _, split = name.partition("/")
         looked_for[name] = 0
-        if sources.there(dataset):
+        if sources.is_on_disk(dataset):
             for table in sources.split(dataset, split):
                 evaluation.add(table)
                 looked_for[name] += 1
@@ -239,7 +238,7 @@ def collect_tables(
 
 
 def _reason(one: CorpusTable, kept: dict[str, CorpusTable], evaluation: EvaluationTables) -> str:
-    """Why a table is left out; "" where it is not."""
+    """Say why a table is left out; "" where it is not."""
     if not one.table.header or not one.table.rows:
         return "empty"
     if one.key in kept:

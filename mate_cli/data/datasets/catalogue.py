@@ -7,7 +7,6 @@ folder alone. Nothing of a folder is imported before its reader is asked for.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -25,7 +24,7 @@ FILE = "release.json"
 
 
 class Dataset(Protocol):
-    """What every reader can do."""
+    """Interface of every reader."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -41,7 +40,7 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What the `release.json` of a dataset says; of its licence it is the authors' word that counts.
+    """Content of the `release.json` of a dataset; of its licence it is the authors' word that counts.
 
     Args:
         name: of its folder, and of its file in `conf/data`.
@@ -50,7 +49,7 @@ class DatasetInfo:
         terms: the licence in words.
         splits: all that there can be.
         evaluation: those whose tables no network may be pre-trained on.
-        reader: the class in `reader.py`.
+        reader: the class in its `reader.py`, or a module of `datasets` and the class in it (`passage_readers.SQuAD`).
         homepage: where the dataset comes from, where that is elsewhere.
         hub_name: its name on the Hugging Face hub, where it has one.
         files: of the public release, see `RemoteFile`.
@@ -94,7 +93,7 @@ class DatasetInfo:
     @property
     def target(self) -> str:
         """The reader, as `_target_` names it."""
-        return f"{datasets.__name__}.{self.name}.reader.{self.reader}"
+        return f"{datasets.__name__}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
     def open(self, root: Path, **options: Any) -> Dataset:
         """Build the reader with its options, and the folder of its files where they do not come with the package."""
@@ -103,7 +102,7 @@ class DatasetInfo:
         return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))
 
 
-def need_train(dataset: Dataset) -> None:
+def require_train(dataset: Dataset) -> None:
     """Refuse data to train on that are neither there nor to be fetched.
 
     Raises:
@@ -114,17 +113,17 @@ def need_train(dataset: Dataset) -> None:
 
 
 def dataset_names() -> tuple[str, ...]:
-    """The names of all datasets, sorted."""
+    """Return the names of all datasets, sorted."""
     return tuple(sorted(_folders()))
 
 
 def all_datasets() -> list[DatasetInfo]:
-    """What is known of every dataset, by name."""
+    """List the information on every dataset, by name."""
     return [read_info(folder) for _, folder in sorted(_folders().items())]
 
 
 def find_dataset(name: str) -> DatasetInfo:
-    """What is known of a dataset.
+    """Find the information on a dataset.
 
     Raises:
         DataError: there is no such dataset.
@@ -136,15 +135,15 @@ def find_dataset(name: str) -> DatasetInfo:
 
 
 def evaluation_splits() -> tuple[str, ...]:
-    """The splits for evaluation of all datasets, each as `<dataset>/<split>`."""
+    """Return the splits for evaluation of all datasets, each as `<dataset>/<split>`."""
     return tuple(f"{info.name}/{split}" for info in all_datasets() for split in info.evaluation)
 
 
-def info_of(reader: type) -> DatasetInfo | None:
-    """What the `release.json` beside the module of a reader says, or beside that of a class that it inherits from."""
-    files = (getattr(sys.modules[kind.__module__], "__file__", None) for kind in reader.__mro__)
-    folders = (Path(file).parent for file in files if file)
-    return next((read_info(folder) for folder in folders if (folder / FILE).is_file()), None)
+def find_info(reader: type) -> DatasetInfo | None:
+    """Find the dataset of a reader, or of a class that it inherits from; None where there is none."""
+    known = {info.target: info for info in all_datasets()}
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in reader.__mro__)
+    return next((known[name] for name in names if name in known), None)
 
 
 def read_info(folder: Path) -> DatasetInfo:
@@ -163,6 +162,6 @@ def read_info(folder: Path) -> DatasetInfo:
 
 
 def _folders() -> dict[str, Path]:
-    """The folder of each dataset, by name."""
+    """Return the folder of each dataset, by name."""
     found = (file.parent for place in datasets.__path__ for file in Path(place).glob(f"*/{FILE}"))
     return {folder.name: folder for folder in found}

@@ -23,11 +23,25 @@ def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
         return None
 
 
-def open_end(file: str, text: str | None) -> list[Problem]:
-    """The suspicion that a file of lines is cut, whose last line has no end; none of one that is empty or unread."""
-    if not text or text.endswith(("\n", "\r")):
+def read_text(file: str, content: bytes, problems: list[Problem], key: str = "") -> str:
+    """Decode UTF-8; "" and a problem where it is something else, or blank."""
+    known, text = len(problems), decode(file, content, problems) or ""
+    if not text.strip() and len(problems) == known:
+        problems.append(Problem(file, key, "is empty"))
+    return text if text.strip() else ""
+
+
+def read_lines(file: str, content: bytes, problems: list[Problem], key: str = "") -> list[str]:
+    """Read lines without their ends; none and a problem where the file is not UTF-8, or blank."""
+    text = read_text(file, content, problems, key)
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def open_end(file: str, content: bytes) -> list[Problem]:
+    """Suspect that a file of lines is cut, whose last line has no end; none of one that is empty."""
+    if not content or content.endswith((b"\n", b"\r")):
         return []
-    number = text.count("\n") + 1
+    number = content.count(b"\n") + 1
     return [Problem(file, f"line {number}", "has no line break at its end, as if the file were cut in it")]
 
 
@@ -44,7 +58,7 @@ class CsvTables:
         self._read: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     def get(self, file: str, problems: list[Problem]) -> Table | None:
-        """The table of a file; None, and a problem noted, when it is missing or damaged."""
+        """Return the table of a file; None, and a problem noted, when it is missing or damaged."""
         if file not in self._read:
             found: list[Problem] = []
             self._read[file] = self._look_up(file, found), found
@@ -105,8 +119,8 @@ def parse_csv_table(
 def _lines(
     file: str, content: bytes, problems: list[Problem], suspicions: list[Problem], backslashes: bool
 ) -> list[list[str]]:
-    text = decode(file, content, problems)
-    if text is None:
+    text = read_text(file, content, problems)
+    if not text:
         return []
     if "\0" in text:
         suspicions.append(Problem(file, "", "holds NUL characters"))
@@ -117,17 +131,14 @@ def _lines(
     except csv.Error as error:
         problems.append(Problem(file, "", f"is not readable CSV ({error})"))
         return []
-    if not text.strip():
-        problems.append(Problem(file, "", "is empty"))
-        return []
     if _is_open(text, escape):
         suspicions.append(Problem(file, "", "a quotation mark is never closed"))
     else:
-        suspicions += open_end(file, text)
+        suspicions += open_end(file, content)
     return lines
 
 
 def _is_open(text: str, escape: str | None) -> bool:
-    """Whether a text ends inside quotation marks, so that a line after it would be part of its last cell."""
+    """Tell whether a text ends inside quotation marks, so that a line after it would be part of its last cell."""
     lines = csv.reader(StringIO(f"{text}\n{END}", newline=""), doublequote=escape is None, escapechar=escape)
     return deque(lines, maxlen=1) != deque([[END]])

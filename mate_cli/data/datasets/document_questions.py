@@ -1,4 +1,4 @@
-"""What the readers of questions about several documents have in common: files of entries, folds, documents as rows."""
+"""Base of the readers of questions about several documents: files of entries, folds, documents as rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import DamagedEntryError, entry_name, read_entries
+from mate_cli.data.datasets.entries import find_name, note_damage, read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, EvidenceExample, TableExample
@@ -51,16 +51,14 @@ class DocumentQuestions(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         found = []
         for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
             if self.fold and split != "test" and (place % FOLDS == self.fold - 1) != (split == "dev"):
                 continue
-            try:
+            with note_damage(file, find_name(entry) or key, problems):
                 found.append(self.example(file, key, entry, problems))
-            except DamagedEntryError as error:
-                problems.append(Problem(file, entry_name(entry) or key, str(error)))
         return found
 
     @abstractmethod
@@ -80,7 +78,7 @@ def document_example(
     rows: Sequence[int],
     **known: Any,
 ) -> EvidenceExample:
-    """A question about documents, each a row of one cell.
+    """Return a question about documents, each a row of one cell.
 
     `answers` are the answer and other ways to say it, `rows` the documents that lead to it; `known` is what else
     `EvidenceExample` takes.

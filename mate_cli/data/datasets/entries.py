@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from mate_cli.data.check import Problem, parse_json, parse_json_as
@@ -15,6 +16,15 @@ _KINDS: Mapping[type, str] = {str: "text", list: "list", dict: "object", int: "w
 
 class DamagedEntryError(Exception):
     """An entry cannot be used; the message says why."""
+
+
+@contextmanager
+def note_damage(file: str, key: str, problems: list[Problem]) -> Iterator[None]:
+    """Append to `problems` why the entry at `key` cannot be used, and go on behind it."""
+    try:
+        yield
+    except DamagedEntryError as error:
+        problems.append(Problem(file, key, str(error)))
 
 
 def read_entries(
@@ -57,7 +67,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[str, Any]]:
-    """The value of every line that can be read; of the others the first one is a problem."""
+    """Return the value of every line that can be read; of the others the first one is a problem."""
     entries: list[tuple[str, Any]] = []
     wrong: list[Problem] = []
     for number, line in enumerate(content.splitlines(), 1):
@@ -73,14 +83,14 @@ def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[
     return entries
 
 
-def entry_name(entry: Mapping[str, Any]) -> str:
-    """The id of a question; "" without one."""
+def find_name(entry: Mapping[str, Any]) -> str:
+    """Return the id of a question; "" without one."""
     names = (entry.get(key) for key in ("_id", "id", "qid"))
     return next((name for name in names if isinstance(name, str) and name), "")
 
 
-def typed(value: object, kind: type[Kind], what: str) -> Kind:
-    """A value that has to be of a type.
+def require_type(value: object, kind: type[Kind], what: str) -> Kind:
+    """Return a value that has to be of a type.
 
     Raises:
         DamagedEntryError: `what` it is of is of another.
@@ -90,27 +100,27 @@ def typed(value: object, kind: type[Kind], what: str) -> Kind:
     raise DamagedEntryError(f"{what} is missing or no {_KINDS[kind]}")
 
 
-def part(entry: object, key: str, kind: type[Kind]) -> Kind:
-    """A part of an object that has to be there, and of a type.
+def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
+    """Return a part of an object that has to be there, and of a type.
 
     Raises:
         DamagedEntryError: it is not, or the entry is no object.
     """
-    return typed(typed(entry, dict, f"what holds {key}").get(key), kind, key)
+    return require_type(require_type(entry, dict, f"what holds {key}").get(key), kind, key)
 
 
-def optional_text(entry: Mapping[str, Any], key: str) -> str:
-    """A text that may be missing or null; "" then.
+def find_text(entry: Mapping[str, Any], key: str) -> str:
+    """Return a text that may be missing or null; "" then.
 
     Raises:
         DamagedEntryError: it is something else.
     """
     value = entry.get(key)
-    return "" if value is None else typed(value, str, key)
+    return "" if value is None else require_type(value, str, key)
 
 
-def required_text(entry: Mapping[str, Any], key: str) -> str:
-    """A text that has to be there.
+def require_text(entry: Mapping[str, Any], key: str) -> str:
+    """Return a text that has to be there.
 
     Raises:
         DamagedEntryError: it is not, or it is empty.
@@ -121,8 +131,8 @@ def required_text(entry: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """A list that has to be there, and not to be empty.
+def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
+    """Return a list that has to be there, and not to be empty.
 
     Raises:
         DamagedEntryError: it is not.
@@ -133,10 +143,10 @@ def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
     return value
 
 
-def texts_of(values: object, key: str) -> list[str]:
-    """A list of texts.
+def require_texts(values: object, key: str) -> list[str]:
+    """Return a list of texts.
 
     Raises:
         DamagedEntryError: it is none, or one of them is something else.
     """
-    return [typed(value, str, f"{key} {place}") for place, value in enumerate(typed(values, list, key))]
+    return [require_type(value, str, f"{key} {place}") for place, value in enumerate(require_type(values, list, key))]

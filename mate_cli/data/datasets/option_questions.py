@@ -1,12 +1,23 @@
-"""Questions about a text with options to choose from, in the layout of ReClor."""
+"""Readers of questions about a text with options to choose from: ReClor, and LogiQA, brought into its layout.
+
+Source: Yu et al. 2020, "ReClor: A Reading Comprehension Dataset Requiring Logical Reasoning"; Liu et al. 2020, "LogiQA:
+A Challenge Dataset for Machine Reading Comprehension with Logical Reasoning" (lgw863/LogiQA-dataset); Liu et al. 2023,
+"LogiQA 2.0 - An Improved Dataset for Logical Reasoning in Natural Language Understanding" (csitfun/LogiQA2.0).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import read_lines
 from mate_cli.data.datasets.entries import read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, ChoiceExample, TableExample
@@ -14,6 +25,16 @@ from mate_cli.tables.table import Cell, Table
 
 HEADER = (Cell("context"),)
 RECLOR_FILES = {"train": "train.json", "dev": "val.json", "test": "test.json"}
+LOGIQA_LETTERS = "abcd"
+LOGIQA_LINES = 8
+"""Lines of a question of 1.0: a blank one, the letter of the right option, text, question, and four options."""
+LOGIQA_FILES: Mapping[str, Mapping[str, str]] = {
+    "reclor": RECLOR_FILES,
+    "2.0": {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"},
+    "1.0": {"train": "Train.txt", "dev": "Eval.txt", "test": "Test.txt"},
+}
+LOGIQA_QUESTIONS = {"1.0": 8678, "2.0": 15708}
+"""In the whole releases, by their authors."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -23,8 +44,6 @@ class OptionQuestions(Release):
     Args:
         more_training: files of further questions to learn from, below the root; where another question has their id,
             as in LogiQA 2.0, their place is added to it.
-
-    Source: Yu et al. 2020, "ReClor: A Reading Comprehension Dataset Requiring Logical Reasoning".
     """
 
     more_training: tuple[str, ...] = ()
@@ -35,7 +54,7 @@ class OptionQuestions(Release):
         return RECLOR_FILES
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         files = [self.split_files[split], *(self.more_training if split == "train" else ())]
         found: list[TableExample] = []
         known: dict[str, ChoiceExample] = {}
@@ -76,7 +95,7 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def _damage(entry: Mapping[str, Any]) -> str:
-    """What is wrong with an entry; "" when nothing is."""
+    """Say what is wrong with an entry; "" when nothing is."""
     if not _name(entry):
         return "has no id_string"
     if not all(isinstance(entry.get(key), str) and entry[key].strip() for key in ("context", "question")):
@@ -89,3 +108,84 @@ def _damage(entry: Mapping[str, Any]) -> str:
     if label is not None and not (type(label) is int and 0 <= label < len(options)):
         return f"the label is no place among {len(options)} answers"
     return ""
+
+
+class ReClor(OptionQuestions):
+    """Questions of law schools' and business schools' admission tests, with four options each."""
+
+
+@dataclass(eq=False, kw_only=True)
+class LogiQa(OptionQuestions):
+    """Questions of Chinese civil servants' examinations, translated, with four options each.
+
+    The files are those of LogiQA 1.0 or 2.0 as their authors ship them, or in ReClor's layout.
+
+    Questions of 1.0 have no ids, and those of 2.0 are not unique: questions are called by their file and line.
+
+    Args:
+        version: which files are read; "reclor" for train.json, val.json and test.json. None takes those that are there.
+    """
+
+    folders: ClassVar[Sequence[str]] = ("", "logiqa/DATA/LOGIQA")
+
+    version: Annotated[Literal["1.0", "2.0", "reclor"], BeforeValidator(str)] | None = None
+
+    @cached_property
+    def _version(self) -> str:
+        if self.version is not None:
+            return str(self.version)
+        there = (version for version, files in LOGIQA_FILES.items() if any(map(self._has, files.values())))
+        return next(there, "2.0")
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The questions of each split."""
+        return LOGIQA_FILES[self._version]
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """Number of questions in the whole release."""
+        return {"questions": LOGIQA_QUESTIONS.get(self._version, LOGIQA_QUESTIONS["1.0"])}
+
+    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+        """Place and content of each entry in ReClor's words, see `OptionQuestions`."""
+        stem, first = PurePosixPath(file).stem, content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if first in (b"[", b"{"):
+            for key, entry in read_entries(file, content, problems):
+                is_reclor = self._version == "reclor" or "id_string" in entry
+                yield key, entry if is_reclor else _in_words_of_reclor(entry, f"{stem}-{key.partition(' ')[2]}")
+        else:
+            yield from _blocks(file, content, stem, problems)
+
+
+def _in_words_of_reclor(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an entry of 2.0."""
+    told = {"context": "text", "question": "question", "answers": "options", "label": "answer"}
+    return {"id_string": name, **{ours: entry.get(theirs) for ours, theirs in told.items()}}
+
+
+def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the questions of a file of 1.0, up to the first line that is not what it should be."""
+    lines = read_lines(file, content, problems)
+    for start in range(0, len(lines), LOGIQA_LINES):
+        blank, letter, context, question, *options = lines[start : start + LOGIQA_LINES] + [""] * LOGIQA_LINES
+        behind = "".join(lines[start + LOGIQA_LINES : start + LOGIQA_LINES + 1])
+        label = LOGIQA_LETTERS.find(letter.strip().lower() or "none")
+        wrong = {
+            start + 1: "should be blank, as before every question" if blank.strip() else "",
+            start + 2: f"should be the letter of the right option, not {letter[:20]!r}" if label < 0 else "",
+            start + LOGIQA_LINES: "the question ends too early" if start + LOGIQA_LINES > len(lines) else "",
+            start + LOGIQA_LINES + 1: "should be blank, as before every question" if behind.strip() else "",
+        }
+        for line, what in wrong.items():
+            if what:
+                problems.append(Problem(file, f"line {min(line, len(lines))}", what))
+                return
+        answers = [_option(*pair) for pair in zip(LOGIQA_LETTERS, options, strict=False)]
+        entry = {"id_string": f"{stem}-{start + 1}", "context": context, "question": question}
+        yield f"line {start + 1}", {**entry, "answers": answers, "label": label}
+
+
+def _option(letter: str, text: str) -> str:
+    """Return an option without the letter before it."""
+    return re.sub(rf"^\s*{letter}\s*\.\s*(?=\S)", "", text, flags=re.IGNORECASE)

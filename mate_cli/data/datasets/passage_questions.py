@@ -1,4 +1,4 @@
-"""What readers of questions about single passages have in common: files, windows, passages as tables of one cell."""
+"""Base of the readers of questions about single passages: files, windows, passages as tables of one cell."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
+from mate_cli.data.datasets.entries import note_damage, read_entries
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import plain_words
+from mate_cli.data.question_contamination import normalize_words
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -99,22 +100,36 @@ class PassageQuestions(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """How many questions are left out, in words; nothing where none is."""
+        """Number of questions that are left out, in words; nothing where none is."""
         self.load("train")
         return {"left out, train": counts_in_words(dict(sorted(self.repeated.items())))} if self.repeated else {}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of its files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of its files; see `Release.read`."""
         questions = self._asked(split, problems)
         if split != "train":
-            return passage_examples(questions)
-        seen = {passage_key(q.passage) for other in self.splits if other != "train" for q in self._asked(other, [])}
-        kept, self.repeated = without_repeats(questions, seen)
-        return passage_examples(kept, self.window)
+            return build_examples(questions)
+        seen = {digest_passage(q.passage) for other in self.splits if other != "train" for q in self._asked(other, [])}
+        kept, self.repeated = drop_repeats(questions, seen)
+        return build_examples(kept, self.window)
+
+    def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
+        """Read the questions of a file; what is wrong with others is appended to `problems`."""
+        for key, entry in self.entries(file, content, problems):
+            with note_damage(file, key, problems):
+                yield self.question(file, key, entry)
+
+    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield place and content of each entry of a file; what is none is appended to `problems`."""
+        return read_entries(file, content, problems)
 
     @abstractmethod
-    def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """The questions of a file; what is wrong with others is appended to `problems`."""
+    def question(self, file: str, key: str, entry: Mapping[str, Any]) -> PassageQuestion:
+        """Read one entry.
+
+        Raises:
+            DamagedEntryError: it cannot be used.
+        """
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes.
@@ -122,21 +137,27 @@ class PassageQuestions(Release):
         Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits
         without questions. What is left out of the train split is counted.
         """
-        from mate_cli.data.datasets.release_check import LEFT_OUT, NO_QUESTION, overlaps, repeated_ids, unanswered
+        from mate_cli.data.datasets.release_check import (
+            LEFT_OUT,
+            NO_QUESTION,
+            find_overlaps,
+            find_repeated_ids,
+            find_unanswered,
+        )
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
         empty = (split for split, examples in splits.items() if not examples and not problems)
         problems += [Problem(files[split], "", NO_QUESTION) for split in empty]
         problems += dict.fromkeys(
-            (*repeated_ids(splits, files, self.origins), *unanswered(splits, files), *self.suspicions)
+            (*find_repeated_ids(splits, files, self.origins), *find_unanswered(splits, files), *self.suspicions)
         )
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
         passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*overlaps(passages, "passages", files), *self.notes)
-        return CheckReport(tuple(problems), counts, passage_sizes(splits), notes, self.published)
+        notes = (*find_overlaps(passages, "passages", files), *self.notes)
+        return CheckReport(tuple(problems), counts, measure_passages(splits), notes, self.published)
 
     @property
     def _holds_out(self) -> bool:
@@ -148,7 +169,7 @@ class PassageQuestions(Release):
         found = [question for file in files for question in self._of_file(file, problems)]
         if not self._holds_out or split == "test":
             return found
-        return [q for q in found if (_share(passage_key(q.passage)) < self.held_out) == (split == "dev")]
+        return [q for q in found if (_share(digest_passage(q.passage)) < self.held_out) == (split == "dev")]
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
         for question in self.questions(file, self.need(file), problems):
@@ -166,7 +187,7 @@ class PassageQuestions(Release):
 
 
 def _damage(question: PassageQuestion) -> str:
-    """What is wrong with a question; "" where nothing is."""
+    """Say what is wrong with a question; "" where nothing is."""
     if not question.question.strip():
         return "the question is empty"
     if not question.passage.strip():
@@ -177,17 +198,17 @@ def _damage(question: PassageQuestion) -> str:
     return ""
 
 
-def without_repeats(
+def drop_repeats(
     questions: Sequence[PassageQuestion], evaluated: set[str]
 ) -> tuple[list[PassageQuestion], Counter[str]]:
-    """The questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
+    """Return the questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
 
-    `evaluated` are the keys of the passages of evaluation, see `passage_key`.
+    `evaluated` are the keys of the passages of evaluation, see `digest_passage`.
     """
     kept, reasons, known = [], Counter[str](), set()
     for question in questions:
-        key = passage_key(question.passage)
-        asked = (key, plain_words(question.question))
+        key = digest_passage(question.passage)
+        asked = (key, normalize_words(question.question))
         if key in evaluated:
             reasons["on a passage of evaluation"] += 1
         elif asked in known:
@@ -198,17 +219,17 @@ def without_repeats(
     return kept, reasons
 
 
-def passage_key(text: str) -> str:
-    """A name of a passage's words, whatever its case, accents, punctuation and spaces."""
-    return hashlib.sha1(" ".join(plain_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
+def digest_passage(text: str) -> str:
+    """Return a name of a passage's words, whatever its case, accents, punctuation and spaces."""
+    return hashlib.sha1(" ".join(normalize_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def _share(key: str) -> float:
-    """Where a key stands between 0 and 1, at random but always the same."""
+    """Place a key between 0 and 1, at random but always the same."""
     return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
-def passage_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
+def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
     """Sound questions as examples; those about the same words share a table. See `PassageQuestions` of the window."""
     tables: dict[tuple[str, str], Table] = {}
     return [_example(question, window, tables) for question in questions]
@@ -218,7 +239,7 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
     learnt = _most_given(question.answers or ())
     begin, end = _window(question, learnt, window)
     title = f"{question.title.replace('_', ' ').strip()} : " if question.title.strip() else ""
-    text, key = f"{title}{question.passage[begin:end]}", passage_key(question.passage)
+    text, key = f"{title}{question.passage[begin:end]}", digest_passage(question.passage)
     name = key if (begin, end) == (0, len(question.passage)) else f"{key}/{begin}"
     table = tables.setdefault((name, text), Table(name, (Cell(""),), ((Cell(text),),)))
     answer = None
@@ -231,13 +252,13 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
 
 
 def _most_given(spans: Sequence[Span]) -> Span | None:
-    """The answer that most annotators give, of these the shortest, of these the first; None without any."""
+    """Return the answer that most annotators give, of these the shortest, of these the first; None without any."""
     given = Counter(span.text for span in spans)
     return min(spans, key=lambda span: (-given[span.text], len(span.text))) if spans else None
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
-    """The first character of what is read of a passage, and the one behind its last.
+    """Return the first character of what is read of a passage, and the one behind its last.
 
     Where in it the answer stands depends on the name of the question: it would be learnt otherwise.
     """
@@ -255,8 +276,8 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
     return bounds[first][0], bounds[first + words - 1][1]
 
 
-def occurrences(answers: Sequence[str], passage: str) -> list[Span]:
-    """The first place of each answer that the passage holds as a whole word; of any, where none is whole."""
+def find_occurrences(answers: Sequence[str], passage: str) -> list[Span]:
+    """Return the first place of each answer that the passage holds as a whole word; of any, where none is whole."""
     texts = [text for text in dict.fromkeys(answers) if text]
     whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
     found = [Span(text, match.start()) for text, match in whole if match]
@@ -276,7 +297,7 @@ def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
     }
 
 
-def passage_sizes(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
+def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
     """Words in questions, passages and answers; each passage counts once."""
     sizes = Sizes()
     tables = {id(example.table): example.table for examples in splits.values() for example in examples}

@@ -1,4 +1,4 @@
-"""What the readers of most datasets have in common: finding files, refusing or leaving out what is damaged."""
+"""Base of most readers of datasets: files are found, and damage is refused or left out."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mate_cli.data.archive import find_file, find_store
 from mate_cli.data.check import CheckReport, Problem, raise_problems
-from mate_cli.data.datasets.catalogue import info_of
+from mate_cli.data.datasets.catalogue import find_info
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
+
+if TYPE_CHECKING:
+    from mate_cli.data.download import RemoteFile
 
 
 @dataclass(eq=False)
@@ -50,7 +53,7 @@ class Release(ABC):
 
     def __post_init__(self) -> None:
         self.root = Path(self.root).expanduser()
-        self.info = info_of(type(self))
+        self.info = find_info(type(self))
         self.name = self.name or (self.info.name if self.info else "")
         self.notes: list[Problem] = []
         self.suspicions: list[Problem] = []
@@ -61,7 +64,7 @@ class Release(ABC):
 
     @property
     def arguments(self) -> str:
-        """What is typed for these data."""
+        """Words of the command line for these data."""
         return f"data={self.name} data.root={self.root}"
 
     @property
@@ -75,13 +78,18 @@ class Release(ABC):
         return tuple(dict.fromkeys(self.split_files.values()))
 
     @property
+    def remote_files(self) -> Sequence[RemoteFile]:
+        """The files that are fetched."""
+        return self.info.remote_files if self.info else ()
+
+    @property
     def published(self) -> Mapping[str, int]:
-        """How many questions, tables, ... the whole release has, by its authors."""
+        """Numbers of questions, tables, ... of the whole release, by its authors."""
         return self.info.published if self.info else {}
 
     @abstractmethod
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
+        """Read the sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
 
         Questions about the same table share one `Table`. What is known of an answer is in `Answer`; one from which
         nothing can be learnt has neither cells nor number nor label, and its `source` says why in a word or two.
@@ -91,12 +99,12 @@ class Release(ABC):
         """
 
     def left_out(self, example: TableExample) -> str:
-        """Why a sound example is not used at all, in a few words; "" where it is."""
+        """Say why a sound example is not used at all, in a few words; "" where it is."""
         return ""
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the data that are learnt from, in words."""
+        """Facts of the data that are learnt from for the record of a run, in words."""
         return {}
 
     @property
@@ -122,7 +130,7 @@ class Release(ABC):
         return list(self._kept[split])
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
-        """The sound examples of a split, also those that are left out, and all that is wrong with the others.
+        """Return the sound examples of a split, also those that are left out, and all that is wrong with the others.
 
         Raises:
             DataError: the split is not on disk, or a file that all of it needs is missing or damaged.
@@ -151,26 +159,31 @@ class Release(ABC):
         """
         from mate_cli.data.datasets.release_check import (
             count_splits,
-            lacking,
-            overlaps,
-            repeated_ids,
-            sizes,
-            unanswered,
+            find_gaps,
+            find_overlaps,
+            find_repeated_ids,
+            find_unanswered,
+            measure_sizes,
         )
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = lacking(splits, files, self.left_out, (*problems, *self.suspicions))
+        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions))
         used = {split: [one for one in examples if not self.left_out(one)] for split, examples in splits.items()}
-        more = (*repeated_ids(used, files, self.origins), *unanswered(used, files), *wanting, *self.suspicions)
+        more = (
+            *find_repeated_ids(used, files, self.origins),
+            *find_unanswered(used, files),
+            *wanting,
+            *self.suspicions,
+        )
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*overlaps(tables, "tables", files), *self.notes)
+        notes = (*find_overlaps(tables, "tables", files), *self.notes)
         counts = count_splits(splits, self.left_out)
-        return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), notes, self.published)
+        return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
-        """The sound examples of each split; what is wrong with others, or with a whole file, is noted."""
+        """Return the sound examples of each split; what is wrong with others, or with a whole file, is noted."""
         found: dict[str, list[TableExample]] = {}
         for split in self.splits:
             try:
@@ -192,15 +205,15 @@ class Release(ABC):
         """
         from mate_cli.data.download import fetch_all
 
-        if self.info is None or not self.info.files:
+        if not self.remote_files:
             remedy = f"Fetch its files by hand: {self.info.homepage}" if self.info and self.info.homepage else None
             where = self.name or type(self).__name__
             raise DataError("has no public release to fetch", where=where, remedy=remedy)
-        fetch_all(self.info.remote_files, self.root)
+        fetch_all(self.remote_files, self.root)
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """A file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
+        """Return a file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
 
         Raises:
             DataError: it is cut short or damaged.
@@ -210,7 +223,7 @@ class Release(ABC):
         return next((content for content in found if content is not None), None)
 
     def need(self, file: str) -> bytes:
-        """The content of a file that has to be there.
+        """Return the content of a file that has to be there.
 
         Raises:
             DataError: it is not, or it is damaged.
@@ -221,7 +234,7 @@ class Release(ABC):
         return content
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
-        """What to say when files are not there: which ones, and how to get them."""
+        """Build the error for files that are not there: their names, and how to get them."""
         there = "has not all the files of the dataset" if self.root.exists() else "there is no such folder"
         lower = self._place_of(wanted)
         by_hand = self.info is not None and not self.info.files and self.info.homepage

@@ -1,4 +1,4 @@
-"""What is wrong with the splits of a dataset, how much there is in them, and how large it is."""
+"""Problems of the splits of a dataset, its counts and sizes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ Reason = Callable[[TableExample], str]
 """Why an example is not used; "" where it is."""
 
 
-def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem]) -> Iterator[Problem]:
-    """Splits, ids and tables with nothing in them; a split or table is named where no known problem may be why."""
+def find_gaps(
+    splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem]
+) -> Iterator[Problem]:
+    """Note splits, ids and tables with nothing in them; a split or table is named where no known problem is why."""
     told = {problem.file for problem in known}
     for split, examples in splits.items():
         file = files[split]
@@ -40,32 +42,32 @@ def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: S
                 told.add(table.table_id)
 
 
-def unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Splits to learn from with questions that have no answer, and others where some have none; the first is named."""
+def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
+    """Note splits to learn from with questions without an answer, and others where some have none."""
     for split, examples in splits.items():
         without = [example.example_id for example in examples if example.answer is None and example.table.rows]
         if without and (split == "train" or len(without) < len(examples)):
-            yield Problem(files[split], without[0], no_answer(len(without), len(examples)))
+            yield Problem(files[split], without[0], describe_unanswered(len(without), len(examples)))
 
 
-def no_answer(without: int, questions: int) -> str:
-    """The problem of a question without an answer, one of some among the questions of a split."""
+def describe_unanswered(without: int, questions: int) -> str:
+    """Return the problem of a question without an answer, one of some among the questions of a split."""
     more = f", nor have {without - 1:,} more of {questions:,}" if without > 1 else ""
     return f"the question has no answer{more}"
 
 
-def repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
+def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
     """Ids that occur twice, in one split or in two; `origins` has the files of those that are in none of `files`."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):
             yield Problem(origins.get(key, files[split]), key, "the question id occurs twice")
-    for problem in overlaps(ids, "question ids", files):
+    for problem in find_overlaps(ids, "question ids", files):
         yield Problem(origins.get(problem.key, problem.file), problem.key, problem.what)
 
 
-def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
-    """What ids (of `what`) each pair of splits has in common, with the first one of them as the key."""
+def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
+    """Note the ids (of `what`) that pairs of splits have in common, with the first one of them as the key."""
     for first, second in combinations(keys, 2):
         common = sorted(set(keys[first]) & set(keys[second]))
         if common:
@@ -111,8 +113,8 @@ def _rank(kind: str) -> tuple[bool, int, str]:
     return (not _is_usable(kind), KINDS.index(kind) if kind in KINDS else len(KINDS), kind)
 
 
-def sizes(splits: Splits) -> Sizes:
-    """How large questions, answers, sequences and tables are, each table counted once."""
+def measure_sizes(splits: Splits) -> Sizes:
+    """Measure questions, answers, sequences and tables, each table counted once."""
     found = Sizes()
     tables: dict[str, Table] = {}
     for examples in splits.values():

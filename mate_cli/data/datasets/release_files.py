@@ -25,7 +25,7 @@ DEEPER = 200
 
 
 def folders_below(root: Path) -> list[Path]:
-    """The folders below another one, the upper ones first, as far as they are few."""
+    """Return the folders below another one, the upper ones first, as far as they are few."""
     found: list[Path] = []
     waiting = [root] if root.is_dir() else []
     while waiting and len(found) < DEEPER:
@@ -77,7 +77,7 @@ class ReleaseFiles:
         return any(f"/{folder}/" in f"/{path}" for archive in self._archives for path in self._listed(archive))
 
     def content(self, file: str) -> bytes | None:
-        """A file's content; None where it is nowhere.
+        """Return a file's content; None where it is nowhere.
 
         Raises:
             DataError: it is cut short or damaged, or several places hold it with different content.
@@ -120,7 +120,7 @@ class ReleaseFiles:
         return self._beside(place, file).get(file) if path is None else read_file(path)
 
     def _beside(self, place: Path, file: str) -> dict[str, bytes]:
-        """The files of the archive that is named like a folder above `file`, by path; empty where none has it."""
+        """Read the files of the archive that is named like a folder above `file`, by path; empty where none has it."""
         for folder in map(str, PurePosixPath(file).parents):
             key = (place, folder)
             if key not in self._packed_folders:
@@ -133,7 +133,7 @@ class ReleaseFiles:
         return {}
 
     def _places(self, archive: Path, file: str) -> list[str]:
-        """The paths at which an archive has a file: at its top, or below one folder."""
+        """Return the paths at which an archive has a file: at its top, or below one folder."""
         if archive not in self._places_in:
             places = self._places_in[archive] = defaultdict(list)
             for path in self._listed(archive):

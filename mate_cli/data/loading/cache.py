@@ -21,7 +21,7 @@ import mate_cli.sql
 import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.errors import DataError
-from mate_cli.files.atomic import replacing
+from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.fitting.truncation import CUTS
@@ -130,7 +130,10 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
 
 def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str) -> None:
     disable_progress_bars()
-    with replacing(path) as partial, ArrowWriter(path=str(partial), features=_features(_columns(serializer))) as writer:
+    with (
+        replace_file(path) as partial,
+        ArrowWriter(path=str(partial), features=_features(_columns(serializer))) as writer,
+    ):
         for row in _rows(examples, serializer, name):
             writer.write(row)
         writer.finalize()

@@ -16,8 +16,7 @@ from typing import Literal, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.shards import Lane, Shard, StreamedTable
+from mate_cli.data.corpora.shards import CorpusTable, Lane, Shard, StreamedTable
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import DataError

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mate_cli.data.synthesis.references import ENTITY, Key, TableReferences, places
+from mate_cli.data.synthesis.references import ENTITY, Key, TableReferences, find_places
 from mate_cli.tokenization.expansion import split_sentences
 
 Texts = frozenset[str]
@@ -27,7 +27,7 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Which sentences are rewritten.
+    """Settings of rewriting sentences.
 
     Args:
         min_context: so many different words and marks of a sentence must stay.
@@ -112,11 +112,11 @@ def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriti
 
 
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
-    """The mentions of a text that may be replaced, once for each row of the table that has them.
+    """Yield the mentions of a text that may be replaced, once for each row of the table that has them.
 
     The text has no superfluous white space. See `Rewriting` of what is clear.
     """
-    mentions = references.mentioned(text)
+    mentions = references.find_mentions(text)
     for key in mentions:
         for row, column in references.by_key[key].cells:
             support = (references.by_row[row] & mentions.keys()) - {key}
@@ -147,15 +147,15 @@ def _is_ambiguous(candidate: ReplaceableMention) -> bool:
 def _rewritten(
     candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
 ) -> Pair | None:
-    """The pair of a sentence; None where it has no focus or too little besides."""
-    focus = places(candidate.focus, sentence, names=candidate.is_name)
+    """Return the pair of a sentence; None where it has no focus or too little besides."""
+    focus = find_places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:
         return None
     replacement, positive = _drawn(candidate.negatives, rng), _drawn(candidate.positives, rng)
     negative = _spliced(sentence, focus, replacement)
     if len(_tokens(negative) & _tokens(sentence)) < rewriting.min_context:
         return None
-    if not places(candidate.support, negative, names=False) and rng.random() >= rewriting.unsupported_share:
+    if not find_places(candidate.support, negative, names=False) and rng.random() >= rewriting.unsupported_share:
         return None
     return Pair(_spliced(sentence, focus, positive), negative, positive, replacement)
 
@@ -176,7 +176,7 @@ def _tokens(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 10)
 def _sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a text without superfluous white space; an abbreviation or initial does not end one."""
+    """Return the sentences of a text without superfluous white space; an abbreviation or initial does not end one."""
     sentences: list[str] = []
     for line in text.split("\n"):
         open_ended = False

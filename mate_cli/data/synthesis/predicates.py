@@ -1,22 +1,51 @@
-"""What the sentences of a passage say of its subject, as phrases that begin with the verb: "was founded in 1909"."""
+"""Predicates of passages: what sentences say of their subject, from the verb on ("was founded in 1909")."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from mate_cli.data.synthesis.draws import pick, shuffled
-from mate_cli.data.synthesis.word_sets import LITTLE, MONTHS, word_pairs, word_set
 from mate_cli.tokenization.expansion import split_sentences
+from mate_cli.tokenization.hybrider.linking import STOP_WORDS
+
+Item = TypeVar("Item")
+
+
+def pick(rng: np.random.Generator, items: Sequence[Item]) -> Item:
+    """One of some items, each as likely."""
+    return items[int(rng.integers(len(items)))]
+
+
+def shuffle(rng: np.random.Generator, items: Sequence[Item]) -> list[Item]:
+    """Return the items in random order."""
+    return [items[place] for place in rng.permutation(len(items))]
+
+
+def split_words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+def split_pairs(text: str) -> dict[str, str]:
+    """Parse pairs of words with a colon between them; commas part the pairs."""
+    pairs = (pair.partition(":") for pair in text.split(","))
+    return {before.strip(): behind.strip() for before, _, behind in pairs}
+
+
+LITTLE = frozenset(STOP_WORDS) - {"won"}
+"""Words that say little."""
+MONTHS = split_words("January February March April May June July August September October November December")
+
 
 Words = tuple[str, ...]
 
-MOST_SENTENCES = 6
-LEAST_CONTENT, MOST_CONTENT = 3, 8
+MAX_SENTENCES = 6
+MIN_CONTENT, MAX_CONTENT = 3, 8
 """Words that say something in a clue; two suffice where one of them has a capital or a digit."""
-MOST_WORDS = 14
+MAX_WORDS = 14
 
 _MONTH = f"(?:{'|'.join(sorted(MONTHS))})"
 DAY = rf"(?:\d{{1,2}} {_MONTH} \d{{4}}|{_MONTH} \d{{1,2}} , \d{{4}})"
@@ -28,32 +57,34 @@ _SHORT_FORM = re.compile(
     r"(?:^|\s)(?:[A-Z]|No|St|Dr|Mr|Mrs|Ms|Jr|Sr|vs|ca|Hon|Lt|Col|Gen|Rev|Inc|Ltd|Bros|Corp|Co|U\.S|D\.C)\s?\.$"
 )
 
-_ADVERBS = word_set(
+_ADVERBS = split_words(
     "also currently later now then first previously formerly often originally subsequently officially only"
 )
-_VERBS = word_set(
+_VERBS = split_words(
     "is was has had won played plays led leads served serves became began made opened lies lives works wrote sang "
     "appeared appears holds held ran runs took competes competed represented represents attended stands stood grew "
     "features contains contained comprises consists covers carries operates broadcasts hosts hosted houses seats "
     "stars tells follows spans won coaches coached directed came finished received got set sold built taught"
 )
-_DULL = _ADVERBS | word_set("well several many more most best high part four five time times various along")
-_NO_VERBS = word_set("and or of in 's ' , . the a an who which that until")
-_ENDS = word_set(
+_DULL = _ADVERBS | split_words("well several many more most best high part four five time times various along")
+_NO_VERBS = split_words("and or of in 's ' , . the a an who which that until")
+_ENDS = split_words(
     "; : -- \u2013 \u2014 ... but while although though whereas where which who whom whose when because he she it they "
     "that since before after"
 )
 """A phrase ends before these."""
-_BOUNDARIES = word_set(", in at for from with on by and as during until through under against among between near into")
+_BOUNDARIES = split_words(
+    ", in at for from with on by and as during until through under against among between near into"
+)
 """A phrase may be cut before these."""
-_NEEDS_MORE = LITTLE | word_set(
+_NEEDS_MORE = LITTLE | split_words(
     "known based located situated named called considered regarded listed used member one part best no st dr mr mrs "
     "jr sr described credited able due according including became became began made has had , . ' \" '' `` & - / $ £ € "
     "such well also currently later first second third born made located set led nominated ranked written held sung "
     "won built formed drawn broadcast twice"
 )
 """A phrase does not end with these."""
-_SAME = word_pairs(
+_SAME = split_pairs(
     "founded: established, established: founded, located: situated, situated: located, largest: biggest, biggest: "
     "largest, film: movie, built: constructed, constructed: built, finished: ended, movie: film, began: started, "
     "several: some | a few, received: was given, represented: competed for, currently: now, professional: pro, "
@@ -65,7 +96,7 @@ _SAME = word_pairs(
 
 
 def predicates(passage: str, names: frozenset[str]) -> list[Words]:
-    """What a passage says of its subject, in the order of the text, without repetitions.
+    """List what a passage says of its subject, in the order of the text, without repetitions.
 
     The passage is tokenised, with spaces between words. Names are lower-cased words by which its subject is called;
     they may stand before a verb, not behind it.
@@ -73,7 +104,7 @@ def predicates(passage: str, names: frozenset[str]) -> list[Words]:
     Returns:
         Phrases of at least three words, each beginning with a verb in the singular.
     """
-    sentences = _sentences(passage)[:MOST_SENTENCES]
+    sentences = _sentences(passage)[:MAX_SENTENCES]
     if not sentences or not names & {word.lower() for word in sentences[0].split()[:6]}:
         return []  # a page about something else, to which the link was redirected
     found = _life(passage[: passage.find(")") + 1])
@@ -101,24 +132,24 @@ def _sentences(passage: str) -> list[str]:
 
 
 def content(words: Sequence[str]) -> list[str]:
-    """The words that say something."""
+    """Return the words that say something."""
     return [word for word in words if word.lower() not in LITTLE and _WORD.search(word)]
 
 
-def shortened(clause: Words, rng: np.random.Generator) -> Words:
-    """A beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
-    ends = [end for end in range(3, min(len(clause), MOST_WORDS) + 1) if _may_end(clause, end)]
+def shorten(clause: Words, rng: np.random.Generator) -> Words:
+    """Return a beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
+    ends = [end for end in range(3, min(len(clause), MAX_WORDS) + 1) if _may_end(clause, end)]
     return clause[: pick(rng, ends)] if ends else ()
 
 
-def varied(clause: Words, rng: np.random.Generator) -> Words:
-    """A phrase with another word of the same meaning, without an adjective, or with two names exchanged, by chance."""
+def vary(clause: Words, rng: np.random.Generator) -> Words:
+    """Vary a phrase by chance: another word of the same meaning, no adjective, or two names exchanged."""
     words = list(clause)
     for place, word in enumerate(words):
         if word in _SAME and rng.random() < 0.4:
             words[place] = pick(rng, _SAME[word].split(" | "))
     modifiers = [place for place in range(2, len(words) - 1) if _modifies(words, place)]
-    if modifiers and len(content(words)) > LEAST_CONTENT and rng.random() < 0.4:
+    if modifiers and len(content(words)) > MIN_CONTENT and rng.random() < 0.4:
         place = pick(rng, modifiers)
         del words[place]
     if "and" in words[1:-1] and rng.random() < 0.5:
@@ -130,13 +161,13 @@ def varied(clause: Words, rng: np.random.Generator) -> Words:
 
 
 def keywords(clause: Words, rng: np.random.Generator) -> Words:
-    """A phrase in other words: a few of its telling words, names kept whole, in random order; or empty."""
+    """Return a phrase in other words: a few of its telling words, names kept whole, in random order; or empty."""
     if "born" in clause or "died" in clause:
         return ()
     items = [item for item in _items(clause[1:]) if len(item) > 3 and item not in _DULL]
-    if len(items) < LEAST_CONTENT:
+    if len(items) < MIN_CONTENT:
         return ()
-    chosen = shuffled(rng, items)[: int(rng.integers(LEAST_CONTENT, 5))]
+    chosen = shuffle(rng, items)[: int(rng.integers(MIN_CONTENT, 5))]
     verb = pick(rng, ("is described with the words", "is associated with", "has to do with", "is linked with"))
     return tuple(f"{verb} {' , '.join(chosen[:-1])} and {chosen[-1]}".split())
 
@@ -164,7 +195,7 @@ def _fronted(words: Words, names: frozenset[str]) -> list[Words]:
 
 
 def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | None:
-    """Where the verb of a later sentence is, if its subject is that of the passage."""
+    """Find where the verb of a later sentence is, if its subject is that of the passage."""
     pronoun = words[0] in ("He", "She", "It") if words else False
     begin = 1 if pronoun else 0
     if not pronoun and len(words) > 2 and words[0] == "The" and words[1] in nouns:
@@ -181,7 +212,7 @@ def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | N
 
 
 def _clause(words: Words) -> Words:
-    """The words up to where the clause ends; none when quotation marks or brackets are left open."""
+    """Return the words up to where the clause ends; none when quotation marks or brackets are left open."""
     end = next((place for place in range(1, len(words)) if words[place].lower() in _ENDS), len(words))
     clause = list(words[:end])
     while clause and (clause[-1] in {",", ".", "and", "or", "!", "?"} or clause[-1] == "'"):
@@ -193,7 +224,7 @@ def _clause(words: Words) -> Words:
 
 
 def _may_end(clause: Words, end: int) -> bool:
-    """Whether a phrase may be cut here, and says neither too little nor too much then."""
+    """Tell whether a phrase may be cut here, and says neither too little nor too much then."""
     kept, last = clause[:end], clause[end - 1]
     short = len(last) < 2 or last.endswith(".") or (last.isdecimal() and len(last) < 3)
     if last.lower() in _NEEDS_MORE or last in MONTHS or short or ("between" in kept and "and" not in kept):
@@ -205,12 +236,12 @@ def _may_end(clause: Words, end: int) -> bool:
     ):  # by whom, in what, ...
         return False
     telling = content(kept[1:])
-    least = 2 if any(not word.islower() for word in telling) else LEAST_CONTENT
-    return least <= len(telling) <= MOST_CONTENT
+    least = 2 if any(not word.islower() for word in telling) else MIN_CONTENT
+    return least <= len(telling) <= MAX_CONTENT
 
 
 def _goes_on(clause: Words, end: int) -> bool:
-    """Whether a name or a date goes on behind a boundary: "Bosnia and Herzegovina", "May 1 , 1990"."""
+    """Tell whether a name or a date goes on behind a boundary: "Bosnia and Herzegovina", "May 1 , 1990"."""
     last, boundary, after = clause[end - 1], clause[end], (*clause[end + 1 : end + 2], "")[0]
     if boundary == "and":
         return _is_named(last) and _is_named(after)
@@ -222,7 +253,7 @@ def _is_named(word: str) -> bool:
 
 
 def _modifies(words: Sequence[str], place: int) -> bool:
-    """Whether a word can be left out: one that says something, between an article or adjective and a noun."""
+    """Tell whether a word can be left out: one that says something, between an article or adjective and a noun."""
     before, word, after = words[place - 1 : place + 2]
     if not (word.isalpha() and after.isalpha() and after.islower()) or len(content((word, after))) < 2:
         return False

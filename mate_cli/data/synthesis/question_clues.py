@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mate_cli.data.synthesis.draws import pick, shuffled
-from mate_cli.data.synthesis.predicates import Words, article, content, keywords, shortened, varied
-from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn
-from mate_cli.data.synthesis.question_table import QuestionTable
-from mate_cli.data.synthesis.word_sets import word_set
+from mate_cli.data.synthesis.predicates import (
+    Words,
+    article,
+    content,
+    keywords,
+    pick,
+    shorten,
+    shuffle,
+    split_words,
+    vary,
+)
+from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn, QuestionTable
 from mate_cli.tables.numbers import Date
 from mate_cli.tables.numeric_columns import sort_key
 
@@ -37,13 +44,13 @@ class Clue(NamedTuple):
     named: bool = False
 
 
-_FROM = word_set("country nation nationality hometown residence state province")
-_IN = word_set("location city place town county region district village suburb municipality")
-_AT = word_set("venue stadium arena circuit")
-_TIMES = word_set("year season edition date")
-_BY = word_set("director artist author writer composer publisher developer manufacturer producer singer")
-_RANKS = word_set("rank position place standing ranking finish pick")
-_NO_EXTREMES = _RANKS | word_set("number channel frequency edition round week episode seed id code")
+_FROM = split_words("country nation nationality hometown residence state province")
+_IN = split_words("location city place town county region district village suburb municipality")
+_AT = split_words("venue stadium arena circuit")
+_TIMES = split_words("year season edition date")
+_BY = split_words("director artist author writer composer publisher developer manufacturer producer singer")
+_RANKS = split_words("rank position place standing ranking finish pick")
+_NO_EXTREMES = _RANKS | split_words("number channel frequency edition round week episode seed id code")
 _EXTREMES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "length": (("longest", "greatest"), ("shortest", "smallest")),
     "distance": (("longest", "greatest"), ("shortest", "smallest")),
@@ -61,14 +68,14 @@ def cell_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.ra
     if row not in column.sayable:
         return None
     if column.values and rng.random() < COMPARED_SHARE:
-        found = compared_clue(asked, row, column, rng)
+        found = draw_comparison(asked, row, column, rng)
         if found is not None:
             return found
     return _value_clue(asked, row, column, rng)
 
 
 def end_rows(column: QuestionColumn) -> tuple[int, ...]:
-    """The rows with the smallest and the largest number or date of a column; none where they cannot be compared."""
+    """Find the rows with the smallest and the largest number or date of a column; none if incomparable."""
     key = sort_key(column.values.values())
     if key is None:
         return ()
@@ -76,7 +83,7 @@ def end_rows(column: QuestionColumn) -> tuple[int, ...]:
     return ordered[0], ordered[-1]
 
 
-def compared_clue(
+def draw_comparison(
     asked: QuestionTable,
     row: int,
     column: QuestionColumn,
@@ -116,12 +123,12 @@ def passage_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np
     clause = pick(rng, said)
     chosen: Words = keywords(clause, rng) if rng.random() < KEYWORDS_SHARE else ()
     form = "keywords" if chosen else "predicate"
-    chosen = chosen or shortened(clause, rng)
+    chosen = chosen or shorten(clause, rng)
     if not chosen:
         return None
     telling = content(chosen[chosen.index("with") + 1 :] if form == "keywords" else chosen[1:])
     telling = [word for word in telling if word != "words"]
-    text = " ".join(varied(chosen, rng) if form == "predicate" else chosen)
+    text = " ".join(vary(chosen, rng) if form == "predicate" else chosen)
     relative = asked.who(column) if column is asked.subject else f"whose {column.noun}"
     if column.plural and column is not asked.subject:
         return None
@@ -129,8 +136,8 @@ def passage_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np
     return Clue(f"{relative} {text}", asked.rows_like(telling), frozenset((column.index,)), f"{begins} {form}")
 
 
-def joined_clues(clues: Sequence[Clue], row_noun: str) -> str:
-    """The mention of a row by one clue or two."""
+def join_clues(clues: Sequence[Clue], row_noun: str) -> str:
+    """Return the mention of a row by one clue or two."""
     named = [clue.text for clue in clues if clue.named]
     short = [clue.text for clue in clues if not clue.named and not _is_clause(clue.text)]
     clauses = [clue.text for clue in clues if not clue.named and _is_clause(clue.text)]
@@ -247,7 +254,7 @@ def _beyond(
 
 
 def _between(low: float, high: float) -> str | None:
-    """The roundest whole number that is above one and below another."""
+    """Return the roundest whole number that is above one and below another."""
     for power in range(9, -1, -1):
         step = 10**power
         number = int((low + high) / 2 // step * step)
@@ -260,13 +267,13 @@ def _between(low: float, high: float) -> str | None:
 def second_clue(
     asked: QuestionTable, row: int, first: Clue, columns: Sequence[QuestionColumn], rng: np.random.Generator
 ) -> Clue | None:
-    """A cell's clue that leaves only this row of those that the first clue fits; None when no column has one."""
-    for column in shuffled(rng, columns):
+    """Return a cell's clue that leaves only this row of those that the first clue fits; None when no column has one."""
+    for column in shuffle(rng, columns):
         if column.index in first.columns or row not in column.sayable:
             continue
         found: Clue | None = None
         if not first.named and column.values and rng.random() < 0.6:
-            found = compared_clue(asked, row, column, rng, first.rows)
+            found = draw_comparison(asked, row, column, rng, first.rows)
         if found is None:
             found = _value_clue(asked, row, column, rng)
         if not found.named and found.rows & first.rows == {row}:

@@ -1,4 +1,4 @@
-"""How a question speaks of a table's columns: a noun for the header, and of what kind the cells are."""
+"""Columns as questions name them: a noun for the header, and the kind of the cells."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
+from urllib.parse import unquote
 
-from mate_cli.data.synthesis.word_sets import word_pairs, word_set
+from mate_cli.data.synthesis.predicates import LITTLE, Words, predicates, split_pairs, split_words
 from mate_cli.tables.numbers import Value
 from mate_cli.tables.numeric_columns import column_values
 from mate_cli.tables.table import Table
-from mate_cli.tables.text import is_empty
+from mate_cli.tables.text import is_empty, normalize_for_candidates
 
 YEAR, DATE, NUMBER, PERSON, PLACE, TEXT = KINDS = ("year", "date", "number", "person", "place", "text")
-MOST_WORDS, MOST_LETTERS, MOST_HEADER_WORDS = 8, 70, 4
+MAX_WORDS, MAX_LETTERS, MAX_HEADER_WORDS = 8, 70, 4
 """Longer cells and headers are not put into questions."""
 COMMON = 0.8
 """A column is of a kind when so many of its cells are."""
 PASSAGES_OF_PEOPLE = 0.6
-MOST_LINKS = 4
+MAX_LINKS = 4
 
 PLURAL_ENDS = re.compile(r"(?<![sui])s$")
 _BRACKETS = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
@@ -34,55 +36,57 @@ PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She)\b")
 _IS_A = re.compile(r" (?:is|was) (?:a|an|the|one of the) (.{3,80})")
 
 
-_SAYS_NOTHING = word_set(
+_SAYS_NOTHING = split_words(
     "tba tbd tbc unknown none yes no various vacant ditto - \u2014 \u2013 same other others total totals dnf dns"
 )
-_UNUSABLE = word_set(
+_UNUSABLE = split_words(
     "ref refs reference references source sources image photo picture map logo flag website url links notes note "
     "description remarks comments summary details"
 )
-_IN_FULL = word_pairs(
+_IN_FULL = split_pairs(
     "#: number, no: number, nr: number, num: number, pos: position, pts: points, nat: nationality, pop: "
     "population, apps: appearances, avg: average, gp: games played, yr: year, yrs: years, dob: date of birth, %: "
     "percentage, &: and, est: established, dept: department, dist: distance, att: attendance, qty: quantity, "
     "temp: temperature, named after: namesake, name on the register: property"
 )
 """Short forms in headers."""
-PARTICIPLES = word_set(
+PARTICIPLES = split_words(
     "opened founded established built launched released completed born joined inducted elected formed created "
     "closed designated listed introduced commissioned published premiered constructed incorporated died retired "
     "appointed acquired aired renamed demolished decommissioned inaugurated awarded signed recorded"
 )
 """Headers over dates that say what happened then."""
-_PERSON_WORDS = word_set(
+_PERSON_WORDS = split_words(
     "player athlete director driver artist singer actor actress author writer manager coach captain rider skier "
     "candidate member politician senator governor president mayor minister king queen bishop gymnast swimmer wrestler "
     "boxer golfer jockey trainer astronaut composer producer celebrity contestant partner person alumnus goalkeeper "
     "incumbent representative chairman owner"
 )
-_PLACE_WORDS = word_set(
+_PLACE_WORDS = split_words(
     "location city country venue place town state county region province district village nation municipality "
     "hometown birthplace suburb island borough prefecture stadium arena circuit"
 )
-_NO_PEOPLE = word_set(
+_NO_PEOPLE = split_words(
     "role roles character characters notability position award category album song film title show game series book "
     "work single episode play cartoon"
 )
-_NO_NUMBERS = word_set("event round team title name race song album film")
+_NO_NUMBERS = split_words("event round team title name race song album film")
 _OF_KIND = {
     (f"{metal}", is_count): f"{metal} medals" if is_count else f"{metal} medal winner"
     for metal in ("gold", "silver", "bronze")
     for is_count in (True, False)
 }
-_VERBS = word_set("took left assumed joined started ended moved signed lost won began became retired died")
-_NO_NOUNS = word_set("written dead held sung won lost seen known from to men women win loss")
-_GENERIC = word_set("name names title titles person people")
+_VERBS = split_words("took left assumed joined started ended moved signed lost won began became retired died")
+_NO_NOUNS = split_words("written dead held sung won lost seen known from to men women win loss")
+_GENERIC = split_words("name names title titles person people")
 """Headers that do not say what it is that is named."""
-_PHRASE_ENDS = word_set(
+_PHRASE_ENDS = split_words(
     "of in for from who that which and or at on by with located situated based near , . ; ( as to where whose but "
     "under is was between along during since until written made set held built sung led"
 )
-_NO_TYPES = word_set("one name part member type kind sort set group title term only first second third same following")
+_NO_TYPES = split_words(
+    "one name part member type kind sort set group title term only first second third same following"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +115,21 @@ class QuestionColumn:
 
     @property
     def row_noun(self) -> str:
-        """What to call a row, when this is the column that names the rows."""
+        """Noun for a row, when this is the column that names the rows."""
         if self.noun not in _GENERIC:
             return self.noun.removesuffix(" name")
         return "person" if self.kind == PERSON else self.thing or ("one" if self.noun == "name" else self.noun)
 
 
 def read_columns(table: Table) -> tuple[QuestionColumn, ...]:
-    """The columns of a table that can be spoken of: with a name of their own, and mostly with short cells."""
+    """Return the columns of a table that can be spoken of: with a name of their own, and mostly with short cells."""
     found = [column for index in range(len(table.header)) if (column := _column(table, index))]
     names = Counter(column.noun for column in found)
     return tuple(column for column in found if names[column.noun] == 1)
 
 
 def subject_column(table: Table, columns: Iterable[QuestionColumn]) -> QuestionColumn | None:
-    """The column that names the rows: mostly different cells, linked ones rather than others, the first ones first."""
+    """Find the column that names the rows: mostly different cells, linked ones rather than others, first ones first."""
     rows = len(table.rows)
 
     def score(column: QuestionColumn) -> float:
@@ -151,24 +155,24 @@ def header_noun(header: str) -> str:
     words = [_IN_FULL.get(word.lower(), _lowered(word, shouted)) for word in text.replace(",", " ").split()]
     noun = _IN_FULL.get(" ".join(words).lower(), " ".join(words))
     letters = sum(char.isalpha() for char in noun)
-    if not 0 < len(words) <= MOST_HEADER_WORDS or letters < 3 or words[-1] in _UNUSABLE or words[0] in _UNUSABLE:
+    if not 0 < len(words) <= MAX_HEADER_WORDS or letters < 3 or words[-1] in _UNUSABLE or words[0] in _UNUSABLE:
         return ""
     return noun if not _CONNECTIONS & {noun.split()[0], noun.split()[-1]} else ""
 
 
-_CONNECTIONS = word_set("and or of in at for from to by with on after since before")
+_CONNECTIONS = split_words("and or of in at for from to by with on after since before")
 
 
 def is_sayable(text: str) -> bool:
-    """Whether a cell's text is short and says something."""
+    """Tell whether a cell's text is short and says something."""
     words = text.split()
-    if not 0 < len(words) <= MOST_WORDS or len(text) > MOST_LETTERS or is_empty(text):
+    if not 0 < len(words) <= MAX_WORDS or len(text) > MAX_LETTERS or is_empty(text):
         return False
     return text.lower() not in _SAYS_NOTHING and not any(mark in text for mark in "|{}<>^")
 
 
-def thing_of(passages: Sequence[str]) -> str:
-    """What several passages say that their subjects are ("is a national park in" is a "park"), where many agree."""
+def find_thing(passages: Sequence[str]) -> str:
+    """Find the noun that passages call their subjects ("is a national park in" is a "park"), where many agree."""
     heads = Counter(head for passage in passages if (head := _head(passage)))
     head, count = next(iter(heads.most_common(1)), ("", 0))
     return head if 2 * count >= max(4, len(passages)) else ""
@@ -201,14 +205,14 @@ def _column(table: Table, index: int) -> QuestionColumn | None:
     values = _comparable(texts, sayable) if kind in (YEAR, DATE, NUMBER) else {}
     head = re.split(r" (?:of|at|in|for|by|per) ", noun)[0]
     return QuestionColumn(
-        index, noun, kind, sayable, _is_plural(head), participle, values, thing_of(list(chain(*linked)))
+        index, noun, kind, sayable, _is_plural(head), participle, values, find_thing(list(chain(*linked)))
     )
 
 
 def _passages(table: Table, row: int, index: int) -> list[str]:
-    """The passages of a cell; none of one with many links, which is no name."""
+    """Return the passages of a cell; none of one with many links, which is no name."""
     links = table.rows[row][index].links
-    return [table.passages[link] for link in links if link in table.passages] if len(links) <= MOST_LINKS else []
+    return [table.passages[link] for link in links if link in table.passages] if len(links) <= MAX_LINKS else []
 
 
 def _is_no_noun(header: str) -> bool:
@@ -237,7 +241,7 @@ def _kind(texts: Sequence[str], noun: str, linked: Sequence[Sequence[str]]) -> s
 
 
 def _is_date(text: str) -> re.Match[str] | None:
-    return _MONTH.search(text) if re.search(r"\d", text) and len(text.split()) <= MOST_WORDS else None
+    return _MONTH.search(text) if re.search(r"\d", text) and len(text.split()) <= MAX_WORDS else None
 
 
 def _is_plural(noun: str) -> bool:
@@ -247,3 +251,79 @@ def _is_plural(noun: str) -> bool:
 def _lowered(word: str, shouted: bool) -> str:
     """Capitals stay in short words of capitals only, such as LGA, if not all of the header is shouted."""
     return word if word.isupper() and 1 < len(word) <= (3 if shouted else 5) else word.lower()
+
+
+ALIKE = 0.8
+"""A row is meant, too, when its texts have more than this share of a clue's telling words."""
+
+
+class QuestionTable:
+    """View of a table for the makers of clues and questions.
+
+    Attributes:
+        columns: those that questions can speak of.
+        subject: the one that names the rows, if any does.
+        row_noun: what to call a row.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.columns = read_columns(table)
+        self.subject = subject_column(table, self.columns)
+        self.row_noun = self.subject.row_noun if self.subject else "entry"
+        self._keys = [[f" {normalize_for_candidates(cell.text)} " for cell in row] for row in table.rows]
+        self._predicates: dict[str, list[Words]] = {}
+
+    def text(self, row: int, column: QuestionColumn) -> str:
+        """Return the text of a cell."""
+        return " ".join(self.table.rows[row][column.index].text.split())
+
+    def rows_with(self, text: str, column: QuestionColumn | None = None) -> frozenset[int]:
+        """Return the rows in which a cell, of one column or of any, holds a text as whole words."""
+        key = f" {normalize_for_candidates(text)} "
+        return frozenset(
+            row
+            for row, cells in enumerate(self._keys)
+            if any(key in cell for cell in ([cells[column.index]] if column else cells))
+        )
+
+    def rows_like(self, words: Iterable[str]) -> frozenset[int]:
+        """Return the rows whose cells and passages have most of some words."""
+        wanted = {part for word in words for part in normalize_for_candidates(word).split()}
+        most = ALIKE * len(wanted)
+        return frozenset(row for row, there in enumerate(self._row_words) if len(wanted & there) > most)
+
+    def link(self, row: int, column: QuestionColumn) -> str | None:
+        """Return the only passage of a cell; None when there is none or when there are several."""
+        links = [link for link in self.table.rows[row][column.index].links if link in self.table.passages]
+        return links[0] if len(links) == 1 else None
+
+    def predicates(self, row: int, column: QuestionColumn) -> list[Words]:
+        """List what the passage of a cell says of it."""
+        link = self.link(row, column)
+        if link is None or row not in column.sayable or column.kind in (YEAR, DATE, NUMBER):
+            return []  # a linked year or number is no name of what its page is about
+        if link not in self._predicates:
+            passage = self.table.passages[link]
+            fits = column.kind != PERSON or PERSON_PASSAGE.search(passage)  # else the link leads somewhere else
+            self._predicates[link] = predicates(passage, self.names(row, column)) if fits else []
+        return self._predicates[link]
+
+    def names(self, row: int, column: QuestionColumn) -> frozenset[str]:
+        """Lower-cased words by which a linked cell is called: of the page's title and of the cell."""
+        title = unquote(self.link(row, column) or "").rsplit("/", 1)[-1].split("_(")[0].replace("_", " ")
+        return frozenset(f"{title} {self.text(row, column)}".lower().replace(",", " ").split()) - LITTLE - {"-"}
+
+    def who(self, column: QuestionColumn) -> str:
+        """Return the relative pronoun for a column's cells."""
+        return "who" if column.kind == PERSON else "that"
+
+    @cached_property
+    def _row_words(self) -> list[frozenset[str]]:
+        said = {link: normalize_for_candidates(text).split() for link, text in self.table.passages.items()}
+        return [
+            frozenset(word for key in keys for word in key.split()).union(
+                *(said[link] for cell in row for link in cell.links if link in said)
+            )
+            for keys, row in zip(self._keys, self.table.rows, strict=True)
+        ]

@@ -11,23 +11,163 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mate_cli.data.synthesis.asked_spans import asks
-from mate_cli.data.synthesis.draws import pick
+from mate_cli.data.synthesis.predicates import pick, split_words
 from mate_cli.data.synthesis.question_clues import (
     Clue,
     cell_clue,
-    compared_clue,
+    draw_comparison,
     end_rows,
-    joined_clues,
+    join_clues,
     passage_clue,
     second_clue,
 )
-from mate_cli.data.synthesis.question_columns import PERSON, QuestionColumn
-from mate_cli.data.synthesis.question_table import QuestionTable
-from mate_cli.data.synthesis.question_templates import column_forms, subject_forms
+from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn, QuestionTable
+from mate_cli.data.synthesis.question_spans import asks
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import candidate_cells, find_all_substrings, normalize_for_candidates
+
+_ANY = (
+    "what is the {n} of {row}",
+    "what is the {n} of {row}",
+    "what is the {n} for {row}",
+    "which {n} does {row} have",
+    "what {n} is listed for {row}",
+    "what {n} is given for {row}",
+    "for {row} , what is the {n}",
+    "what {n} goes with {row}",
+    "{row} has what {n}",
+    "which {n} belongs to {row}",
+)
+_PLURALS = (
+    "what are the {n} of {row}",
+    "what are the {n} for {row}",
+    "which {n} does {row} have",
+    "which {n} are listed for {row}",
+    "for {row} , what are the {n}",
+)
+_COUNTS = (
+    "how many {n} did {row} have",
+    "how many {n} does {row} have",
+    "what is the number of {n} of {row}",
+    "how many {n} are listed for {row}",
+    "for {row} , how many {n} are given",
+    "{row} has how many {n}",
+)
+_YEARS = (
+    "what is the {n} of {row}",
+    "what {n} is listed for {row}",
+    "which {n} belongs to {row}",
+    "in what {n} is {row} listed",
+    "in which {n} does {row} appear",
+    "{row} is listed for which {n}",
+)
+_EVENT_YEARS = (
+    "in what year was {row} {p}",
+    "when was {row} {p}",
+    "what year was {row} {p}",
+    "{row} was {p} in what year",
+    "in which year was {row} {p}",
+)
+_DATES = (
+    "what is the {n} of {row}",
+    "what {n} is listed for {row}",
+    "what is the {n} for {row}",
+    "for {row} , what is the {n}",
+    "which {n} belongs to {row}",
+)
+_EVENT_DATES = (
+    "when was {row} {p}",
+    "on what date was {row} {p}",
+    "{row} was {p} on what date",
+    "on which day was {row} {p}",
+)
+_PEOPLE = (
+    "who is the {n} of {row}",
+    "who was the {n} of {row}",
+    "who is listed as the {n} of {row}",
+    "what is the name of the {n} of {row}",
+    "which {n} goes with {row}",
+    "for {row} , who was the {n}",
+    "who was the {n} for {row}",
+)
+_PLACES = (
+    "where is {row}",
+    "in what {n} is {row}",
+    "in which {n} is {row} located",
+    "in what {n} can {row} be found",
+    "what is the {n} of {row}",
+    "which {n} is listed for {row}",
+)
+_ORIGINS = (
+    "what is the {n} of {row}",
+    "which {n} is {row} from",
+    "from which {n} does {row} come",
+    "what {n} does {row} come from",
+    "what {n} is listed for {row}",
+)
+_SUBJECTS = ("what is the name of {row}", "what is {row} called", "which one is {row}", "how is {row} called")
+_NAMED = ("what is {row} 's {n}", "{row} has what {n}")
+"""Only for a row that is called by its name."""
+_WHICH = {
+    "with ": ("which {s} has {rest}", "what {s} has {rest}", "what is the name of the {s} that has {rest}"),
+    "who ": ("who {rest}", "which {s} {rest}", "what is the name of the {s} who {rest}"),
+    "that ": ("which {s} {rest}", "what {s} {rest}", "what is the name of the {s} that {rest}"),
+    "whose ": ("which {s} is the one whose {rest}", "what {s} is it whose {rest}", "what is the {s} whose {rest}"),
+    "from ": ("which {s} is from {rest}", "what {s} is from {rest}"),
+    "located ": ("which {s} is located {rest}", "what {s} can be found {rest}"),
+}
+"""Ways to ask for the cell that names the row, by how the row's only clue begins."""
+_WHOSE_PEOPLE = ("who is the {s} whose {rest}", "who was the {s} whose {rest}", *_WHICH["whose "])
+_ORIGIN_WORDS = split_words("country nation nationality hometown")
+_WHERE_WORDS = split_words("location city venue town county region village suburb place")
+
+
+def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
+    """Forms with {row} and {n} that ask for a cell of a column that does not name the rows."""
+    more = _NAMED if named and not column.participle else ()
+    last = column.noun.split()[-1]
+    if column.kind == YEAR:
+        return _event(column, _EVENT_YEARS) or (_YEARS if last in ("year", "season") else _DATES) + more
+    if column.kind == DATE:
+        return _event(column, _EVENT_DATES) or _DATES + more
+    if column.kind == NUMBER and column.plural:
+        return _COUNTS
+    if column.plural:
+        return _PLURALS
+    if column.kind == PERSON:
+        return _PEOPLE + more
+    if column.noun in _ORIGIN_WORDS:
+        return _ORIGINS + more
+    if column.kind == PLACE and last in _WHERE_WORDS:
+        return _PLACES + more
+    return _ANY + more
+
+
+def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str, ...], str]:
+    """Forms with {row}, {s} and {rest} that ask for the cell that names the row, and the rest of its only clue.
+
+    The clue is empty when there are two.
+    """
+    general: tuple[str, ...] = _SUBJECTS
+    if person:
+        general = ("who is {row}", "who was {row}", "what is the name of {row}")
+    elif row_noun == "one":
+        general = ("what is the name of {row}", "what is {row} called")
+    begins = next((begin for begin in _WHICH if clue.startswith(begin)), None)
+    if begins is None or row_noun == "one":
+        return general, ""
+    return (*(_WHOSE_PEOPLE if person and begins == "whose " else _WHICH[begins]), *general), clue[len(begins) :]
+
+
+def _event(column: QuestionColumn, forms: tuple[str, ...]) -> tuple[str, ...]:
+    """Forms for what happened then; "died" and the like take no "was"."""
+    if column.participle in ("died", "retired", "joined", "premiered"):
+        happened = {"died": "die", "retired": "retire", "joined": "join", "premiered": "premiere"}[column.participle]
+        year = column.kind == YEAR
+        return (f"when did {{row}} {happened}", f"{'in what year' if year else 'on what date'} did {{row}} {happened}")
+    return forms if column.participle else ()
+
 
 SHARES = {"cell_by_passage": 0.3, "passage_by_cell": 0.4, "passage_by_passage": 0.15, "cell_by_cell": 0.15}
 """How many questions there are of each kind: what the answer is, by what the clue is. Where a table has none of a kind,
@@ -35,11 +175,11 @@ the first one takes its place that it has."""
 ENDS_SHARE = 0.35
 """How many clues of cells are to be how a number or date compares; people ask for a first or last one in a fifth of
 HybridQA's questions, and rows drawn at random are seldom one."""
-MOST_CANDIDATES = 3
+MAX_CANDIDATES = 3
 """An answer that more cells hold is not asked for."""
 ATTEMPTS = 30
 MORE_CLUES_SHARE, TITLE_SHARE = 0.1, 0.12
-MOST_TITLE_WORDS, MOST_QUESTION_WORDS, MOST_ANSWER_WORDS = 7, 45, 8
+MAX_TITLE_WORDS, MAX_QUESTION_WORDS, MAX_ANSWER_WORDS = 7, 45, 8
 
 
 class MadeQuestion(NamedTuple):
@@ -70,7 +210,7 @@ class MadeQuestion(NamedTuple):
 
 
 def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
-    """A made question as an example; its id holds the table's, its kind and its place among the table's.
+    """Return a made question as an example; its id holds the table's, its kind and its place among the table's.
 
     Its part, `first_column` or `other_columns`, says whether the first cell of the row is what is asked for or a clue:
     then one edge leads from any clue to the answer where cells see their row through its first cell, else two.
@@ -86,7 +226,7 @@ def make_questions(
     table: Table,
     rng: np.random.Generator,
     count: int,
-    most_candidates: int = MOST_CANDIDATES,
+    most_candidates: int = MAX_CANDIDATES,
     kinds: Collection[str] = tuple(SHARES),
 ) -> list[MadeQuestion]:
     """Make up to so many different questions about a table, of some kinds as far as it has them."""
@@ -128,10 +268,10 @@ class _Writer:
                 yield question
 
     def _drawn(self, places: Sequence[tuple[int, QuestionColumn]], by: str) -> tuple[int, QuestionColumn, list[Clue]]:
-        """The cell that is asked for, of some places, with clues."""
+        """Return the cell that is asked for, of some places, with clues."""
         if by == "cell" and self._ends and self._rng.random() < ENDS_SHARE:
             row, compared = pick(self._rng, self._ends)
-            clue = compared_clue(self._asked, row, compared, self._rng)
+            clue = draw_comparison(self._asked, row, compared, self._rng)
             others = [column for other, column in places if other == row and column is not compared]
             if clue and others:
                 return row, pick(self._rng, others), [clue]
@@ -173,7 +313,7 @@ class _Writer:
         return MadeQuestion(text, answer, row, column.index, link, kind, form, rows, columns, candidates)
 
     def _cell_question(self, row: int, column: QuestionColumn, clues: list[Clue]) -> tuple[str, str, str]:
-        mention, rest = joined_clues(clues, self._asked.row_noun), ""
+        mention, rest = join_clues(clues, self._asked.row_noun), ""
         if column is self._asked.subject:
             only = clues[0].text if len(clues) == 1 else ""
             forms, rest = subject_forms(only, self._asked.row_noun, person=column.kind == PERSON)
@@ -193,7 +333,7 @@ class _Writer:
         ask = pick(self._rng, found)
         if any(ask.head.endswith(f" the {other.noun} of") for other in self._asked.columns):
             return None  # it might as well be the table that is asked
-        mention = joined_clues(clues, self._asked.row_noun)
+        mention = join_clues(clues, self._asked.row_noun)
         if column is not self._asked.subject:
             owned = any(clue.named for clue in clues) and self._rng.random() < 0.5
             mention = f"{mention} 's {column.noun}" if owned else f"the {column.noun} of {mention}"
@@ -202,14 +342,14 @@ class _Writer:
     def _finished(self, text: str) -> str:
         title = " ".join(self._asked.table.title.split(" (")[0].split())
         title = title.replace("List of", "the list of", 1) if title.startswith("List of") else title
-        if 0 < len(title.split()) <= MOST_TITLE_WORDS and self._rng.random() < TITLE_SHARE:
+        if 0 < len(title.split()) <= MAX_TITLE_WORDS and self._rng.random() < TITLE_SHARE:
             text = f"{pick(self._rng, ('in', 'for'))} {title} , {text}"
         return f"{text[0].upper()}{text[1:]} ?"
 
 
 def _is_fair(question: str, answer: str) -> bool:
-    """Whether the question is not too long and does not give the answer away."""
-    if len(question.split()) > MOST_QUESTION_WORDS or len(answer.split()) > MOST_ANSWER_WORDS:
+    """Tell whether the question is not too long and does not give the answer away."""
+    if len(question.split()) > MAX_QUESTION_WORDS or len(answer.split()) > MAX_ANSWER_WORDS:
         return False
     needle = normalize_for_candidates(answer)
     return bool(needle) and not find_all_substrings(needle, normalize_for_candidates(question))

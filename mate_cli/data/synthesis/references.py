@@ -1,4 +1,4 @@
-"""What a table and a text about it both refer to: entities, numbers and dates.
+"""Things that a table and a text about it both refer to: entities, numbers and dates.
 
 The reference knows entities by the annotations of Wikipedia's hyperlinks. Here a cell without number or date is an
 entity: the one that it links to, or its own text. A text mentions it where the cell's text, or the title of the page
@@ -31,7 +31,7 @@ _OPENING, _CLOSING = frozenset("\"'([$£€“\u2018"), frozenset("\"'\u2019”)
 
 
 class Key(NamedTuple):
-    """What is referred to: a kind, and which one of that kind."""
+    """Thing that is referred to: its kind, and its name within that kind."""
 
     kind: str
     identifier: str | Value
@@ -64,8 +64,8 @@ class TableReferences:
                 self.by_row[row].add(key)
                 self.by_column[column].add(key)
 
-    def mentioned(self, text: str) -> dict[Key, set[str]]:
-        """What of the table a text mentions, and how; numbers and dates first, in the order of the text."""
+    def find_mentions(self, text: str) -> dict[Key, set[str]]:
+        """Find the mentions of the table in a text; numbers and dates first, in the order of the text."""
         mentions: dict[Key, set[str]] = defaultdict(set)
         for key, said in _numbers(text):
             if key in self.by_key:
@@ -80,7 +80,7 @@ class TableReferences:
         for key, reference in self.by_key.items():
             if key.kind == ENTITY:
                 for name in reference.texts | reference.names:
-                    for span in places((name,), text, names=True):
+                    for span in find_places((name,), text, names=True):
                         spans[span].append(key)
         end = 0
         for span in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -89,8 +89,8 @@ class TableReferences:
                 yield from ((key, text[slice(*span)]) for key in spans[span])
 
 
-def places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
-    """Where a text has some texts as whole tokens, the longest one winning: (begin, end) of characters.
+def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
+    """Find some texts in a text as whole tokens, the longest one winning: (begin, end) of characters.
 
     With `names`, what begins with a capital and is part of a longer name is left out, as "Perth" is in "Perth Glory".
     """
@@ -103,7 +103,7 @@ def places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, i
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where a needle stands and neither a letter nor a digit, hyphen or decimal goes on."""
+    """Find where a needle stands and neither a letter nor a digit, hyphen or decimal goes on."""
     begin = text.find(needle) if needle else -1
     while begin >= 0:
         end = begin + len(needle)
@@ -120,7 +120,7 @@ def _ends_token(text: str, end: int) -> bool:
 
 
 def _is_part_of_name(text: str, begin: int, end: int) -> bool:
-    """Whether a capital or a digit follows, or a word with a capital goes before that does not begin a sentence."""
+    """Tell if a capital or a digit follows, or a word with a capital goes before that does not begin a sentence."""
     if (after := _NAME_AFTER.match(text, end)) and not after.group()[-1].islower():
         return True
     before = _WORD_BEFORE.search(text, max(0, begin - 40), begin)
@@ -128,7 +128,7 @@ def _is_part_of_name(text: str, begin: int, end: int) -> bool:
 
 
 def _cell_keys(cell: Cell) -> Iterable[Key]:
-    """A cell refers to its number or date when it is nothing else, even to both ("2012"), else to an entity."""
+    """Return a cell refers to its number or date when it is nothing else, even to both ("2012"), else to an entity."""
     text = normalize_for_match(cell.text)
     whole = [value for span in parse_text(text) if (span.begin, span.end) == (0, len(text)) for value in span.values]
     if whole:
@@ -175,5 +175,5 @@ def _is_float(text: str) -> bool:
 
 
 def _page_title(link: str) -> str:
-    """The title of a page without what tells it from pages of the same title: "/wiki/Red_(band)" is "Red"."""
+    """Return the title of a page without what tells it from pages of the same title: "/wiki/Red_(band)" is "Red"."""
     return link.rsplit("/", 1)[-1].replace("_", " ").split(" (")[0]

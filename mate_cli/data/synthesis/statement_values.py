@@ -1,4 +1,4 @@
-"""What the expressions of a synthetic statement stand for, in one small table.
+"""Values of the expressions of a synthetic statement, in one small table.
 
 Sets of rows are integers, bit r being row r, so that a table is filtered without a loop over its rows.
 
@@ -38,7 +38,7 @@ _EXACT = 2.0**53
 """From here on whole numbers are no longer exact; "nan" and "inf", which the reference counts with, are words here."""
 
 
-class Where(NamedTuple):
+class Filter(NamedTuple):
     """A condition on rows: a column, a comparator and the text of a cell of that column."""
 
     column: int
@@ -51,7 +51,7 @@ class Expression(NamedTuple):
 
     select: str
     column: int
-    wheres: tuple[Where, ...] = ()
+    wheres: tuple[Filter, ...] = ()
 
 
 def statement_number(number: float) -> str:
@@ -61,7 +61,7 @@ def statement_number(number: float) -> str:
 
 
 def compare_values(left: Values, right: Values, comparator: str) -> bool | None:
-    """Whether a comparison holds: of the texts for "is", else of all numbers with all; None when some text is none."""
+    """Tell if a comparison holds: of the texts for "is", else of all numbers with all; None when some text is none."""
     if comparator == IS:
         return left == right
     numbers, others = _numbers(left), _numbers(right)
@@ -88,25 +88,25 @@ class PartValues:
         self._numbers = [[_number(text) for text in texts] for texts in self.columns]
         self._wordy = [_rows_where(numbers, None) for numbers in self._numbers]
         self._values: dict[tuple[str, int, int], Values | None] = {}
-        self._filters: dict[Where, int | None] = {}
+        self._filters: dict[Filter, int | None] = {}
 
     def is_usable(self, column: int) -> bool:
-        """Whether a column has a name of its own."""
+        """Tell whether a column has a name of its own."""
         return self._usable[column]
 
     def is_sayable(self, values: Values) -> bool:
-        """Whether values can stand in a sentence without leaving a hole."""
+        """Tell whether values can stand in a sentence without leaving a hole."""
         return self.blanks or not any(map(is_empty, values))
 
     def evaluate(self, expression: Expression) -> Values | None:
-        """The values that an expression stands for; None when it stands for nothing."""
+        """Return the values that an expression stands for; None when it stands for nothing."""
         rows: int | None = self.rows
         for where in expression.wheres:
             rows = None if rows is None else self.filtered(rows, where)
         return None if rows is None else self.selected(expression.select, expression.column, rows)
 
-    def filtered(self, rows: int, where: Where) -> int | None:
-        """The rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
+    def filtered(self, rows: int, where: Filter) -> int | None:
+        """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
         if where not in self._filters:
             self._filters[where] = self._filter(where)
         found = self._filters[where]
@@ -115,13 +115,13 @@ class PartValues:
         return None if found is None else rows & found
 
     def selected(self, select: str, column: int, rows: int) -> Values | None:
-        """The values of a column over a set of rows, summed up; None when there are none or it makes no sense."""
+        """Sum up the values of a column over a set of rows; None when there are none or it makes no sense."""
         key = select, column, rows
         if key not in self._values:
             self._values[key] = self._select(select, column, rows) if rows else None
         return self._values[key]
 
-    def _filter(self, where: Where) -> int | None:
+    def _filter(self, where: Filter) -> int | None:
         if not self.blanks and is_empty(where.text):
             return None
         if where.comparator == IS:
@@ -169,7 +169,7 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(texts: Values) -> list[float]:
-    """The numbers of some texts; none when one of them is no number."""
+    """Return the numbers of some texts; none when one of them is no number."""
     numbers = [_number(text) for text in texts]
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else []

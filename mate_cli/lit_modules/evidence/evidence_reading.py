@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import Field
 
-from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
@@ -26,7 +26,7 @@ from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Coordinates, TableExample
-from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
+from mate_cli.tokenization.evidence.serializer import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -8,7 +8,7 @@ from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.candidates import CONFIDENCES
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.targets import target_of
+from mate_cli.tokenization.hybrider.targets import find_target
 
 
 class NodeRanking(CandidateChoice):
@@ -19,7 +19,7 @@ class NodeRanking(CandidateChoice):
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
-        return [example for example in self.linked(examples) if target_of(example, example.nodes).ranks]
+        return [example for example in self.linked(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """All questions; those that are linked to nothing have no prediction, and count as wrong."""

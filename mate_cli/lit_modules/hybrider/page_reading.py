@@ -5,14 +5,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from mate_cli.data.cell_examples import page_example
 from mate_cli.data.links import link_examples
-from mate_cli.data.reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.targets import reading_pairs, target_of
+from mate_cli.tokenization.hybrider.targets import find_target, reading_pairs
 
 
 class PageReading(SpanReading):
@@ -48,6 +48,6 @@ class PageReading(SpanReading):
     def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
         found = []
         for example in link_examples(examples, self.links):
-            pairs = reading_pairs(example, target_of(example, example.nodes))
+            pairs = reading_pairs(example, find_target(example, example.nodes))
             found.append((example, [pair.link for pair in pairs]))
         return [(example, links) for example, links in found if links]

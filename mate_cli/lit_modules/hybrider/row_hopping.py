@@ -12,7 +12,7 @@ from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample
-from mate_cli.tokenization.hybrider.targets import hop_candidates, hop_labels, target_of
+from mate_cli.tokenization.hybrider.targets import find_target, hop_candidates, hop_labels
 
 
 class RowHopping(CandidateChoice):
@@ -50,7 +50,7 @@ class RowHopping(CandidateChoice):
         """Of each question that hops are learnt from, one example per node in a row with the answer."""
         found = []
         for example in self.linked(examples):
-            target = target_of(example, example.nodes)
+            target = find_target(example, example.nodes)
             rows = target.answer_of_row if target.ranks else {}
             found.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])
         return [some for some in found if some]
@@ -61,7 +61,7 @@ class RowHopping(CandidateChoice):
 
     def right(self, prediction: Choice, example: LinkedExample) -> bool:
         """Whether the chosen cell or page is where the answer is found."""
-        labels = hop_labels(target_of(example, example.nodes), _places(example))
+        labels = hop_labels(find_target(example, example.nodes), _places(example))
         return bool(labels) and labels[prediction.place] == 1
 
 

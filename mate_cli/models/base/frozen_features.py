@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mate_cli.files.atomic import replacing
+from mate_cli.files.atomic import replace_file
 from mate_cli.tokenization.layout import TableBatch
 
 READ = ("input_ids", "segment_ids", "position_ids")
@@ -58,5 +58,5 @@ def _names(batch: TableBatch) -> list[str]:
 
 
 def _keep(path: Path, states: Tensor) -> None:
-    with replacing(path) as draft, draft.open("wb") as file:
+    with replace_file(path) as draft, draft.open("wb") as file:
         np.save(file, states.half().numpy())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file
-from mate_cli.files.plain import read_object, read_yaml
+from mate_cli.files.safe_load import read_object, read_yaml
 from mate_cli.models.checkpoints import tensorflow
 from mate_cli.models.checkpoints.settings import run_config
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluation import judge, save_result
 from mate_cli.pipelines.evaluation.finished import Here, open_stages

@@ -10,10 +10,10 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
-from mate_cli.data.datasets.labelled.files import LabelledFiles
+from mate_cli.data.datasets.labelled.sources import LabelledFiles
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import write_text
-from mate_cli.files.plain import read_object, to_json
+from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.asking import find_questions

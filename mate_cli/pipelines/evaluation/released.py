@@ -10,7 +10,7 @@ from typing import Any
 from hydra.utils import instantiate
 
 from mate_cli.errors import DataError
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.safe_load import to_yaml
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mate_cli.files.plain import to_json, to_yaml
+from mate_cli.files.safe_load import to_json, to_yaml
 from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS
 from mate_cli.tokenization.serializers.serializer import Serializer
 from mate_cli.tokenization.serializers.tapas import TapasSerializer

@@ -13,9 +13,9 @@ from transformers import TapasConfig
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.files.atomic import replacing
-from mate_cli.files.plain import read_object, to_json
-from mate_cli.files.targets import targets
+from mate_cli.files.atomic import replace_file
+from mate_cli.files.safe_load import read_object, to_json
+from mate_cli.files.targets import find_targets
 from mate_cli.models.auto_classes import OURS, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.auto_loading import WEIGHTS
@@ -151,7 +151,7 @@ def _written(target: Path) -> Iterator[Path]:
         ConfigError: the disk is full, or the folder cannot be made there.
     """
     try:
-        with replacing(target) as draft:
+        with replace_file(target) as draft:
             draft.mkdir()
             yield draft
     except (OSError, SafetensorError) as error:
@@ -162,7 +162,7 @@ def _written(target: Path) -> Iterator[Path]:
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
     """What loads an export, for people: transformers, unless classes of the user's own are in it."""
-    own = sorted({found.partition(".")[0] for found in targets(settings)} - {"mate_cli", "torch"})
+    own = sorted({found.partition(".")[0] for found in find_targets(settings)} - {"mate_cli", "torch"})
     if own:
         return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={own}), or trust="
     loads = name if name.startswith("Tapas") else f"{auto_name(name)}, after: import mate_cli.models.auto_classes"

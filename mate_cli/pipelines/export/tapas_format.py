@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError
-from mate_cli.files.plain import read_object
+from mate_cli.files.safe_load import read_object
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.files import bundle_config

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError, MateError, RunError
 from mate_cli.runs.folders import open_run
-from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
 from mate_cli.tables.read import open_table, valid
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.table_file import TableFile
@@ -121,7 +121,7 @@ def _pairs(asking: Asking) -> dict[Path, list[str]]:
     return pair_up(asked, tables, beside)
 
 
-def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[Asked]:
+def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[QuestionInput]:
     """The questions that are typed, and those of a file.
 
     Raises:
@@ -130,7 +130,7 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
     """
     if not all(map(str.strip, texts)):
         raise ConfigError("is blank", where="question", remedy='Write question="..."')
-    return [*(Asked(valid(text)) for text in texts), *(read_questions(file, encoding) if file else ())]
+    return [*(QuestionInput(valid(text)) for text in texts), *(read_questions(file, encoding) if file else ())]
 
 
 def _open_all(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.pipelines.inference.asking import all_questions, noted_time
 from mate_cli.sql.database import read_database_schema
 from mate_cli.sql.example import SchemaExample, schema_example, schema_table
@@ -73,7 +73,9 @@ def open_database(asking: AskingDatabase) -> OpenDatabase:
 
 
 def _schema(path: Path, name: str | None) -> Schema:
-    with reading(path, DataError, "no schema can be read from it", "Give a database of SQLite, or a tables.json"):
+    with wrap_read_errors(
+        path, DataError, "no schema can be read from it", "Give a database of SQLite, or a tables.json"
+    ):
         if not path.name.lower().endswith(_SCHEMA_FILES):
             return read_database_schema(path)
         schemas = read_schemas(path)

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from mate_cli.data.loading.table_data_module import NoDataset, TableDataset
 from mate_cli.errors import CheckpointError
-from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
-from mate_cli.files.plain import read_yaml
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
 from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
@@ -163,5 +163,5 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
 
 
 def _assembled(config: ModelConfig, folder: Path, dataset: TableDataset) -> Parts:
-    with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
+    with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
         return assemble(config, dataset, moved=True)

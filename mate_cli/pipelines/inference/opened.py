@@ -8,8 +8,8 @@ from typing import Literal
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import DataError, RunError
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_object
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_object
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
@@ -91,5 +91,5 @@ def read_calibration(folder: Path) -> Calibration | None:
     if not path.is_file():
         return None
     again = "Evaluate the run again"
-    with reading(path, DataError, "this calibration cannot be read", again):
+    with wrap_read_errors(path, DataError, "this calibration cannot be read", again):
         return Calibration.from_json(read_object(path, DataError, again, links=True))

@@ -13,12 +13,11 @@ from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.asking import noted_time
 from mate_cli.pipelines.inference.asking_database import OpenDatabase
 from mate_cli.pipelines.inference.opened import Model
-from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, run_query
+from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, run_query, with_values
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.tree import PLACEHOLDER
-from mate_cli.sql.values import with_values
 from mate_cli.sql.write import sql_literal
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 
 _TRIAL_SECONDS = 1.0
@@ -53,7 +52,7 @@ def answer_database(
 
 def _answer(
     model: Model, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
-) -> list[TableQuestion]:
+) -> list[TableAnswerResult]:
     parts = model.parts
     task: Any = parts.task  # one that answers with SQL
     task.runnable = True
@@ -78,9 +77,9 @@ def _runs(sql: str, path: Path) -> bool:
     return True
 
 
-def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableQuestion:
+def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
     """The answer with the rows of its query, or with the schema where there are none to show."""
-    answered = _showing(TableQuestion(str(path), example.question, example.table, (), 0, text=sql), example.table)
+    answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, text=sql), example.table)
     if not sql:
         return replace(answered, failure=failure or "no query was found")
     warnings = [WITHOUT_VALUES] if sql_literal(PLACEHOLDER) in sql else []
@@ -92,7 +91,7 @@ def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> Tab
     return replace(answered, warnings=tuple(warnings))
 
 
-def _with_rows(answered: TableQuestion, found: Rows) -> TableQuestion:
+def _with_rows(answered: TableAnswerResult, found: Rows) -> TableAnswerResult:
     rows = tuple(tuple(Cell("NULL" if value is None else str(value)) for value in row) for row in found.rows)
     showing = _showing(answered, Table(answered.source, tuple(map(Cell, found.names)), rows))
     return replace(
@@ -110,7 +109,7 @@ def _plain(value: Value) -> float | str | None:
     return str(value) if isinstance(value, Blob) else value
 
 
-def _showing(answered: TableQuestion, table: Table) -> TableQuestion:
+def _showing(answered: TableAnswerResult, table: Table) -> TableAnswerResult:
     return replace(
         answered, table=table, row_numbers=tuple(range(1, len(table.rows) + 1)), rows_in_file=len(table.rows)
     )

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.door import reading
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.inference.asking import Asking, OpenTables, check_some, noted_time
 from mate_cli.pipelines.inference.opened import Model
 from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
-from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.formats.grid import numbered
+from mate_cli.tables.formats.grid import count_noun
+from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.truncation import CUTS
@@ -73,7 +73,7 @@ def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, toget
     for path, file in opened.files.items():
         asked = opened.questions[path]
         try:
-            with reading(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
+            with wrap_read_errors(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
             if len(opened.files) == 1:
@@ -89,7 +89,7 @@ def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, toget
     return questions
 
 
-def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking) -> list[TableQuestion]:
+def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking) -> list[TableAnswerResult]:
     examples = [question.example for question in questions]
     parts = model.parts
     encodings = EncodedExamples(parts.task.evaluation_examples(examples), parts.serializer)
@@ -117,8 +117,8 @@ def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking)
     return answers
 
 
-def _bare(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableQuestion:
-    return TableQuestion(
+def _bare(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableAnswerResult:
+    return TableAnswerResult(
         source=str(question.file.path),
         question=question.example.question,
         table=question.seen.table,
@@ -129,7 +129,7 @@ def _bare(question: PreparedQuestion, threshold: float | None, cut: tuple[str, .
     )
 
 
-def _filled(answered: TableQuestion, selection: Selection | None, text: str, verdict: bool) -> TableQuestion:
+def _filled(answered: TableAnswerResult, selection: Selection | None, text: str, verdict: bool) -> TableAnswerResult:
     if selection is None:
         return replace(answered, text=text)
     table = answered.table
@@ -158,7 +158,7 @@ def _filled(answered: TableQuestion, selection: Selection | None, text: str, ver
     )
 
 
-def _calibrated(answered: TableQuestion, calibration: Calibration | None) -> TableQuestion:
+def _calibrated(answered: TableAnswerResult, calibration: Calibration | None) -> TableAnswerResult:
     if calibration is None or answered.confidence is None:
         return answered
     return replace(answered, confidence=calibration(answered.confidence), calibrated=True)
@@ -178,5 +178,5 @@ def _cut_said(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens:
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
         if count := counts.get(kind):
             done = "shortened" if noun == "cell" else "left out"
-            said.append(f"{numbered(count, noun)} {done} to fit {max_tokens:,} tokens.")
+            said.append(f"{count_noun(count, noun)} {done} to fit {max_tokens:,} tokens.")
     return tuple(said)

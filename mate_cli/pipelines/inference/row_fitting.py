@@ -11,7 +11,7 @@ import numpy as np
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.formats.grid import listed
+from mate_cli.tables.formats.grid import list_names
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, similarity, stems
@@ -93,7 +93,7 @@ class RowFitter:
         numbers = tuple(file.rows.numbers[place] for place in places)
         said = [] if len(places) == len(file) else [_rows_said(choice, len(places), len(file))]
         if len(columns) < len(file.header):
-            names = listed((file.header[column] for column in nearest), 8)
+            names = list_names((file.header[column] for column in nearest), 8)
             said.append(f"{len(columns)} of {len(file.header)} columns were looked at, the nearest ones: {names}.")
         return Seen(file.table(places, columns), numbers, tuple(said))
 
@@ -164,7 +164,7 @@ def _rows_said(choice: RowChoice, taken: int, rows: int) -> str:
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.matching:
         return f"{start} the first ones{order}, as no row shares a word or number with the question."
-    shared = f"that share words or numbers with the question ({listed(choice.terms)})"
+    shared = f"that share words or numbers with the question ({list_names(choice.terms)})"
     if choice.matching > taken:
         return f"{start} the best fitting ones{order}, of {choice.matching:,} {shared}."
     rest = f", and the first others{order}" if taken > choice.matching else ""

@@ -6,8 +6,8 @@ Source: Chen et al. 2020, "HybridQA", section 4.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mate_cli.data.reading import page_example
-from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.data.baselines import tfidf_cell_ranking
+from mate_cli.data.cell_examples import page_example
 from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
 from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading

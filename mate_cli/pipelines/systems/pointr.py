@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mate_cli.data.reading import reading_example
+from mate_cli.data.cell_examples import reading_example
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.exact_match import f1, normalize_answer

@@ -10,10 +10,10 @@ from typing import Any
 
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import check_writable, write_text
-from mate_cli.files.plain import to_json
+from mate_cli.files.safe_load import to_json
 from mate_cli.reports.answers.page import render_answers
 from mate_cli.reports.export.data_files import harmless
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableAnswerResult
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
 """The columns of the CSV file, before the cells."""
@@ -49,7 +49,7 @@ def answers_csv(session: Session) -> str:
     return table.getvalue()
 
 
-def _cells(answered: TableQuestion) -> Iterator[tuple[int, str, str]]:
+def _cells(answered: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
     """The chosen cells, or those of a query's result: the number of the row, the column, and the text."""
     table, every = answered.table, answered.result is not None
     places = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
@@ -57,7 +57,7 @@ def _cells(answered: TableQuestion) -> Iterator[tuple[int, str, str]]:
         yield answered.row_numbers[row], table.header[column].text, table.rows[row][column].text
 
 
-def entry(answered: TableQuestion) -> dict[str, Any]:
+def entry(answered: TableAnswerResult) -> dict[str, Any]:
     """Returns one answer as plain values; rows are numbered from 1 below the header."""
     chosen = () if answered.result is not None else _cells(answered)
     cells = [

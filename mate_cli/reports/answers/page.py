@@ -16,7 +16,7 @@ from mate_cli.reports.answers.window import (
     window,
 )
 from mate_cli.reports.html_page import render_template
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableAnswerResult
 
 MOST_ROWS, MOST_COLUMNS = 60, 40
 
@@ -35,7 +35,7 @@ def render_answers(session: Session) -> str:
     )
 
 
-def answer_card(answered: TableQuestion) -> Mapping[str, Any]:
+def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
     """Return one question with its answer, and the part of the table around the chosen cells."""
     shown = window(answered, MOST_ROWS, MOST_COLUMNS)
     right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))

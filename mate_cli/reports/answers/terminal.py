@@ -21,7 +21,7 @@ from mate_cli.reports.answers.window import (
     window,
 )
 from mate_cli.reports.format import plural, rate_text
-from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.terminal.console import Console
 
 MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 14, 40, 3
@@ -44,7 +44,7 @@ def print_session(session: Session, console: Console) -> None:
     console.print(Text(speed_text(session), style=WEAK))
 
 
-def print_answered(answered: TableQuestion, console: Console) -> None:
+def print_answered(answered: TableAnswerResult, console: Console) -> None:
     """Print one question with its answer and the table around the chosen cells."""
     style = "bold green" if how_sure(answered) == "given" else WARNING
     _print_line("question", Text(answered.question, style="bold"), console)
@@ -68,7 +68,7 @@ def _print_line(name: str, text: Text, console: Console) -> None:
     console.print(Text.assemble((f"{name:<12}", WEAK), text), soft_wrap=not console.is_terminal)
 
 
-def answered_table_view(answered: TableQuestion, shown: TableWindow, console: Console) -> Table:
+def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console: Console) -> Table:
     """Build the part of the table; chosen cells have a colour and a mark."""
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")

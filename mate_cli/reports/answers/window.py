@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mate_cli.tables.answered import TableQuestion
-from mate_cli.tables.formats.grid import listed
+from mate_cli.tables.formats.grid import list_names
+from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.table import find_table_formats
 
 MOST_TEXTS = 10
@@ -37,7 +37,7 @@ class TableWindow:
     more: bool = False
 
 
-def window(answered: TableQuestion, most_rows: int, most_columns: int) -> TableWindow:
+def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
     """Choose the rows and columns around the chosen cells."""
     shape = len(answered.table.rows), len(answered.table.header)
     shown = cell_window(_best_first(answered), shape, most_rows, most_columns)
@@ -71,7 +71,7 @@ def _count(shown: Sequence[int | None]) -> int:
     return sum(place is not None for place in shown)
 
 
-def numeric_columns(answered: TableQuestion, shown: TableWindow) -> list[bool]:
+def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
     """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
     table = answered.table
     formats = table.formats or find_table_formats(table)
@@ -87,7 +87,7 @@ def numeric_columns(answered: TableQuestion, shown: TableWindow) -> list[bool]:
     ]
 
 
-def _best_first(answered: TableQuestion) -> list[tuple[int, int]]:
+def _best_first(answered: TableAnswerResult) -> list[tuple[int, int]]:
     pairs = zip(answered.cells, answered.probabilities, strict=True)
     return [cell for cell, _ in sorted(pairs, key=lambda pair: -pair[1])]
 
@@ -126,7 +126,7 @@ def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
     return tuple(shown)
 
 
-def answer_text(answered: TableQuestion) -> str:
+def answer_text(answered: TableAnswerResult) -> str:
     """The answer in words."""
     if answered.failure:
         return f"no answer: {answered.failure}"
@@ -141,10 +141,10 @@ def answer_text(answered: TableQuestion) -> str:
     return answered.text or "(an empty cell)"
 
 
-def _few(answered: TableQuestion) -> str:
+def _few(answered: TableAnswerResult) -> str:
     """The texts of the chosen cells, equal ones once; only the first of many."""
     texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
-    return listed((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
+    return list_names((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
 
 
 def shorten(text: str, most: int = 200) -> str:
@@ -153,14 +153,14 @@ def shorten(text: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def how_sure(answered: TableQuestion) -> Literal["none", "unsure", "given"]:
+def how_sure(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
     """Whether there is an answer, and one that is more likely right than wrong."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
 
-def computed_text(answered: TableQuestion) -> str:
+def computed_text(answered: TableAnswerResult) -> str:
     """How the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
@@ -169,7 +169,7 @@ def computed_text(answered: TableQuestion) -> str:
     return f"{COMPUTED[answered.aggregation]} {count:,} cell{'' if count == 1 else 's'}{result}"
 
 
-def confidence_text(answered: TableQuestion) -> str:
+def confidence_text(answered: TableAnswerResult) -> str:
     """The confidence and whether it is calibrated; empty where none is known."""
     if answered.confidence is None or answered.failure:
         return ""

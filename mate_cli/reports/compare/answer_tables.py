@@ -16,7 +16,7 @@ from mate_cli.data.archive import SUFFIXES
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import MateError, RunError
 from mate_cli.files.atomic import write_text
-from mate_cli.files.plain import read_object, read_yaml, to_json
+from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.reports.compare.questions import Cell
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.tables.example import TableExample

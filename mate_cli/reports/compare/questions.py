@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mate_cli.files.plain import load_json
+from mate_cli.files.safe_load import load_json
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import subset_specs

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from mate_cli.files.plain import to_json
+from mate_cli.files.safe_load import to_json
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
 from mate_cli.reports.compare.published import FIGURES
 from mate_cli.reports.compare.report import Report, reason_text

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.files.atomic import replacing
+from mate_cli.files.atomic import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,6 +104,6 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     with rc_context({**FONT, "svg.hashsalt": name}):
         for file in files:
             metadata = {"Date": None} if file.suffix == ".svg" else None
-            with replacing(file) as draft:
+            with replace_file(file) as draft:
                 figure.savefig(draft, dpi=200, facecolor="white", metadata=metadata)
     return files

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from mate_cli.errors import RunError
-from mate_cli.files.door import short_reason
-from mate_cli.files.plain import MAX_SIZE, open_file
+from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.safe_load import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.record import read_entries
 
@@ -208,7 +208,7 @@ def unreadable(folder: Path) -> Iterator[str]:
             with open_file(file, largest=MAX_SIZE):
                 pass
         except (OSError, ValueError) as error:
-            yield f"{clean(file)}: left out, {short_reason(error)}"
+            yield f"{clean(file)}: left out, {shorten_reason(error)}"
 
 
 def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mate_cli.files.plain import read_lines
+from mate_cli.files.safe_load import read_lines
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import clean, is_number
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from mate_cli.errors import CheckpointError, Interrupted, RunError
-from mate_cli.files.atomic import replacing
+from mate_cli.files.atomic import replace_file
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
@@ -157,7 +157,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         target = self.folder.place("checkpoints/last.ckpt")
         try:
             # All processes gather what the first one writes.
-            with replacing(target) if ranks.is_first() else nullcontext(target) as draft:
+            with replace_file(target) if ranks.is_first() else nullcontext(target) as draft:
                 trainer.save_checkpoint(draft)
         except (OSError, RuntimeError) as error:
             raise RunError(

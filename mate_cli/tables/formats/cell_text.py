@@ -8,9 +8,9 @@ import math
 from decimal import Decimal
 from typing import Any
 
-FEW_DIGITS = 2**24
+EXACT_FLOAT32 = 2**24
 """Below, floats of 32 bits have all whole numbers."""
-LARGEST_WHOLE = 1e20
+MAX_WHOLE = 1e20
 """Whole numbers below are written without an exponent."""
 
 
@@ -45,12 +45,12 @@ def _is_json(value: object) -> bool:
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401
-    """A value of Python for one of numpy; a float of any width is the number that its shortest decimal says."""
+    """Return a value of Python for one of numpy; a float of any width is the number that its shortest decimal says."""
     if getattr(value, "ndim", 0):
         return list(value)
     if value.dtype.kind == "f":
         number = float(value)
-        return number if number.is_integer() and abs(number) < FEW_DIGITS else float(str(value))
+        return number if number.is_integer() and abs(number) < EXACT_FLOAT32 else float(str(value))
     return str(value) if value.dtype.kind in "mM" else value.item()
 
 
@@ -76,7 +76,7 @@ def spreadsheet_number(value: float | Decimal) -> str:
         return format(value, "f") if abs(value.adjusted()) < 400 else str(value)
     if value != round(value):
         value = float(f"{value:.15g}")
-    return f"{value + 0.0:.0f}" if value == round(value) and abs(value) < LARGEST_WHOLE else repr(value)
+    return f"{value + 0.0:.0f}" if value == round(value) and abs(value) < MAX_WHOLE else repr(value)
 
 
 def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:

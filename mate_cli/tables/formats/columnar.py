@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.grid import Grid
-from mate_cli.tables.limits import Limits
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import column_name
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
 
 
 def _joined_levels(name: str) -> str:
-    """A name that pandas wrote as a tuple, as it does where columns have names of several levels."""
+    """Return a name that pandas wrote as a tuple, as it does where columns have names of several levels."""
     with suppress(ValueError, SyntaxError):
         return column_name(ast.literal_eval(name))
     return name
@@ -80,7 +79,7 @@ def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
 
 
 def _with_long_texts(path: Path, metadata: FileMetaData) -> list[str]:
-    """The columns with texts so long that those of a few rows are too much, though they may be written once."""
+    """Return the columns with texts so long that those of a few rows are too much, though they may be written once."""
     from pyarrow.parquet import ParquetFile
 
     maybe = {
@@ -126,7 +125,7 @@ def _values(column: Array) -> list[Any]:
 
 
 def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
-    """A value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
+    """Return a value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
     from pyarrow import types
 
     if value is None:
@@ -169,7 +168,7 @@ def _bytes(leaf: Array) -> int:
 
 
 def _is_coded(leaf: Array) -> bool:
-    """Whether its texts stand in a dictionary."""
+    """Tell whether its texts stand in a dictionary."""
     from pyarrow import types
 
     kind = leaf.type
@@ -177,7 +176,7 @@ def _is_coded(leaf: Array) -> bool:
 
 
 def _leaves(column: Array) -> Iterator[Array]:
-    """The values in lists, maps and structures, however deep."""
+    """Yield the values in lists, maps and structures, however deep."""
     from pyarrow import types
 
     kind = column.type

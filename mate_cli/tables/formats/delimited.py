@@ -9,10 +9,9 @@ from pathlib import Path
 
 from mate_cli.tables.formats.dialect import NO_DELIMITER, Records
 from mate_cli.tables.formats.encoding import Text, text_file
-from mate_cli.tables.formats.grid import Grid, numbered
+from mate_cli.tables.formats.grid import Grid, count_noun
 from mate_cli.tables.formats.sniffer import DELIMITERS, find_dialect
-from mate_cli.tables.limits import Limits
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _HINT = re.compile(r"sep=(.)\r?\n?")
@@ -54,7 +53,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
 
 
 def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> Iterator[str]:
-    """The lines, as long as none has more columns than are read: their cells would be in memory all at once."""
+    """Yield the lines, as long as none has more columns than are read: their cells would be in memory all at once."""
     nothing = 0
     for line in lines:
         if line.count(delimiter) > limits.columns:
@@ -64,7 +63,7 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
             line = line.replace("\0", "")
         yield line
     if nothing:
-        text.notes.append(f"{numbered(nothing, 'NUL character')} left out.")
+        text.notes.append(f"{count_noun(nothing, 'NUL character')} left out.")
 
 
 def _lines(records: Records, lines: Iterator[str], notes: list[str], is_hinted: bool) -> Iterator[list[str]]:

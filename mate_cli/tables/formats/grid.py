@@ -1,4 +1,4 @@
-"""What every format gives: lines of cells, read once from front to back."""
+"""Lines of cells, read once from front to back, which every format gives."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Grid:
     notes: list[str] = field(default_factory=list)
 
 
-def numbered(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Write `1 row`, `3 rows`, `50,000 rows`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def listed(names: Iterable[str], most: int = 5) -> str:
+def list_names(names: Iterable[str], most: int = 5) -> str:
     """Write the first few names, and how many more there are."""
     shown = list(names)
     rest = f" and {len(shown) - most:,} more" if len(shown) > most else ""

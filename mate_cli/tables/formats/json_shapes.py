@@ -71,7 +71,7 @@ def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Calla
 
 
 def _names(header: list[Any]) -> list[Any]:
-    """The names of a header, which may be objects with a name each; none where it is something else."""
+    """Return the names of a header, which may be objects with a name each; none where it is something else."""
     names = [one.get("name") if isinstance(one, dict) else one for one in header]
     return [] if any(isinstance(name, (list, dict)) for name in names) else names
 
@@ -93,7 +93,7 @@ def _split(names: list[Any], rows: list[Any], index: object) -> Found:
 
 
 def _of_schema(schema: dict[str, Any], rows: list[Any]) -> Found:
-    """A table of pandas' orient "table"; an index that only counts the rows is left out."""
+    """Return a table of pandas' orient "table"; an index that only counts the rows is left out."""
     names = _names(schema.get("fields") or [])
     index = schema.get("primaryKey") or []
     kept = [
@@ -122,7 +122,7 @@ def _is_keyed(content: dict[str, Any]) -> bool:
 
 
 def _of_keyed(content: dict[str, dict[str, Any]], notes: list[str]) -> Found:
-    """A table whose rows and columns both have keys: which are which follows from what numbers them, or from kinds."""
+    """Read a table whose rows and columns both have keys: numbers, or else kinds, show which are which."""
     outer, inner = list(content), list(dict.fromkeys(key for one in content.values() for key in one))
     are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
     if are_whole[0] != are_whole[1]:

@@ -170,7 +170,7 @@ _GENERAL = _section("G", {}, None)
 
 
 def _choose_section(sections: list[FormatSection], number: Decimal) -> tuple[FormatSection, bool]:
-    """The section for a number, and whether it says itself that a number is negative."""
+    """Return the section for a number, and whether it says itself that a number is negative."""
     first, *others = sections[:3]
     if first.pattern == "G" and not others:
         return _GENERAL, False

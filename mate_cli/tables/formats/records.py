@@ -15,11 +15,10 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_number
-from mate_cli.tables.limits import Limits
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import Limits, ReadOptions
 
 PIECE = 1 << 16
-MOST_DIGITS = 4000
+MAX_DIGITS = 4000
 
 
 class _Decoder(json.JSONDecoder):
@@ -47,14 +46,14 @@ class _Decoder(json.JSONDecoder):
 
 
 def _float(text: str) -> float | str:
-    """A number; one that is beyond all numbers stays the text that it is."""
+    """Return a number; one that is beyond all numbers stays the text that it is."""
     value = float(text)
     return value if math.isfinite(value) else text
 
 
 def _int(text: str) -> int | str:
-    """A whole number; one of more digits than Python reads stays the text that it is."""
-    return int(text) if len(text) <= MOST_DIGITS else text
+    """Return a whole number; one of more digits than Python reads stays the text that it is."""
+    return int(text) if len(text) <= MAX_DIGITS else text
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Grid:
@@ -107,7 +106,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: list[str]) -> Grid:
-    """A grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
+    """Return a grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
     first = next(values, None)
     rest = values if first is None else _chain(first, values)
     if first is None:
@@ -201,7 +200,7 @@ class _Window:
         self.fill()
 
     def line(self, place: int) -> int:
-        """The number of the line at a place in the part that is there."""
+        """Return the number of the line at a place in the part that is there."""
         return self._lines + self.text.count("\n", 0, place)
 
     def skip_space(self, more: int = 0) -> str:
@@ -216,7 +215,7 @@ class _Window:
 
 
 def _values_of_list(file: Text, longest: int, decoder: _Decoder) -> Iterator[Any]:
-    """The entries of a JSON list, of which a few are in memory at a time."""
+    """Yield the entries of a JSON list, of which a few are in memory at a time."""
     with file.open() as stream:
         window = _Window(stream, longest)
         window.skip_space()
@@ -247,7 +246,7 @@ def _next_value(window: _Window, path: Path, longest: int, decoder: _Decoder) ->
 
 
 def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
-    """Whether an error is one of the text itself, and not that the rest of it is not there."""
+    """Tell whether an error is one of the text itself, and not that the rest of it is not there."""
     return error.pos < len(text) - 10 and not error.msg.startswith("Unterminated")
 
 

@@ -7,8 +7,8 @@ from itertools import islice, repeat
 from pathlib import Path
 
 from mate_cli.errors import DataError
-from mate_cli.files.door import reading
-from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.tables.formats.grid import Grid, count_noun, list_names
 from mate_cli.tables.formats.workbook import SAVE_AS, Area, Workbook, Worksheet
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore
@@ -30,7 +30,7 @@ def read_spreadsheet(path: Path, options: ReadOptions) -> Grid:
 
 def _lines(path: Path, options: ReadOptions, grid: Grid) -> Iterator[list[str]]:
     notes = grid.notes
-    with reading(path, DataError, "this workbook cannot be read", SAVE_AS):
+    with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
         book = Workbook(path, options.limits)
         sheet = _choose(book, options.sheet, notes)
         rows = RowStore()
@@ -47,13 +47,13 @@ def _lines(path: Path, options: ReadOptions, grid: Grid) -> Iterator[list[str]]:
             last = number
     filled = sum(bool(area.text) for row in book.merged.values() for area in row)
     if filled:
-        notes.append(f"The value of {numbered(filled, 'merged area')} was put in every cell of it.")
+        notes.append(f"The value of {count_noun(filled, 'merged area')} was put in every cell of it.")
     if book.has_unsaved:
         notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
 
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Worksheet:
-    """The sheet of that name or number, else the first one with a table; hidden ones come last."""
+    """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
     sheets = sorted(book.sheets, key=lambda sheet: sheet.is_hidden)
     names = {sheet: f"{sheet.name} (hidden)" if sheet.is_hidden else sheet.name for sheet in sheets}
     if wanted is None:
@@ -71,7 +71,7 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Worksheet:
         raise DataError(problem, where=str(book.path), remedy=remedy)
     others = [name for sheet, name in names.items() if sheet is not chosen]
     if others and wanted is None:
-        notes.append(f"The sheet {chosen.name!r} was read; there is also {listed(others)} (choose with sheet=...).")
+        notes.append(f"The sheet {chosen.name!r} was read; there is also {list_names(others)} (choose with sheet=...).")
     return chosen
 
 

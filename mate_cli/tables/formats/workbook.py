@@ -19,16 +19,16 @@ from xml.parsers import expat
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.number_format import BUILTIN, GENERAL, format_number, format_string, parse_number
-from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import Limits
 
 Element = tuple[str, dict[str, str], str]
 """Local name, attributes and text of an XML element."""
 _CHUNK = 1 << 16
 MAX_DEPTH = 50
 """XML elements in each other."""
-LARGEST_AREA = 10_000
+MAX_AREA = 10_000
 """Cells of a merged area; larger ones are no part of a table."""
-MOST_MERGED = 1_000_000
+MAX_MERGED = 1_000_000
 """Cells of all merged areas."""
 MAX_RUNS = 32_767
 """Runs of a text, which cannot have more letters in a spreadsheet program."""
@@ -173,10 +173,10 @@ class Workbook:
             return
         left, top, right, bottom = column_number(found[1]), int(found[2]), column_number(found[3]), int(found[4])
         size = (right - left + 1) * (bottom - top + 1)
-        is_small = 1 < size <= LARGEST_AREA
+        is_small = 1 < size <= MAX_AREA
         self._merged_cells += size if is_small else 1
-        if self._merged_cells > MOST_MERGED:
-            what = f"its merged areas have more than {MOST_MERGED:,} cells"
+        if self._merged_cells > MAX_MERGED:
+            what = f"its merged areas have more than {MAX_MERGED:,} cells"
             raise DataError(what, where=str(self.path), remedy="Save the table as CSV")
         if is_small:
             self.merged.setdefault(top, []).append(Area(left, right, bottom))
@@ -200,7 +200,7 @@ class Workbook:
         return show_number(value, code, self._date1904)
 
     def _number_formats(self, part: str) -> dict[str, str]:
-        """The number format of each style, by its number."""
+        """Return the number format of each style, by its number."""
         codes, styles = dict(BUILTIN), list[str]()
         for name, attributes, _ in self._elements(part):
             if name == "numFmt":
@@ -214,7 +214,7 @@ class Workbook:
         return {str(number): code for number, code in enumerate(styles)}
 
     def _related(self, part: str) -> dict[str, tuple[str, str]]:
-        """The kind and name of each part that a part refers to, by the name of the reference."""
+        """Return the kind and name of each part that a part refers to, by the name of the reference."""
         folder, name = posixpath.split(part)
         found = self._elements(posixpath.join(folder, "_rels", f"{name}.rels"))
         return {
@@ -244,7 +244,7 @@ class Workbook:
         elements.parser.Parse(b"", True)
 
     def _foreign_text(self) -> DataError:
-        """The error for a file that is no archive."""
+        """Return the error for a file that is no archive."""
         with self.path.open("rb") as file:
             start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
         marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
@@ -253,7 +253,7 @@ class Workbook:
         return DataError(f"this workbook cannot be read: it is {what}", where=str(self.path), remedy=remedy)
 
     def _foreign(self) -> DataError:
-        """The error for an archive that is no workbook."""
+        """Return the error for an archive that is no workbook."""
         for part, what, remedy in OTHERS:
             if part in self._parts:
                 return DataError(f"this is {what}", where=str(self.path), remedy=remedy)
@@ -271,7 +271,7 @@ def show_number(value: str, code: str, date1904: bool) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def column_number(letters: str) -> int:
-    """The number of a column, from 1, by its letters; 0 of what is none."""
+    """Return the number of a column, from 1, by its letters; 0 of what is none."""
     if not re.fullmatch("[A-Z]{1,3}", letters):
         return 0
     number = 0

@@ -32,7 +32,7 @@ _CENTURY_BREAK = 69
 
 
 def read_date(text: str, day_first: bool | None) -> float | None:
-    """The days since year 1 of a date, with its time as a fraction, or the seconds of a time of day or duration.
+    """Return the days since year 1 of a date, with its time as a fraction, or the seconds of a time of day or duration.
 
     None where the text is neither, there is no such day, or 01/02/2024 could be either of two days.
     """
@@ -56,7 +56,7 @@ def read_date(text: str, day_first: bool | None) -> float | None:
 
 
 def _read_clock(match: re.Match[str]) -> float:
-    """The seconds of 1:02:03 and 1:02, which are hours first, of 1:02.5, which is minutes first, and of 1:02 pm."""
+    """Read the seconds of 1:02:03 and 1:02, hours first, of 1:02.5, minutes first, and of 1:02 pm."""
     fields = [int(match["h"]), int(match["min"]), int(match["s"] or 0)]
     if match["part"] and not match["s"]:
         fields = [0, *fields[:2]]

@@ -175,7 +175,7 @@ def is_currency(word: str) -> bool:
 
 
 def _parse_after(text: str, before: Amount) -> Amount | None:
-    """Closing parenthesis, trailing minus, magnitude, currency, unit and footnote marks behind the digits."""
+    """Read closing parenthesis, trailing minus, magnitude, currency, unit and footnote marks behind the digits."""
     text = _FOOTNOTES.sub("", text).removesuffix(" ")
     text = "" if text == "." else text
     parentheses, negative, words = 0, False, list[str]()
@@ -218,7 +218,7 @@ def _measure(words: list[str], before: str) -> Amount | None:
 
 
 def _name_currency(words: set[str]) -> str | None:
-    """The currency of its words, such as $ and USD; "" for none, None where they differ."""
+    """Return the currency of its words, such as $ and USD; "" for none, None where they differ."""
     if len(words) < 2:
         return next(iter(words), "")
     first, second = sorted(words, key=CODES_OF_SIGNS.__contains__)
@@ -226,7 +226,7 @@ def _name_currency(words: set[str]) -> str | None:
 
 
 def _name_unit(text: str) -> str | None:
-    """The unit of the words behind a number in the singular; "" for none, None where they are none."""
+    """Return the unit of the words behind a number in the singular; "" for none, None where they are none."""
     unit = UNIT_NAMES.get(text, text).replace(" / ", "/")
     if not unit or unit in KNOWN_UNITS:
         short = unit.removesuffix("s")
@@ -252,7 +252,7 @@ def _split_currency(word: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 15)
 def find_decimal_marks(digits: str) -> str:
-    """The decimal marks, of "." and ",", with which digits are one number: ".", ",", both, or none of them."""
+    """Return the decimal marks, of "." and ",", with which digits are one number: ".", ",", both, or none of them."""
     return "".join(mark for mark, form in _FORMS.items() if form.fullmatch(digits))
 
 

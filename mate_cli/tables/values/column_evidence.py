@@ -37,7 +37,7 @@ DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
 
 
 def find_doubtful_unit(amount: Amount) -> str | None:
-    """The unit of an amount, where it counts only if most cells of a column have it; "" where it never does.
+    """Return the unit of an amount, where it counts only if most cells of a column have it; "" where it never does.
 
     None for no unit, known ones, money, and words after a magnitude. A letter as in 1F may also be part of a name.
     """
@@ -165,7 +165,7 @@ class ColumnEvidence:
         return self.kinds[LIST] > MAX_MISFIT_SHARE * (self.kinds[LIST] + self.numbers)
 
     def find_decimal(self) -> str | None:
-        """The decimal mark that the cells prove; "" where they contradict each other, None where nothing proves one."""
+        """Find the decimal mark that the cells prove; "" where they contradict each other, None without proof."""
         point, comma, groups = self.kinds[POINT], self.kinds[COMMA], self.kinds[COMMA_OR_GROUP]
         slips = MAX_MISFIT_SHARE * self.numbers
         if point and comma:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mate_cli.errors import ConfigError
-from mate_cli.tables.formats.grid import listed, numbered
+from mate_cli.tables.formats.grid import count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.values.cell_date import read_date
 from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_digits, simplify
@@ -89,7 +89,7 @@ class ColumnFormat:
         return math.nan if number is None else number
 
     def _read(self, text: str) -> Amount | None:
-        """The parts of a cell, where the column allows for all of them."""
+        """Return the parts of a cell, where the column allows for all of them."""
         text = simplify(text)
         amount = parse_amount(text) if self.decimal else None
         if amount is None:
@@ -146,7 +146,7 @@ def format_of(texts: Iterable[str]) -> ColumnFormat:
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """The decimal mark that was typed, by itself, by the mark between thousands or by a locale.
+    """Return the decimal mark that was typed, by itself, by the mark between thousands or by a locale.
 
     Raises:
         ConfigError: there is no such mark or locale.
@@ -172,7 +172,7 @@ def read_decimal(options: ReadOptions) -> str | None:
 
 
 def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str) -> str:
-    """The decimal mark of a column, where its own cells prove one, else that of the others; "" for none."""
+    """Return the decimal mark of a column, where its own cells prove one, else that of the others; "" for none."""
     if proven is not None:
         return proven
     return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."
@@ -211,13 +211,13 @@ def _write_notes(
         if one.decimal == "," and any(column.kinds[kind] for kind in MARKED)
     ]
     if commas and not is_stated:
-        notes.append(f"Decimal commas: {listed(commas)} (otherwise write decimal=.).")
+        notes.append(f"Decimal commas: {list_names(commas)} (otherwise write decimal=.).")
     if split:
-        quoted = listed(map(repr, split))
+        quoted = list_names(map(repr, split))
         notes.append(f"No numbers in {quoted}: decimal points and commas are mixed. Write decimal=, or decimal=.")
     for name, column, one in zip(names, columns, formats, strict=True):
         other = {".": COMMA, ",": POINT}.get(one.decimal, "")
         if column.kinds[other] and column.is_dense and not column.is_typed:
-            count = numbered(column.kinds[other], "cell")
+            count = count_noun(column.kinds[other], "cell")
             notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
     return notes

@@ -1,18 +1,23 @@
-"""How texts that are read side by side relate: by what they are cells of, by their pages, by what they mention."""
+"""Relations of texts that are read side by side, by the cells, pages and mentions they are of; and the texts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.expansion import expand_cell, split_sentences
+from mate_cli.tokenization.pieces.pieces import Parts
+
 Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]
 KINDS: tuple[Kind, ...] = ("row", "first", "column", "page", "link", "mention", "next", "all")
 """The kinds of relations; the place, from 1, is the number of a kind, 0 being no relation."""
-LEAST_TITLE = 2
+MIN_TITLE = 2
 """A title of fewer characters is not looked for in other texts."""
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -40,7 +45,7 @@ class EvidenceNode:
 
 
 def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
-    """How node i, which asks, relates to node j, which is asked: uint8 [K, K].
+    """Relate node i, which asks, to node j, which is asked: uint8 [K, K].
 
     Entry (i, j) is the number of the first of `kinds` that holds, 0 where none does; no node relates to itself.
     `row` and `column`: cells of one line. `first`: cells of one row, one of them the first. `page`: both tell of one
@@ -60,18 +65,18 @@ def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
 
 
 def bare_title(title: str) -> str:
-    """A title as sentences say it: "Alva (river)" is "alva"."""
+    """Return a title as sentences say it: "Alva (river)" is "alva"."""
     return _BRACKET.sub("", title).strip().lower()
 
 
 def mentions(title: str, text: str) -> bool:
-    """Whether a title, without its bracket, stands in a text as words of their own."""
+    """Tell whether a title, without its bracket, stands in a text as words of their own."""
     bare = bare_title(title)
-    return len(bare) >= LEAST_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
+    return len(bare) >= MIN_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
 
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    """Of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
+    """Tell of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
     return lambda nodes: np.array([[holds(own, other) for other in nodes] for own in nodes], bool)
 
 
@@ -100,3 +105,74 @@ _FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
     "next": lambda nodes: np.eye(len(nodes), k=-1, dtype=bool),
     "all": lambda nodes: np.ones((len(nodes), len(nodes)), bool),
 }
+
+
+Unit = Literal["cell", "row", "document", "segment"]
+"""What a node is: a cell or a row, each with sentences of its pages; a cell's page as a whole; or a part of that page,
+so long that it fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeText:
+    """A node with its text as it is laid out."""
+
+    node: EvidenceNode
+    sentences: tuple[Parts, ...]
+    title: str = ""
+    first: int = 0
+
+    @property
+    def body(self) -> str:
+        """Its text."""
+        return " ".join(part for parts in self.sentences for part in parts)
+
+
+def evidence_texts(example: TableExample, unit: Unit, additions: Mapping[str, Parts]) -> list[NodeText]:
+    """Return the texts of an example in reading order, those without words left out.
+
+    Segments are cut where their length is known; documents are told whole, without additions.
+    """
+    if unit == "row":
+        return [text for row in range(len(example.table.rows)) if (text := _row(example.table, row, additions))]
+    if unit == "cell":
+        return list(_cells(example.table, additions))
+    return list(_documents(example))
+
+
+def row_documents(table: Table) -> list[str]:
+    """All that can be read of each row: its cells and what they link to."""
+    return [
+        " ".join([cell.text + " " + " ".join(table.passages.get(link, "") for link in cell.links) for cell in row])
+        for row in table.rows
+    ]
+
+
+def _cells(table: Table, additions: Mapping[str, Parts]) -> Iterator[NodeText]:
+    for row, column, cell in table.cells():
+        if cell.text.strip() or cell.links:
+            parts = (table.header[column].text, "is", *expand_cell(cell, additions))
+            text = " ".join(parts)
+            yield NodeText(EvidenceNode(row, column, cell.text, text, cell.links), (parts,))
+
+
+def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | None:
+    cells = table.rows[row]
+    said = [(name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
+    parts = tuple(part for one in said for part in (*one, ";"))[:-1]
+    if not any(cell.text.strip() for cell in cells):
+        return None
+    pages = tuple(dict.fromkeys(link for cell in cells for link in cell.links))
+    return NodeText(EvidenceNode(row, 0, cells[0].text, " ".join(parts), pages), (parts,))
+
+
+def _documents(example: TableExample) -> Iterator[NodeText]:
+    for row, column, cell in example.table.cells():
+        said = example.sentences[row] if example.sentences else _sentences(example.table, cell)
+        if said or cell.text.strip():
+            asks = tuple(dict.fromkeys(link.source for link in example.links if link.target == row))
+            node = EvidenceNode(row, column, cell.text, " ".join(said), cell.links, asks)
+            yield NodeText(node, tuple((sentence,) for sentence in said), cell.text)
+
+
+def _sentences(table: Table, cell: Cell) -> tuple[str, ...]:
+    return tuple(sentence for link in cell.links for sentence in split_sentences(table.passages.get(link, "")))

@@ -17,15 +17,21 @@ from pydantic import Field
 from mate_cli.errors import ConfigError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
-from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
-from mate_cli.tokenization.evidence.texts import NodeText, Unit, evidence_texts, row_documents
+from mate_cli.tokenization.evidence.relations import (
+    Kind,
+    NodeText,
+    Unit,
+    evidence_texts,
+    mentions,
+    relate,
+    row_documents,
+)
 from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.pieces.detokenize import span_text
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
+from mate_cli.tokenization.vocabulary import find_pieces, span_text
 
 Told = tuple[str, ...]
 """Sentences of other texts that lead to a node."""
@@ -86,11 +92,11 @@ class EvidenceSerializer(Serializer):
         return [self._encode(example, known[id(example.table)]) for example in examples]
 
     def nodes(self, example: TableExample) -> list[NodeText]:
-        """The nodes of an example's encoding; none where it cannot be encoded."""
+        """Return the nodes of an example's encoding; none where it cannot be encoded."""
         return [laid.text for laid in self._laid_out(example, _Known(example.table, self))]
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What the text of a node says where a span of an example's encoding is, first and last token from 0."""
+        """Return the text of a node at a span of an example's encoding, first and last token from 0."""
         begin = 0
         for laid in self._laid_out(example, _Known(example.table, self)):
             if start < begin + len(laid.ids):
@@ -117,7 +123,7 @@ class EvidenceSerializer(Serializer):
         return tokens.encoding(
             example.example_id,
             cell_features=known.features(example.question, found) if self.lexical_features else None,
-            class_ids=class_of(example),
+            class_ids=find_class(example),
             cut=self._cut(example, found, tokens["label_ids"]),
             relations=relate([laid.text.node for laid in found], self.relations),
             node_cells=cells,
@@ -125,7 +131,7 @@ class EvidenceSerializer(Serializer):
         )
 
     def _laid_out(self, example: TableExample, known: _Known) -> list[Laid]:
-        """The nodes that fit."""
+        """Return the nodes that fit."""
         texts = evidence_texts(example, self.unit, known.additions(example.question))
         told = self._told(example, texts)
         answers = example.answer.texts if example.answer else ()
@@ -134,7 +140,7 @@ class EvidenceSerializer(Serializer):
         return known.chosen(example.question, found)
 
     def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[Laid]:
-        """The node of a text; of segments several, each of whole sentences where they fit."""
+        """Yield the node of a text; of segments several, each of whole sentences where they fit."""
         first, second = [self.tokenizer.cls_id, *self._pieces[example.question,], self.tokenizer.sep_id], []
         for sentence in told:
             first += [*self._pieces[sentence,], self.tokenizer.sep_id]
@@ -146,7 +152,7 @@ class EvidenceSerializer(Serializer):
             yield self._laid(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
-        """Runs of sentences that have `room` tokens, or one sentence."""
+        """Yield runs of sentences that have `room` tokens, or one sentence."""
         begin, used = 0, 0
         for place, sentence in enumerate(text.sentences):
             length = len(self._pieces[sentence])
@@ -169,7 +175,7 @@ class EvidenceSerializer(Serializer):
         return Laid(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
 
     def _told(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
-        """What other nodes say where they lead to each one, in reading order, each sentence once."""
+        """List the sentences of other nodes that lead to each one, in reading order, each sentence once."""
         if not self.edge_texts:
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
@@ -195,7 +201,7 @@ _TELLING = ("mention", "link")
 
 
 class _Known:
-    """What is worked out of a table, or of one of its questions, for a serializer."""
+    """Parts of a table, or of one of its questions, that a serializer works out once."""
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
         self.table, self.serializer = table, serializer
@@ -204,7 +210,7 @@ class _Known:
         self._lexical: LexicalTable | None = None
 
     def additions(self, question: str) -> Mapping[str, Parts]:
-        """The sentences that a question has told of each link."""
+        """Return the sentences that a question has told of each link."""
         limit = self.serializer.sentences
         if not limit or not self.table.passages or self.serializer.unit in ("document", "segment"):
             return {}
@@ -213,7 +219,7 @@ class _Known:
         return self._expander.chosen(question)
 
     def chosen(self, question: str, found: Sequence[Laid]) -> list[Laid]:
-        """The nodes of the rows that fit the question best, in reading order, as many as there is room for."""
+        """Return the nodes of the rows that fit the question best, in reading order, as many as there is room for."""
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
         if len(found) <= nodes and sum(len(laid.ids) for laid in found) <= tokens:
             return list(found)
@@ -252,13 +258,13 @@ def _words(text: NodeText) -> Iterator[str]:
 
 
 def _leading(own: NodeText, other: NodeText) -> list[str]:
-    """The sentences of another text that mention this one."""
+    """Return the sentences of another text that mention this one."""
     said = [sentence for parts in other.sentences for sentence in split_sentences(" ".join(parts))]
     return [sentence for sentence in said if mentions(own.node.title, sentence)]
 
 
 def _shares(first: int, second: int, most: int) -> tuple[int, int]:
-    """How many tokens of two parts are kept: the longer one loses some until both fit.
+    """Count the tokens of two parts that are kept: the longer one loses some until both fit.
 
     Source: microsoft/Transformer-XH, `truncate_input_sequence`.
     """
@@ -267,5 +273,80 @@ def _shares(first: int, second: int, most: int) -> tuple[int, int]:
 
 
 def _shortened(values: np.ndarray, kept: int) -> np.ndarray:
-    """The first values and the last one."""
+    """Return the first values and the last one."""
     return values if len(values) == kept else np.append(values[: kept - 1], values[-1:])
+
+
+HAS_ANSWER, SUPPORTS, UNJUDGED = 1, 2, 4
+"""Bits of `label_ids`: the answer's text; a sentence that supports it; a text of which nobody knows."""
+ANSWER_KINDS = ("span", "yes", "no")
+"""What an answer can be; the place is its `class_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A node in word pieces.
+
+    Args:
+        text: what it was.
+        ids: word pieces [tokens].
+        segments: 0 for the question and what is told, 1 for its own text.
+        sentences: number of the sentence of each token, from 1, 0 outside.
+        body: place of its text's first token, behind the title.
+        cut: whether words were left out.
+    """
+
+    text: NodeText
+    ids: np.ndarray
+    segments: np.ndarray
+    sentences: np.ndarray
+    body: int
+    cut: bool
+
+
+def label_nodes(example: TableExample, found: Sequence[Laid], *, rows: bool) -> np.ndarray:
+    """1 for each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
+    right = set(example.answer.coordinates) if example.answer else set()
+    right_rows = {row for row, _ in right}
+    nodes = [laid.text.node for laid in found]
+    return np.array([node.row in right_rows if rows else (node.row, node.column) in right for node in nodes], np.int32)
+
+
+def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCache) -> np.ndarray:
+    """Bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
+    right = set(example.answer.coordinates) if example.answer else set()
+    texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
+    supporting = set(example.supporting)
+    unjudged = set(example.unjudged)
+    labels = []
+    for laid in found:
+        node, own = laid.text.node, np.zeros(len(laid.ids), np.int32)
+        if (node.row, node.column) in right:
+            start, end = _first_place(texts, laid, pieces)
+            own[start:end] = HAS_ANSWER
+        numbers = [sentence + 1 for row, sentence in supporting if row == node.row]
+        own[np.isin(laid.sentences, numbers)] |= SUPPORTS
+        own |= UNJUDGED * (node.row in unjudged)
+        labels.append(own)
+    return np.concatenate(labels)
+
+
+def find_class(example: TableExample) -> int | None:
+    """Return a statement's label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
+    if example.answer is None or not (example.answer.texts or example.answer.label is not None):
+        return None
+    if example.answer.label is not None:
+        return example.answer.label
+    text = example.answer.texts[0].strip().lower()
+    return ANSWER_KINDS.index(text) if text in ANSWER_KINDS[1:] else 0
+
+
+def _first_place(texts: Sequence[str], laid: Laid, pieces: PieceCache) -> tuple[int, int]:
+    """Find where the first of some texts stands in a node's text, else in its title; (0, 0) where none does."""
+    for text in texts:
+        wanted = pieces[text,]
+        for begin in (laid.body, int((laid.segments == 0).sum())):
+            place = find_pieces(wanted, laid.ids[begin:])
+            if place >= 0:
+                return begin + place, begin + place + len(wanted)
+    return 0, 0

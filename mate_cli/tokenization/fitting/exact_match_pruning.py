@@ -37,12 +37,12 @@ def _stemmer() -> PorterStemmer:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A word without its ending, in lower case."""
+    """Return a word without its ending, in lower case."""
     return str(_stemmer().stem(word))
 
 
 def stems(text: str) -> Stems:
-    """The stems of a text's words; a text without words has that of the word "EMPTY"."""
+    """Return the stems of a text's words; a text without words has that of the word "EMPTY"."""
     return frozenset(map(stem, format_text(text).split()))
 
 
@@ -75,7 +75,7 @@ class TableStems:
         return [frozenset[str]().union(*column) for column in zip(*self.cells, strict=True)]
 
     def column_scores(self, example: TableExample) -> list[float]:
-        """How well each column fits the question and those before it; columns of the previous answer come first."""
+        """Score each column by the question and those before it; columns of the previous answer come first."""
         asked = _asked(example)
         scores = [similarity(column, asked) for column in self.columns]
         for column in {column for _, column in example.previous_cells if column < len(scores)}:
@@ -83,7 +83,7 @@ class TableStems:
         return scores
 
     def cell_scores(self, example: TableExample) -> np.ndarray:
-        """How well each cell fits the question and those before it, float64 [rows + 1, columns], the header first.
+        """Score each cell by the question and those before it, float64 [rows + 1, columns], the header first.
 
         Cells of the previous answer come before all others.
         """

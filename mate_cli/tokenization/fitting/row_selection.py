@@ -95,7 +95,7 @@ class RowIndex:
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), known, name, column)
 
     def _read(self, row: Sequence[str]) -> str:
-        """The terms of a row that questions have, as one text."""
+        """Return the terms of a row that questions have, as one text."""
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
         known = self._numbers
@@ -104,14 +104,14 @@ class RowIndex:
         return " ".join(map(_code, found))
 
     def _measured(self, question: str) -> list[int]:
-        """The columns that a question with a superlative may compare by."""
+        """Return the columns that a question with a superlative may compare by."""
         words = {_singular(term) for term in _terms(question)}
         if not words & (GREATEST | LEAST):
             return []
         return [column for column, name in enumerate(self._header) if name & words - GREATEST - LEAST]
 
     def _compared(self, question: str) -> tuple[int | None, int]:
-        """The column that a question compares by, if any, and 1 for the greatest or -1 for the least value."""
+        """Return the column that a question compares by, if any, and 1 for the greatest or -1 for the least value."""
         words = set(_terms(question))
         sign = 1 if words & GREATEST else -1
         for column in self._measured(question):
@@ -121,7 +121,7 @@ class RowIndex:
 
 
 def question_terms(question: str) -> dict[str, str]:
-    """The words and numbers of a question that may tell rows apart, and how it writes them.
+    """Return the words and numbers of a question that may tell rows apart, and how it writes them.
 
     Plurals are looked for without their s, and numbers that are written as words as numbers, too.
     """
@@ -132,7 +132,7 @@ def question_terms(question: str) -> dict[str, str]:
 
 
 def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Of each of C columns, the share of rows whose cell has a word or number of the question, [C]."""
+    """Compute for each of C columns the share of rows whose cell has a word or number of the question, [C]."""
     wanted = question_terms(question).keys()
     return np.array([[not wanted.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
@@ -152,20 +152,20 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
 
 
 def _with_point(text: str, written: ColumnFormat) -> str:
-    """A cell, and its number as questions write it where the column has decimal commas."""
+    """Return a cell, and its number as questions write it where the column has decimal commas."""
     number = written.read_number(text) if written.decimal == "," else None
     return text if number is None else f"{text} {abs(number):.6f}"
 
 
 def _findable(text: str) -> list[str]:
-    """The terms by which a text is found: without the s of plurals, and dates also by their parts."""
+    """Return the terms by which a text is found: without the s of plurals, and dates also by their parts."""
     terms = _terms(text)
     terms += [part for term in terms if "-" in term for part in _parts(term)]
     return [_singular(term) for term in terms]
 
 
 def _parts(date: str) -> list[str]:
-    """The year of a date like 2024-03-01, its month by name, and both."""
+    """Return the year of a date like 2024-03-01, its month by name, and both."""
     month = int(date[5:7])
     return [date[:4], date[:7], *MONTHS[month - 1 : month]]
 
@@ -185,7 +185,7 @@ def _number(term: str) -> str:
 
 
 def _singular(word: str) -> str:
-    """A word without the s of a plural."""
+    """Return a word without the s of a plural."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
@@ -201,7 +201,7 @@ class RowRanker(Protocol):
         """Equal for rankers that rank alike."""
 
     def __call__(self, examples: Sequence[TableExample]) -> Mapping[str, Sequence[int]]:
-        """The rows of each question's table, from 0, by `example_id`; none of a table that cannot be encoded."""
+        """Return the rows of each question's table, from 0, by `example_id`; none of a table that cannot be encoded."""
 
 
 class RankedRows:
@@ -212,7 +212,7 @@ class RankedRows:
         self._known: dict[tuple[str, str], Sequence[int]] = {}
 
     def of(self, example: TableExample, count: int) -> tuple[int, ...]:
-        """The best rows of a question's table, from 0 and in their order there; none where nothing was ranked."""
+        """Find the best rows of a question's table, from 0 and in their order there; none where nothing was ranked."""
         self.rank([example])
         return tuple(sorted(self._known[_key(example)][:count]))
 

@@ -13,7 +13,7 @@ from mate_cli.tables.example import Coordinates, TableExample
 
 
 class Fit(NamedTuple):
-    """How many body rows are kept, and up to which piece index a word may begin to be kept."""
+    """Number of body rows that are kept, and the piece index up to which a word may begin to be kept."""
 
     rows: int
     pieces: int
@@ -47,7 +47,7 @@ def fit_table(
 
 
 def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
-    """The fewest pieces that a table can be shortened to: the first words of the header and of one row."""
+    """Return the fewest pieces that a table can be shortened to: the first words of the header and of one row."""
     return int(np.count_nonzero(word_starts[rows <= 1] == 0))
 
 
@@ -77,7 +77,7 @@ def count_cuts(example: TableExample, cells: np.ndarray, kept: np.ndarray) -> np
 
 
 def lost_cells(coordinates: Coordinates, kept: np.ndarray, width: int) -> Coordinates:
-    """Those of some body cells of which no piece is kept; `kept` and `width` as in `count_cuts`."""
+    """Find the body cells of which no piece is kept; `kept` and `width` as in `count_cuts`."""
     left = set(kept.tolist())
     return tuple((row, column) for row, column in coordinates if (row + 1) * width + column not in left)
 

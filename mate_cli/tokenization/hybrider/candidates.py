@@ -17,7 +17,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.linking import link_question
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.targets import hop_candidates, hop_labels, ranking_labels, target_of
+from mate_cli.tokenization.hybrider.targets import find_target, hop_candidates, hop_labels, ranking_labels
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
@@ -53,7 +53,7 @@ class CandidateSerializer(Serializer):
 
     @abstractmethod
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """The candidates of a question, or the reason why there are none."""
+        """Return the candidates of a question, or the reason why there are none."""
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
@@ -88,7 +88,7 @@ class CandidateSerializer(Serializer):
 
 
 def node_parts(node: Node) -> Parts:
-    """What is told of a node: its column, its text, and the fact that links it."""
+    """Return the parts of a node: its column, its text, and the fact that links it."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
 
 
@@ -106,11 +106,11 @@ class RankingSerializer(CandidateSerializer):
         return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """The nodes of a question, or that there are none."""
+        """Return the nodes of a question, or that there are none."""
         nodes = example.nodes if isinstance(example, LinkedExample) else link_question(example)
         if not nodes:
             return "nothing in the table is linked to the question"
-        labels = ranking_labels(target_of(example, nodes), nodes) or (0,) * len(nodes)
+        labels = ranking_labels(find_target(example, nodes), nodes) or (0,) * len(nodes)
         sides = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
         return [
             CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, side)
@@ -140,17 +140,17 @@ class HoppingSerializer(CandidateSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Where a hop finds the answer."""
+        """Name the label: the hop that finds the answer."""
         return "hops"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
-        """Where one can hop to, or why nowhere."""
+        """List the places to hop to, or say why there are none."""
         if not isinstance(example, LinkedExample) or example.current is None:
             return "there is no node to hop from"
         places = hop_candidates(example.table, example.current.coordinate[0])
         if not places:
             return "the row has no text"
-        labels = hop_labels(target_of(example, example.nodes), places) or (0,) * len(places)
+        labels = hop_labels(find_target(example, example.nodes), places) or (0,) * len(places)
         told = node_parts(example.current)
         return [
             CandidateTexts(told, (place.header, "is", place.content, ".", place.sentence), label == 1)

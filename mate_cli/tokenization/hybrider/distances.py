@@ -1,4 +1,4 @@
-"""How far a question is from sentences of pages (by TF-IDF, by the longest common substring) and from texts of cells.
+"""Distances of a question from sentences of pages (TF-IDF, longest common substring) and from texts of cells.
 
 Source: wenhuchen/HybridQA, `preprocessing.py`.
 """
@@ -31,7 +31,7 @@ class TfidfDistance:
             self._weights = None
 
     def to(self, question: str) -> np.ndarray:
-        """The distance of each sentence to a question, [S]; none at all where no sentence holds a pair of words."""
+        """Measure how far each sentence is from a question, [S]; empty where no sentence holds a pair of words."""
         if self._weights is None:
             return np.zeros(0)
         from sklearn.metrics.pairwise import cosine_distances
@@ -49,7 +49,7 @@ class OverlapDistance:
         self._codes = np.array(codes, dtype=np.int32)
 
     def to(self, question: str) -> np.ndarray:
-        """The distance of each sentence to a question, [S]."""
+        """Return the distance of each sentence to a question, [S]."""
         if not len(self._starts) or not question:
             return np.ones(len(self._starts))
         asked = question.lower()
@@ -61,12 +61,12 @@ class OverlapDistance:
         return 1 - np.maximum.reduceat(longest[1:], self._starts) / len(question)
 
 
-LEAST_RATIO = 90
+MIN_RATIO = 90
 """A cell matches when its ratio is greater."""
 
 
 def partial_ratio(first: str, second: str, floor: int = 0) -> int:
-    """How well the shorter text fits somewhere into the longer one, 0 to 100: `partial_ratio` of fuzzywuzzy.
+    """Score how well the shorter text fits somewhere into the longer one, 0 to 100: `partial_ratio` of fuzzywuzzy.
 
     In pure Python that at times misses the best alignment. What it misses decides which nodes there are, so it is
     computed as it is there.
@@ -91,7 +91,7 @@ def _common(letters: Counter[str], text: str) -> int:
 
 
 def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
-    """The texts that match a question as whole words, each with its ratio as a share, case apart."""
+    """Return the texts that match a question as whole words, each with its ratio as a share, case apart."""
     asked = f" {question.lower()} "
-    ratios = {text: partial_ratio(f" {text.lower()} ", asked, LEAST_RATIO) for text in dict.fromkeys(texts)}
-    return {text: ratio / 100 for text, ratio in ratios.items() if ratio > LEAST_RATIO}
+    ratios = {text: partial_ratio(f" {text.lower()} ", asked, MIN_RATIO) for text in dict.fromkeys(texts)}
+    return {text: ratio / 100 for text, ratio in ratios.items() if ratio > MIN_RATIO}

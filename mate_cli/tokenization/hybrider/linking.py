@@ -13,8 +13,7 @@ import numpy as np
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts
-from mate_cli.tokenization.hybrider.nodes import Node, Source, page_sentences, page_title
-from mate_cli.tokenization.hybrider.superlatives import asks_superlative, extremes
+from mate_cli.tokenization.hybrider.nodes import Node, Source, asks_superlative, extremes, page_sentences, page_title
 
 TAU = 0.80
 """Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""
@@ -56,7 +55,7 @@ def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
 
 
 class TableLinks:
-    """What is worked out once per table and serves all its questions."""
+    """Parts of linking that are worked out once per table and serve all its questions."""
 
     def __init__(self, table: Table, stop_words: Sequence[str] = STOP_WORDS) -> None:
         self.table, self._stop_words = table, stop_words
@@ -93,7 +92,7 @@ class TableLinks:
         return tuple(self._cell_node(place, word, 1.0) for word, place in extremes(self.table))
 
     def _page_nodes(self, distances: np.ndarray, source: Source) -> list[Node]:
-        """A node for every cell that links the page of a sentence that is near."""
+        """Return a node for every cell that links the page of a sentence that is near."""
         return [
             Node(
                 page_title(self._links[place]),

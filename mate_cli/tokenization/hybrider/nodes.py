@@ -5,11 +5,14 @@ Source: Chen et al. 2020, "HybridQA", section 4; wenhuchen/HybridQA, `preprocess
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Literal
 
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import split_sentences
 
 Source = Literal["tf-idf", "string-overlap", "links"]
@@ -75,8 +78,8 @@ class LinkedExample(TableExample):
     current: Node | None = None
 
 
-def linked(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
-    """The question with its nodes."""
+def attach_nodes(example: TableExample, nodes: tuple[Node, ...]) -> LinkedExample:
+    """Return the question with its nodes."""
     known = {field.name: getattr(example, field.name) for field in fields(TableExample)}
     return LinkedExample(**known, nodes=nodes)
 
@@ -85,7 +88,7 @@ _TOKENISED_END = re.compile(r"(?<=\s[.!?])\s+")
 
 
 def page_title(link: str) -> str:
-    """What a link names: "/wiki/Anna_Berg" is "Anna Berg"."""
+    """Return the title in a link: "/wiki/Anna_Berg" is "Anna Berg"."""
     return link.replace("/wiki/", "").replace("_", " ")
 
 
@@ -100,5 +103,83 @@ def page_sentences(text: str) -> list[str]:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a page, empty without any."""
+    """Return the first sentence of a page, empty without any."""
     return next(iter(page_sentences(text)), "")
+
+
+TRIGGERS = ("JJR", "JJS", "RBR", "RBS")
+"""Tags of comparatives and superlatives."""
+UNORDERED_HEADERS = frozenset(
+    ("#", "Type", "Name", "Location", "Position", "Category", "Nationality", "School", "Notes", "Notability", "Country")
+)
+"""Columns that nobody compares."""
+MIN_SHARE = 0.3
+"""A column counts when at least this share of its cells are numbers or dates."""
+_YEARS = range(1001, 2020)
+_WHAT_DATES_LEAVE_OPEN = datetime(2000, 1, 1)
+
+Extreme = tuple[str, tuple[int, int]]
+"""The word for an extreme ("minimum", "maximum", "earliest", "latest") and its (row, column), both from 0."""
+
+
+def asks_superlative(question_tags: str) -> bool:
+    """Tell whether part-of-speech tags name a comparative or superlative."""
+    return any(tag in question_tags for tag in TRIGGERS)
+
+
+def extremes(table: Table) -> tuple[Extreme, ...]:
+    """Return the first least and the last greatest cell of each column of numbers or dates.
+
+    Of columns with the same header only the last counts, in the place of the first.
+    """
+    columns: dict[str, list[tuple[float | datetime, tuple[int, int]]]] = {}
+    for column, header in enumerate(table.header):
+        columns[header.text] = [] if header.text in UNORDERED_HEADERS else _values(table, column)
+    found: list[Extreme] = []
+    for values in columns.values():
+        if values and len(values) >= MIN_SHARE * len(table.rows):
+            values.sort(key=lambda value: value[0])
+            words = ("minimum", "maximum") if isinstance(values[0][0], float) else ("earliest", "latest")
+            found += [(words[0], values[0][1]), (words[1], values[-1][1])]
+    return tuple(found)
+
+
+def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int, int]]]:
+    """Return the number or date of each cell that has one, all of the kind of the first."""
+    found: list[tuple[float | datetime, tuple[int, int]]] = []
+    for row, cells in enumerate(table.rows):
+        value = _value(cells[column].text, type(found[0][0]) if found else None)
+        if value is not None:
+            found.append((value, (row, column)))
+    return found
+
+
+def _value(text: str, kind: type | None) -> float | datetime | None:
+    """Return a number or date, of one kind where it is given; zero counts as neither, as in the reference."""
+    if text in ("", "-"):
+        return None
+    number = _number(text)
+    if number == 0:
+        return None
+    if number is not None and kind is not float and text.isdigit() and int(number) in _YEARS:
+        return datetime(int(number), 1, 1)
+    if number is not None and kind is not datetime:
+        return number
+    return None if kind is float else _date(text)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text.replace(",", "").rstrip("%"))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _date(text: str) -> datetime | None:
+    from dateutil.parser import parse
+
+    try:
+        return parse(text, default=_WHAT_DATES_LEAVE_OPEN, ignoretz=True)
+    except (ValueError, OverflowError):
+        return None

@@ -1,4 +1,4 @@
-"""What Hybrider's stages learn: where the answer is found, which nodes and hops lead there, and what to read.
+"""Labels of Hybrider's stages: where the answer is found, which nodes and hops lead there, and what to read.
 
 Source: wenhuchen/HybridQA, `trace_answer.py` and `preprocessing.py`.
 """
@@ -33,13 +33,13 @@ class AnswerNode(LinkedPlace):
 
     @property
     def source(self) -> Literal["table", "passage"]:
-        """Which of the two it is."""
+        """Kind of the source, one of the two."""
         return "table" if self.link is None else "passage"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What there is to learn from one question.
+    """Labels of one question.
 
     Args:
         kind: "trivial": the linked pages are exactly the answer's cells, nothing is learnt from it; "easy": an
@@ -55,7 +55,7 @@ class Target:
 
     @property
     def ranks(self) -> bool:
-        """Whether ranking and hopping learn from it."""
+        """True if ranking and hopping learn from it."""
         return self.kind in ("easy", "medium")
 
     @property
@@ -79,7 +79,7 @@ def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
     return tuple(found)
 
 
-def target_of(example: TableExample, nodes: Sequence[Node]) -> Target:
+def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
     """Trace the answer of a question and say what can be learnt from it. A question without an answer is "dropped"."""
     answer = " ".join(example.answer.texts) if example.answer else ""
     if not answer or answer.lower() in ("yes", "no") or len(answer.split(" ")) > MAX_ANSWER_WORDS:
@@ -190,7 +190,7 @@ def reading_pairs(example: TableExample, target: Target) -> tuple[ReadingPair, .
 
 
 def _pair(link: str, context: str, answer: str) -> ReadingPair:
-    """The first place of the answer, which may be in the title."""
+    """Return the first place of the answer, which may be in the title."""
     start = max(0, _lower(context).find(_lower(answer)))
     return ReadingPair(link, context, start, context[start : start + len(answer)])
 

@@ -16,8 +16,8 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from mate_cli.errors import ConfigError
-from mate_cli.files.door import reading
-from mate_cli.files.plain import read_bytes, read_object
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_bytes, read_object
 
 FILES = ("vocab.json", "merges.txt")
 AGAIN = "Fetch it again"
@@ -25,13 +25,13 @@ AGAIN = "Fetch it again"
 
 @dataclass(frozen=True)
 class BytePieces:
-    """What such a vocabulary is made of: ids of pieces by name, and pairs that are merged, the first ones first."""
+    """Content of such a vocabulary: ids of pieces by name, and pairs that are merged, the first ones first."""
 
     ids: Mapping[str, int]
     merges: tuple[tuple[str, str], ...]
 
     def tokenizer(self) -> Tokenizer:
-        """What splits texts; each begins a word, so that a word is the same wherever it stands."""
+        """Build the tokenizer; each text begins a word, so that a word is the same wherever it stands."""
         tokenizer = Tokenizer(BPE(dict(self.ids), list(self.merges)))
         tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
         return tokenizer
@@ -51,7 +51,7 @@ def read_byte_pieces(folder: Path) -> BytePieces | None:
     """
     names, merges = (folder / file for file in FILES)
     if names.is_file() and merges.is_file():
-        with reading(merges, ConfigError, "these merges cannot be read", AGAIN):
+        with wrap_read_errors(merges, ConfigError, "these merges cannot be read", AGAIN):
             lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
             pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
         return BytePieces(read_object(names, ConfigError, AGAIN, links=True), pairs)
@@ -60,7 +60,7 @@ def read_byte_pieces(folder: Path) -> BytePieces | None:
     model = read_object(folder / "tokenizer.json", ConfigError, AGAIN, links=True).get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         return None
-    with reading(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
+    with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
         return BytePieces(model["vocab"], _pairs(model["merges"]))
 
 

@@ -33,7 +33,7 @@ class PieceCache:
         self._pieces.update(zip(new, self.vocabulary.pieces(new), strict=True))
 
     def __getitem__(self, parts: Parts) -> np.ndarray:
-        """The ids of a text whose parts were added, int32; [EMPTY] for a text without words."""
+        """Return the ids of a text whose parts were added, int32; [EMPTY] for a text without words."""
         if is_empty(parts[0] if len(parts) == 1 else " ".join(parts)):
             return self._empty
         ids = self._pieces[parts[0]] if len(parts) == 1 else np.concatenate([self._pieces[part] for part in parts])
@@ -69,15 +69,15 @@ class TablePieces:
         return cls(ids, np.repeat(np.arange(len(cells)), lengths), offsets, first - np.repeat(offsets, lengths))
 
     def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
-        """Those of some columns of a table that has `width` of them; other cells begin and end at the same piece."""
+        """Take some columns of a table that has `width` of them; other cells begin and end at the same piece."""
         return self._of(np.isin(self.cells % width, list(columns)))
 
     def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
-        """Those of some body rows, from 0, of a table with `width` columns, and of the header."""
+        """Take some body rows, from 0, of a table with `width` columns, and the header."""
         return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
 
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
-        """The first so many pieces of each cell, [cells]; of which none is left, it begins where the next does."""
+        """Take the first so many pieces of each cell, [cells]; one with none left begins where the next does."""
         places = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
         return self._of(places < lengths[self.cells])
 
@@ -103,14 +103,14 @@ class SplitTexts:
         return len(self._texts)
 
     def __getitem__(self, place: int) -> np.ndarray:
-        """The pieces of the text at a place, int32; [EMPTY] for a text without words."""
+        """Return the pieces of the text at a place, int32; [EMPTY] for a text without words."""
         if place not in self._pieces:
             self._cache.add([self._texts[place]])
             self._pieces[place] = self._cache[self._texts[place],]
         return self._pieces[place]
 
-    def beginning_at(self, order: Sequence[int], character: int) -> list[int]:
-        """Of texts in an order, those from the one that holds a character on, going round, until they are long enough.
+    def rotate_to(self, order: Sequence[int], character: int) -> list[int]:
+        """Take texts in order from the one that holds a character on, going round, until they are long enough.
 
         Characters are counted through all of them.
         """
@@ -158,7 +158,7 @@ class TableInPieces:
         return int(self.columns.max()) + 1 if len(self.columns) else 0
 
     def cost(self, columns: int, rows: int, pieces: int) -> int:
-        """How many pieces there are in the first columns and body rows of words that begin before a piece."""
+        """Count the pieces in the first columns and body rows of words that begin before a piece."""
         if pieces not in self.costs:
             cells = (self.rows * self.width + self.columns)[self.word_starts < pieces]
             counts = np.bincount(cells, minlength=self.height * self.width).reshape(self.height, self.width)
@@ -167,5 +167,5 @@ class TableInPieces:
 
     @property
     def size(self) -> int:
-        """How many numbers are kept, or will be before long."""
+        """Number of values that are kept, or will be before long."""
         return self.texts.characters // 2 + 10 * len(self.ids)

@@ -1,4 +1,4 @@
-"""What is worked out once per table and serves all its questions: texts, numbers, ranks."""
+"""Facts that are worked out once per table and serve all its questions: texts, numbers, ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from mate_cli.tables.numbers import Value, as_float32, numeric_values
 from mate_cli.tables.numeric_columns import CONSOLIDATION_FRACTION, column_ranks, column_values, relations
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.expansion import expanded
+from mate_cli.tokenization.expansion import expand_cell
 from mate_cli.tokenization.fitting.exact_match_pruning import TableStems
 from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache, TablePieces
@@ -41,17 +41,17 @@ class TableFacts:
             yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
-        """The expanded text of each cell that has a link with something to add."""
+        """Return the expanded text of each cell that has a link with something to add."""
         if not additions:
             return {}
         return {
-            index: expanded(cell, additions)
+            index: expand_cell(cell, additions)
             for index, cell in self._linking
             if not additions.keys().isdisjoint(cell.links)
         }
 
     def pieces(self, cache: PieceCache, changes: Mapping[int, Parts]) -> TablePieces:
-        """The word pieces of the table with some cells changed; all texts must be in the cache."""
+        """Return the word pieces of the table with some cells changed; all texts must be in the cache."""
         self._arrays = self._arrays or [cache[parts] for parts in self.parts]
         if changes:
             arrays = self._arrays.copy()
@@ -69,7 +69,7 @@ class TableFacts:
         return {column: values for column, values in columns if values}
 
     def _read_column(self, column: int) -> dict[int, Value]:
-        """The numbers that people wrote, where the column has enough of them, else what TAPAS's rules read."""
+        """Return the numbers that people wrote, where the column has enough of them, else what TAPAS's rules read."""
         texts = [row[column].text for row in self.table.rows]
         if self.table.formats:
             numbers = map(self.table.formats[column].read_number, texts)
@@ -104,7 +104,7 @@ class TableFacts:
         return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
-        """How the numbers of a question compare with every cell, int32 [cells]; None when it has no numbers."""
+        """Compare the numbers of a question with every cell, int32 [cells]; None when it has no numbers."""
         asked = numeric_values(question)
         if not asked or not self.numbers:
             return None

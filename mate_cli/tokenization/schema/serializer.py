@@ -19,8 +19,7 @@ from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import ARRAYS, COLUMN, TABLE, WORD, TableEncoding, TokenArrays
-from mate_cli.tokenization.schema.linking import question_words
-from mate_cli.tokenization.schema.relations import SchemaRelations
+from mate_cli.tokenization.schema.relations import SchemaRelations, question_words
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, Augmentation, EncodingFailure, Label, Serializer
 
 NONE = -1
@@ -102,7 +101,7 @@ class SchemaSerializer(Serializer):
         )
 
     def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
-        """The tokens of words, tables and columns, in this order."""
+        """Return the tokens of words, tables and columns, in this order."""
         nodes = [*range(words), *range(words + columns, words + columns + tables), *range(words, words + columns)]
         length = _length(pieces, words)
         tokens = TokenArrays(length)
@@ -119,7 +118,7 @@ class SchemaSerializer(Serializer):
         return tokens
 
     def _too_large(self, words: int, nodes: int, length: int) -> str:
-        """Why there is no encoding; empty where there is one."""
+        """Say why there is no encoding; empty where there is one."""
         if not words:
             return "the question has no words"
         if nodes > self.max_nodes:
@@ -150,12 +149,12 @@ def shuffle_names(encoding: TableEncoding, generator: np.random.Generator) -> Ta
 
 
 def item_texts(schema: Schema) -> list[str]:
-    """What is written of a schema: the names of its tables, then its columns, each behind its type."""
+    """List the texts of a schema: the names of its tables, then its columns, each behind its type."""
     return [table.name for table in schema.tables] + [f"{column.kind} {column.name}" for column in schema.columns]
 
 
 def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
-    """A derivation as its decoder is taught it, int16 [A, 5].
+    """Return a derivation as its decoder is taught it, int16 [A, 5].
 
     The columns are: the production that is applied, its number in `PRODUCTIONS`, or their number for Reduce; the
     column that is selected; the action that applied the production of which a field is open; that production; the

@@ -31,7 +31,7 @@ class LexicalSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """The cells of an answer."""
+        """Return the cells of an answer."""
         return "cells"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -51,7 +51,7 @@ class LexicalSerializer(Serializer):
         return ""
 
     def _lay_out(self, example: TableExample, table: LexicalTable | str) -> TableEncoding | EncodingFailure:
-        """The encoding of an example with what is known of its table, or why that cannot be encoded."""
+        """Return the encoding of an example with what is known of its table, or why that cannot be encoded."""
         if isinstance(table, str):
             return EncodingFailure(example.example_id, table)
         width = table.width

@@ -35,13 +35,13 @@ class GeneratorDraws:
         self._drawn: list[float] = []
 
     def random(self) -> float:
-        """A number from 0 to 1."""
+        """Return a number from 0 to 1."""
         if not self._drawn:
             self._drawn = self._generator.random(BLOCK).tolist()
         return self._drawn.pop()
 
     def randint(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """Return a whole number from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
 
     def shuffle(self, items: list[Any]) -> None:
@@ -103,8 +103,8 @@ class MaskingSerializer(Serializer):
             encodings.append(self.mask(known, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
         return encodings
 
-    def remembered(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
-        """The pieces of a table and its texts, split once for each name as long as there is room for them."""
+    def split_table(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
+        """Return the pieces of a table and its texts, split once for each name as long as there is room for them."""
         if name not in self._tables:
             found = self.in_pieces(*read())
             if self._remembered > KEPT_PIECES:
@@ -151,11 +151,11 @@ class MaskingSerializer(Serializer):
         return tokens.encoding(example_id)
 
     def text_window(self, texts: SplitTexts, draws: Draws) -> np.ndarray:
-        """A random window of all texts, whole words of it, int32."""
+        """Return a random window of all texts, whole words of it, int32."""
         order = list(range(len(texts)))
         draws.shuffle(order)
         if texts.characters > LONG_TEXT:
-            order = texts.beginning_at(order, draws.randint(0, texts.characters - 1))
+            order = texts.rotate_to(order, draws.randint(0, texts.characters - 1))
         pieces = np.concatenate([texts[place] for place in order]) if order else np.zeros(0, np.int32)
         if len(pieces) < max(1, self.min_text):
             return pieces
@@ -187,7 +187,7 @@ class MaskingSerializer(Serializer):
         return now
 
     def _longest(self, known: TableInPieces) -> int:
-        """The most pieces of a cell, as far as they matter."""
+        """Return the most pieces of a cell, as far as they matter."""
         places = np.arange(len(known.ids))
         cells = known.rows * known.width + known.columns
         first = np.searchsorted(cells, cells)
@@ -214,7 +214,7 @@ class MaskingSerializer(Serializer):
 
     @property
     def most_predictions(self) -> int:
-        """Of an example, the most pieces that are masked."""
+        """Largest number of pieces of an example that are masked."""
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:

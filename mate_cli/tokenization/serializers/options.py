@@ -39,7 +39,7 @@ class OptionSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """The right option."""
+        """Return the right option."""
         return "options"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -79,5 +79,5 @@ class OptionSerializer(Serializer):
 
 
 def _context(example: TableExample) -> str:
-    """The text of the one cell; of a table with more of them, all."""
+    """Return the text of the one cell; of a table with more of them, all."""
     return " ".join(cell.text for _, _, cell in example.table.cells())

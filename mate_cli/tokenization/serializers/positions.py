@@ -29,8 +29,8 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
     return (places - first.gather(1, cells)).clamp(max=max_positions - 1)
 
 
-def renumbered(batch: TableBatch, kept: torch.Tensor, max_positions: int) -> TableBatch:
-    """The batch with some of its tokens, and positions as if the others had never been there.
+def renumber_positions(batch: TableBatch, kept: torch.Tensor, max_positions: int) -> TableBatch:
+    """Return the batch with some of its tokens, and positions as if the others had never been there.
 
     They restart at the first kept token of each cell where those of the whole batch restart, and count from 0 else.
 

@@ -32,7 +32,7 @@ class SatFacts(TableFacts):
 
     @cached_property
     def counts(self) -> list[str]:
-        """What `count_values` says of each column; the header's cell is one of the values."""
+        """Result of `count_values` for each column; the header's cell is one of the values."""
         rows = ([cell.text for cell in line] for line in (self.table.header, *self.table.rows))
         return [count_values(column) for column in zip(*rows, strict=False)]
 
@@ -59,7 +59,7 @@ class SatSerializer(TextSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """The cells of an answer."""
+        """Return the cells of an answer."""
         return "cells"
 
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class SatSerializer(TextSerializer):
         return self._with_features(tokens.encoding(example.example_id), reading, described)
 
     def _lines(self, reading: Reading) -> TablePieces:
-        """The pieces of all lines: header, body and, last, the counts."""
+        """Return the pieces of all lines: header, body and, last, the counts."""
         facts = reading.facts
         assert isinstance(facts, SatFacts)
         table = facts.pieces(self._pieces, reading.changes)
@@ -109,7 +109,7 @@ class SatSerializer(TextSerializer):
         return self._cut_prefix(ids, int(end[0]), room)
 
     def _kept(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
-        """Which pieces are kept, Bool [P]."""
+        """Find the pieces that are kept, Bool [P]."""
         wanted = ranks < (self.rows or len(ranks) + 2)
         starts = lines.word_starts[wanted]
         fit = fit_table(starts, ranks[wanted], budget, cell_trim_length=None, drop_rows=True)
@@ -119,7 +119,7 @@ class SatSerializer(TextSerializer):
 
 
 def count_values(values: Sequence[str]) -> str:
-    """How often each value occurs that is there more than once, most frequent first; empty when all values differ.
+    """Count each value that is there more than once, most frequent first; empty when all values differ.
 
     Among equals the one that is seen first comes first.
     """
@@ -128,7 +128,7 @@ def count_values(values: Sequence[str]) -> str:
 
 
 def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, count: int) -> np.ndarray:
-    """The place of each line by how many pieces of the question it has, the best body row before all others.
+    """Return the place of each line by how many pieces of the question it has, the best body row before all others.
 
     The first line is the header and the last one the counts, which are `ALWAYS_WANTED`. Among equals the counts come
     first, then the header, then whatever has an earlier piece of the question, as in the authors' code.
@@ -157,6 +157,6 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
 
 
 def _answer_cells(answer: Answer | None, facts: TableFacts) -> list[int]:
-    """The answer's cells, counted in reading order; rows that are not read have none."""
+    """Return the answer's cells, counted in reading order; rows that are not read have none."""
     coordinates = answer.coordinates if answer else ()
     return [(row + 1) * facts.width + column for row, column in coordinates if row < len(facts.rows)]

@@ -1,4 +1,4 @@
-"""What turns questions about tables into encodings."""
+"""Serializers, which turn questions about tables into encodings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Augmentation = Callable[[TableEncoding, np.random.Generator], TableEncoding]
 
 @dataclass(frozen=True, slots=True)
 class EncodingFailure:
-    """Why an example cannot be encoded."""
+    """Reason why an example cannot be encoded."""
 
     example_id: str
     reason: str
@@ -89,7 +89,7 @@ class Serializer(ABC):
 
     @property
     def vocab_size(self) -> int:
-        """How many word pieces there are."""
+        """Number of word pieces."""
         return self.tokenizer.vocab_size
 
     @property
@@ -107,7 +107,7 @@ class Serializer(ABC):
     @classmethod
     @abstractmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """What the labels of its encodings mark, by its options: known before any vocabulary is read."""
+        """Name the label of its encodings, by its options: known before any vocabulary is read."""
 
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -118,4 +118,4 @@ class SpanSerializer(Protocol):
     """A serializer whose encodings can be read from."""
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What the tokens from `start` to `end`, both among them, say in the table or passage."""
+        """Return the text of the tokens from `start` to `end`, both among them, in the table or passage."""

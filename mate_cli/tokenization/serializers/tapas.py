@@ -20,10 +20,10 @@ from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, to
 from mate_cli.tokenization.fitting.row_selection import RankedRows, RowRanker
 from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.pieces.pieces import TablePieces
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
 from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
+from mate_cli.tokenization.vocabulary import find_pieces, join_pieces, span_text
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ class TapasSerializer(TextSerializer):
         return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
-        """The best rows of a question's table, with what they link to; the table itself where all are read."""
+        """Return the best rows of a question's table, with what they link to; the table itself where all are read."""
         table, rows = example.table, self._rows_of(example)
         if not rows:
             return table
@@ -89,24 +89,24 @@ class TapasSerializer(TextSerializer):
         return replace(table, rows=kept, passages=passages)
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
-        """The best rows of a question, from 0; none where all are read."""
+        """Return the best rows of a question, from 0; none where all are read."""
         return self._ranked.of(example, self.best_rows) if self._ranked and self.best_rows else ()
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """What `label` says."""
+        """Return the option `label`."""
         label: Label = options.get("label", cls.label)
         return label
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What a table or passage says where a span of an example's encoding is, first and last token from 0."""
+        """Return the text of a table or passage at a span of an example's encoding, first and last token from 0."""
         (reading,) = self._read([example])
         encoding = self._encode(reading)
         if isinstance(encoding, EncodingFailure):
             return ""
         pieces, row, column = encoding.input_ids[start : end + 1], encoding.row_ids, encoding.column_ids
         if not len(pieces) or column[start] == 0:
-            return joined_pieces(self.tokenizer, pieces)
+            return join_pieces(self.tokenizer, pieces)
         cell = int(row[start]) * reading.facts.width + int(column[start]) - 1
         first = int(np.flatnonzero((row == row[start]) & (column == column[start]))[0])
         text = " ".join(reading.changes.get(cell, reading.facts.parts[cell]))
@@ -114,11 +114,11 @@ class TapasSerializer(TextSerializer):
 
     @property
     def reads_passages(self) -> bool:
-        """Whether words of linked passages are appended to cells."""
+        """True if words of linked passages are appended to cells."""
         return self.whole_passages or super().reads_passages
 
     def additions(self, table: Table) -> Additions:
-        """What a question appends to the cells of a table for each of their links."""
+        """Return the text that a question appends to the cells of a table for each of their links."""
         if not self.whole_passages:
             return super().additions(table)
         passages = whole_passages(table.passages)
@@ -179,7 +179,7 @@ class TapasSerializer(TextSerializer):
         return fit
 
     def _select(self, reading: Reading, pieces: TablePieces) -> TablePieces:
-        """What fits the question best; all where that would be nothing, to be shortened like any table."""
+        """Choose the parts that fit the question best; all, to be shortened like any table, where that is nothing."""
         facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
@@ -217,7 +217,7 @@ class TapasSerializer(TextSerializer):
         return marked[kept]
 
     def _pieces_of_span(self, reading: Reading, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
-        """The pieces that hold a span of characters, the first and the one behind the last; (0, 0) where none does."""
+        """Find the pieces that hold a span of characters, the first and that behind the last; (0, 0) for none."""
         assert answer.span
         (row, column), (begin, end) = answer.coordinates[0], answer.span
         encoding = self.tokenizer.encoding(reading.example.table.rows[row][column].text)
@@ -226,7 +226,7 @@ class TapasSerializer(TextSerializer):
         return (offset + inside[0], offset + inside[-1] + 1) if inside else (0, 0)
 
     def _first_occurrence(self, answer: np.ndarray, pieces: TablePieces, width: int) -> tuple[int, int]:
-        """Where the answer's pieces stand first inside one body cell; (0, 0) when they do not."""
+        """Find where the answer's pieces stand first inside one body cell; (0, 0) when they do not."""
         for begin, end in zip(pieces.offsets[width:], [*pieces.offsets[width + 1 :], len(pieces.ids)], strict=True):
             place = find_pieces(answer, pieces.ids[begin:end])
             if place >= 0:

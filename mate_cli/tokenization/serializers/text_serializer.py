@@ -1,4 +1,4 @@
-"""What serializers share that lay out the words of a table: reading texts, cutting the question, refusing tables."""
+"""Base of serializers that lay out the words of a table: texts are read, the question is cut, tables are refused."""
 
 from __future__ import annotations
 
@@ -88,22 +88,22 @@ class TextSerializer(Serializer):
         return [results[place] for place in range(len(examples))]
 
     def additions(self, table: Table) -> Additions:
-        """What a question appends to the cells of a table for each of their links."""
+        """Return the text that a question appends to the cells of a table for each of their links."""
         if self.sentences and table.passages:
             return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
         return lambda question: {}
 
     def read_of(self, example: TableExample) -> Table:
-        """What of a question's table is read: all of it, unless a serializer chooses rows."""
+        """Return the part of a question's table that is read: all of it, unless a serializer chooses rows."""
         return example.table
 
-    def appended(self, example: TableExample) -> Mapping[str, Parts]:
-        """What is appended to cells for each link, for a question."""
+    def find_additions(self, example: TableExample) -> Mapping[str, Parts]:
+        """Return the text that is appended to cells for each link, for a question."""
         return self.additions(self.read_of(example))(example.question)
 
     @property
     def reads_passages(self) -> bool:
-        """Whether words of linked passages are appended to cells."""
+        """True if words of linked passages are appended to cells."""
         return self.sentences > 0
 
     def _seen(self, table: Table) -> Table:
@@ -111,7 +111,7 @@ class TextSerializer(Serializer):
 
     @abstractmethod
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
-        """The texts before the table."""
+        """Return the texts before the table."""
 
     @abstractmethod
     def _lay_out(self, reading: Reading) -> TableEncoding:
@@ -130,7 +130,7 @@ class TextSerializer(Serializer):
         for example in examples:
             key = id(example.table)
             whole = self.read_of(example) is example.table
-            changes = facts[key].changes(additions[key](example.question) if whole else self.appended(example))
+            changes = facts[key].changes(additions[key](example.question) if whole else self.find_additions(example))
             readings.append(Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
         self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
         return readings
@@ -152,7 +152,7 @@ class TextSerializer(Serializer):
             raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
 
     def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
-        """The pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
+        """Return the pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 
@@ -161,7 +161,7 @@ class TextSerializer(Serializer):
         return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
 
     def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
-        """The encoding with the lexical features of its cells, where they are wanted.
+        """Return the encoding with the lexical features of its cells, where they are wanted.
 
         The cell of a token is -1 where it is none of the table's.
         """

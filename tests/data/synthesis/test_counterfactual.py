@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.corpora.shards import CorpusTable
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
-from mate_cli.data.synthesis.references import TableReferences, places
-from mate_cli.data.synthesis.statements import Grammar
-from mate_cli.data.synthesis.table_statements import MAX_WORDS, part_statements, table_parts
+from mate_cli.data.synthesis.references import TableReferences, find_places
+from mate_cli.data.synthesis.statements import MAX_WORDS, Grammar, part_statements, table_parts
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = numbers("tapas/g11_intermediate")
@@ -137,12 +136,12 @@ def test_a_replacement_that_makes_the_sentence_true_again_is_left_out():
     ],
 )
 def test_names_are_found_as_whole_tokens_that_are_no_part_of_a_longer_name(text, found):
-    assert places(("Perth",), text, names=True) == found
+    assert find_places(("Perth",), text, names=True) == found
 
 
 def test_numbers_are_not_found_within_numbers():
-    assert places(("5",), "3.5 5.5 1,5 15 5th 5% 5, 5.", names=False) == [(19, 20), (22, 23), (25, 26)]
-    assert places(("24 April", "24 April 1950"), "on 24 April 1950", names=False) == [(3, 16)], "the longest wins"
+    assert find_places(("5",), "3.5 5.5 1,5 15 5th 5% 5, 5.", names=False) == [(19, 20), (22, 23), (25, 26)]
+    assert find_places(("24 April", "24 April 1950"), "on 24 April 1950", names=False) == [(3, 16)], "the longest wins"
 
 
 def test_an_abbreviation_ends_no_sentence():
@@ -183,7 +182,7 @@ def test_a_negative_differs_from_its_positive_in_the_focus_only(told, seed, supp
         )
         assert pair.positive != pair.negative
         assert any({pair.focus, pair.replacement} <= column for column in columns), "both are of one column"
-        assert not places((pair.replacement,), pair.positive, names=True), "what the text says is no replacement"
+        assert not find_places((pair.replacement,), pair.positive, names=True), "what the text says is no replacement"
         if supported:
             rows = [{cell.text for cell in row} for row in table.rows]
             assert not any(pair.focus in row and pair.replacement in row for row in rows)
@@ -225,8 +224,8 @@ def test_long_statements_are_left_out_and_kinds_can_be_switched_off():
 
 def test_statements_do_not_depend_on_the_hashes_of_strings():
     script = (
-        "import numpy as np; from mate_cli.data.corpora.corpus import CorpusTable;"
-        "from mate_cli.data.datasets.sample.reader import Sample;"
+        "import numpy as np; from mate_cli.data.corpora.shards import CorpusTable;"
+        "from mate_cli.data.datasets.hybridqa.reader import Sample;"
         "from test_counterfactual import statements_of;"
         "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"
         "print([it.question for seed in range(5) for it in statements_of(table, np.random.default_rng(seed))])"

@@ -12,8 +12,8 @@ from made_tables import player_table
 from strategies import tables
 
 from mate_cli.data.synthesis.question_clues import cell_clue, end_rows
-from mate_cli.data.synthesis.question_table import QuestionTable
-from mate_cli.data.synthesis.questions import MOST_CANDIDATES, SHARES, as_example, make_questions
+from mate_cli.data.synthesis.question_columns import QuestionTable
+from mate_cli.data.synthesis.questions import MAX_CANDIDATES, SHARES, as_example, make_questions
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import candidate_cells, find_all_substrings, normalize_for_candidates
 
@@ -42,7 +42,7 @@ def assert_sound(table, question):
     assert not find_all_substrings(needle, normalize_for_candidates(question.text)), "the question gives it away"
     assert question.candidates == tuple(candidate_cells(table, question.answer))
     assert (question.row, question.column) in question.candidates
-    assert len(question.candidates) <= MOST_CANDIDATES
+    assert len(question.candidates) <= MAX_CANDIDATES
     assert question.clue_rows == {question.row}
     assert question.clue_columns
     assert question.column not in question.clue_columns
@@ -186,7 +186,7 @@ def test_one_kind_alone_can_be_asked_for(kind):
 def test_examples_hold_all_candidates_or_the_gold_cell_alone():
     table = player_table(3)
     for gold_only in (False, True):
-        made = make_questions(table, np.random.default_rng(1), 8, 35 if gold_only else MOST_CANDIDATES)
+        made = make_questions(table, np.random.default_rng(1), 8, 35 if gold_only else MAX_CANDIDATES)
         examples = [as_example(table, question, place, gold_only=gold_only) for place, question in enumerate(made)]
         assert [example.question for example in examples] == [question.text for question in made]
         for example, question in zip(examples, made, strict=True):

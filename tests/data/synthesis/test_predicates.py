@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mate_cli.data.synthesis.asked_spans import asks
-from mate_cli.data.synthesis.predicates import article, content, keywords, predicates, shortened, varied
+from mate_cli.data.synthesis.predicates import article, content, keywords, predicates, shorten, vary
+from mate_cli.data.synthesis.question_spans import asks
 
 PASSAGE = (
     "Ann B. Lee ( /lee/ ; born 3 May 1950 ) is a retired Norwegian skier who lives in Oslo . She won the Silver Cup in "
@@ -49,7 +49,7 @@ def test_clauses_do_not_name_the_subject_again():
 @pytest.mark.parametrize("seed", range(20))
 def test_clues_end_where_a_phrase_may(seed):
     clause = words("was founded in 1923 by two Bosnian brothers and plays in the old harbour of Split")
-    cut = shortened(clause, np.random.default_rng(seed))
+    cut = shorten(clause, np.random.default_rng(seed))
     assert cut == clause[: len(cut)]
     assert " ".join(cut[3:]) in {
         "1923",
@@ -61,15 +61,15 @@ def test_clues_end_where_a_phrase_may(seed):
 def test_names_and_dates_are_not_cut():
     rng = np.random.default_rng(0)
     clause = words("was born on May 1 , 1990 in Bosnia and Herzegovina")
-    cuts = {" ".join(shortened(clause, rng)) for _ in range(40)}
+    cuts = {" ".join(shorten(clause, rng)) for _ in range(40)}
     assert cuts == {"was born on May 1 , 1990", "was born on May 1 , 1990 in Bosnia and Herzegovina"}
-    assert shortened(("is", "one", "of", "the"), rng) == ()
+    assert shorten(("is", "one", "of", "the"), rng) == ()
 
 
 def test_variations_keep_most_of_what_is_said():
     rng = np.random.default_rng(1)
     clause = words("is a large wooden film studio located in Rome and Milan")
-    found = {varied(clause, rng) for _ in range(60)}
+    found = {vary(clause, rng) for _ in range(60)}
     assert len(found) > 6
     for made in found:
         assert len(set(content(made)) & set(content(clause))) >= 4

@@ -3,7 +3,7 @@
 import pytest
 from made_tables import player_table
 
-from mate_cli.data.synthesis.question_columns import header_noun, is_sayable, read_columns, subject_column, thing_of
+from mate_cli.data.synthesis.question_columns import find_thing, header_noun, is_sayable, read_columns, subject_column
 from mate_cli.tables.table import Cell, Table
 
 NOUNS = {
@@ -74,6 +74,6 @@ def test_cells_that_say_nothing_or_too_much():
 
 def test_what_the_cells_of_a_column_are():
     said = [f"{name} is a large national park in Greece ." for name in ("Oeta", "Ainos", "Olympus")]
-    assert thing_of([*said, "Pindus was the last of all ."]) == "park"
-    assert thing_of(["Up is a British horror film written by Ann .", "Down was a film directed by Bob ."]) == "film"
-    assert thing_of([said[0], "Ann is a painter .", "Bob was a boxer .", "Cy is an actor ."]) == ""
+    assert find_thing([*said, "Pindus was the last of all ."]) == "park"
+    assert find_thing(["Up is a British horror film written by Ann .", "Down was a film directed by Bob ."]) == "film"
+    assert find_thing([said[0], "Ann is a painter .", "Bob was a boxer .", "Cy is an actor ."]) == ""

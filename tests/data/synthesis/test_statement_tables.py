@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from statement_reader import StatementReader
 
-from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.shards import read_shard
+from mate_cli.data.corpora.shards import CorpusTable, read_shard
 from mate_cli.data.corpora.statement_tables import StatementMaker, Statements, StatementTables
 from mate_cli.data.loading.stream import TableStream
 from mate_cli.data.loading.table_data_module import Loading
-from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC
+from mate_cli.data.synthesis.statements import COUNTERFACTUAL, SYNTHETIC
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
 
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.synthesis.statement_values import compare_values, statement_number
-from mate_cli.data.synthesis.statements import Grammar, synthesize
-from mate_cli.data.synthesis.table_statements import table_parts
+from mate_cli.data.synthesis.statements import Grammar, synthesize, table_parts
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = numbers("tapas/g11_intermediate")

@@ -10,10 +10,10 @@ from hypothesis import given
 from strategies import examples
 from transformers import BertTokenizer
 
-from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.tokenization.hybrider.candidates import HoppingSerializer, RankingSerializer, confidence_bucket
 from mate_cli.tokenization.hybrider.linking import TableLinks
-from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, linked
+from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, attach_nodes
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -38,7 +38,7 @@ def original():
 def example_of(original, question):
     example = original.examples[question]
     nodes = TableLinks(original.table, original.raw["stop_words"]).nodes(example.question, example.question_tags)
-    return linked(example, nodes)
+    return attach_nodes(example, nodes)
 
 
 def written(tokenizer, question, node, context):
@@ -128,5 +128,5 @@ def test_hops_need_a_node_to_begin_at(vocabulary):
 
 def test_a_question_that_is_linked_to_nothing_is_a_failure(vocabulary):
     example = Sample().examples("dev")[0]
-    (failure,) = RankingSerializer(vocabulary).encode([linked(example, ())])
+    (failure,) = RankingSerializer(vocabulary).encode([attach_nodes(example, ())])
     assert failure.reason == "nothing in the table is linked to the question"

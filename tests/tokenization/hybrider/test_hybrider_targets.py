@@ -18,11 +18,11 @@ from mate_cli.tokenization.hybrider.nodes import MAX_CANDIDATES, Node
 from mate_cli.tokenization.hybrider.targets import (
     AnswerNode,
     Target,
+    find_target,
     hop_candidates,
     hop_labels,
     ranking_labels,
     reading_pairs,
-    target_of,
     trace_answer,
 )
 
@@ -35,7 +35,7 @@ def original():
 def linked(original, question):
     example = original.examples[question]
     nodes = TableLinks(original.table, original.raw["stop_words"]).nodes(example.question, example.question_tags)
-    return example, nodes, target_of(example, nodes)
+    return example, nodes, find_target(example, nodes)
 
 
 def as_released(nodes):
@@ -114,27 +114,27 @@ def test_tracing_matches_words_between_spaces_and_nothing_else():
 
 def test_columns_named_in_the_question_are_preferred():
     nodes = [node(0, 0), node(1, 0)]
-    assert target_of(question("where was she ?", "Oslo"), nodes).nodes[0].coordinate == (0, 0)
-    assert target_of(question("where was she Born ?", "Oslo"), nodes).nodes == (AnswerNode("Oslo", (1, 2), None),)
+    assert find_target(question("where was she ?", "Oslo"), nodes).nodes[0].coordinate == (0, 0)
+    assert find_target(question("where was she Born ?", "Oslo"), nodes).nodes == (AnswerNode("Oslo", (1, 2), None),)
 
 
 def test_columns_are_not_looked_at_when_only_pages_hold_the_answer():
     pages = {"/wiki/Oslo": "She sings .", "/wiki/Ann_Lee": "She sings ."}
     example = replace(question("which City ?", "sings"), table=replace(TABLE, passages=pages))
-    assert [n.coordinate for n in target_of(example, []).nodes] == [(0, 0), (0, 1)]
+    assert [n.coordinate for n in find_target(example, []).nodes] == [(0, 0), (0, 1)]
 
 
 def test_answers_near_evidence_are_preferred():
     example = question("where ?", "Oslo")
-    assert [n.coordinate for n in target_of(example, [node(1, 0)]).nodes] == [(1, 2)]
-    assert [n.coordinate for n in target_of(example, [node(0, 1)]).nodes] == [(0, 1)]
-    assert [n.coordinate for n in target_of(example, [node(0, 2)]).nodes] == [(0, 0), (0, 1)]
-    assert [n.coordinate for n in target_of(example, []).nodes] == [(0, 0), (1, 2), (0, 1)]
+    assert [n.coordinate for n in find_target(example, [node(1, 0)]).nodes] == [(1, 2)]
+    assert [n.coordinate for n in find_target(example, [node(0, 1)]).nodes] == [(0, 1)]
+    assert [n.coordinate for n in find_target(example, [node(0, 2)]).nodes] == [(0, 0), (0, 1)]
+    assert [n.coordinate for n in find_target(example, []).nodes] == [(0, 0), (1, 2), (0, 1)]
 
 
 def test_kinds():
     def kind(text, answer, *nodes):
-        return target_of(question(text, answer), nodes).kind
+        return find_target(question(text, answer), nodes).kind
 
     assert kind("who ?", "Bergen", node(1, 0, "tf-idf")) == "trivial"
     assert kind("who ?", "Bergen", node(1, 0, "tf-idf"), node(1, 0)) == "trivial"
@@ -146,11 +146,11 @@ def test_kinds():
     assert kind("is it ?", "Yes") == "dropped"
     assert kind("How many ?", " ".join("abcdefghijklmno")) == "numeric"
     assert kind("How many ?", " ".join("abcdefghijklmnop")) == "dropped", "more than 15 words"
-    assert target_of(replace(question("who ?", "x"), answer=None), ()) == Target("dropped")
+    assert find_target(replace(question("who ?", "x"), answer=None), ()) == Target("dropped")
 
 
 def test_where_is_said_before_the_evidence_is_looked_at():
-    assert target_of(question("where ?", "Oslo"), [node(0, 1)]).where == "table"
+    assert find_target(question("where ?", "Oslo"), [node(0, 1)]).where == "table"
 
 
 def test_a_page_and_a_cell_named_like_it_are_both_right():
@@ -188,7 +188,7 @@ def test_reading_finds_the_place_behind_letters_that_grow_in_lower_case():
 @given(examples())
 def test_targets_fit_their_kind(example):
     nodes = link_question(example)
-    target = target_of(example, nodes)
+    target = find_target(example, nodes)
     answer_cells, rows = {n.coordinate for n in target.nodes}, set(target.answer_of_row)
     assert (target.kind == "easy") <= bool(answer_cells & {n.coordinate for n in nodes})
     labels = ranking_labels(target, nodes)

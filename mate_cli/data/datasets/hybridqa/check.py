@@ -1,4 +1,4 @@
-"""What is wrong with the files of a HybridQA folder, and how large they are."""
+"""Problems in the files of a HybridQA folder, and their sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mate_cli.data.datasets.hybridqa.files import (
     parse_hybridqa_table,
     parse_reference,
 )
-from mate_cli.data.datasets.release_check import NO_QUESTION, no_answer, overlaps
+from mate_cli.data.datasets.release_check import NO_QUESTION, describe_unanswered, find_overlaps
 from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
@@ -51,8 +51,8 @@ def check_tables(
     problems += [Problem(f"tables_tok/{key}.json", key, "the table has no rows") for key in empty]
 
 
-def notes_of(splits: Splits, near_duplicate: float) -> tuple[Problem, ...]:
-    """What splits have in common though it is no damage."""
+def note_overlaps(splits: Splits, near_duplicate: float) -> tuple[Problem, ...]:
+    """Note common parts of splits that are no damage."""
     return (*_shared(splits, "table_id", "tables"), *_contaminated(splits, near_duplicate))
 
 
@@ -72,11 +72,11 @@ def _check_reference(
 
 def _shared(splits: Splits, field: str, what: str) -> Iterator[Problem]:
     keys = {split: {getattr(question, field) for question in questions} for split, questions in splits.items()}
-    return overlaps(keys, what, {split: f"{split}.json" for split in splits})
+    return find_overlaps(keys, what, {split: f"{split}.json" for split in splits})
 
 
 def _contaminated(splits: Splits, near: float) -> Iterator[Problem]:
-    """What the release itself has in common with its evaluation splits; it stays as its authors have made it."""
+    """Note the questions of the release that repeat one of its evaluation splits; they stay as released."""
     known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
     found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
     if found:
@@ -123,7 +123,7 @@ def _check_lookups(
         problems.append(Problem(f"{split}.json", keys[0], f"its table tables_tok/{table_id}.json is not there{more}"))
     without = [question.question_id for question in questions if question.answer is None]
     if without and (split == "train" or len(without) < len(questions)):
-        problems.append(Problem(f"{split}.json", without[0], no_answer(len(without), len(questions))))
+        problems.append(Problem(f"{split}.json", without[0], describe_unanswered(len(without), len(questions))))
 
 
 def _check_nodes(split: str, released: Files, tables: Mapping[str, Table], problems: list[Problem]) -> None:
@@ -158,7 +158,7 @@ def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
     return {"questions": len(questions), "tables": tables, **in_order}
 
 
-def table_sizes(splits: Splits, tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
+def measure_tables(splits: Splits, tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
     """Words in questions, and how large the tables are that they are about."""
     sizes = Sizes()
     for questions in splits.values():

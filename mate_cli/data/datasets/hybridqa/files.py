@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mate_cli.data.check import Problem, is_ragged, parse_json, parse_json_as
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text, typed
+from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text, require_type
 from mate_cli.tables.table import Cell, Table
 
 
@@ -86,21 +86,19 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
     name = f"{stem}.traced.json"
     found: dict[str, str] = {}
     for place, entry in enumerate(traced):
-        try:
-            found |= {required_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
-        except DamagedEntryError as error:
-            problems.append(Problem(name, f"entry {place}", str(error)))
+        with note_damage(name, f"entry {place}", problems):
+            found |= {require_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
     return found
 
 
 def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:
-    """The text, place, link and kind of each node that a question's answer was found at.
+    """Return the text, place, link and kind of each node that a question's answer was found at.
 
     Raises:
         DamagedEntryError: one is something else.
     """
     nodes = []
-    for node in typed(entry.get("answer-node", []), list, "answer-node"):
+    for node in require_type(entry.get("answer-node", []), list, "answer-node"):
         match node:
             case [str(text), place, (str() | None) as link, str(source)]:
                 nodes.append((text, place, link, source))

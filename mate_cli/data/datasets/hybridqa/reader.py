@@ -23,7 +23,7 @@ from mate_cli.data.datasets.hybridqa.files import (
     parse_questions,
 )
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import NEAR, repetitions
+from mate_cli.data.question_contamination import NEAR_DUPLICATE, find_repetitions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
@@ -32,6 +32,8 @@ from mate_cli.tables.text import candidate_cells
 FOLDERS = ("released_data", "tables_tok", "request_tok")
 REPOSITORY = "WikiTables-WithLinks"
 """What holds the last two, as a checkout or an archive."""
+SAMPLE_ROOT = Path(__file__).parents[1] / "sample" / "release"
+"""Holds the packed folders of the HybridQA layout and vocab.txt, a WordPiece vocabulary of the sample's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class HybridQA(Release):
     archives: ClassVar[Sequence[str]] = (f"{REPOSITORY}*", "HybridQA*")
 
     extra_train: Sequence[str] = ()
-    near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR
+    near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR_DUPLICATE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,7 +82,7 @@ class HybridQA(Release):
         return FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         return self._join(self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
@@ -112,18 +114,18 @@ class HybridQA(Release):
 
         problems: list[Problem] = []
         splits = {split: self.questions(split, problems) for split in self.splits}
-        released = {split: self.released(f"{split}.json") for split in splits}
+        released = {split: self.read_released(f"{split}.json") for split in splits}
         check.check_questions(splits, released, problems)
         tables = check.read_all_tables(self.store, problems)
         check.check_tables(splits, released, tables, problems)
         counts = {split: check.count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
-        notes, sizes = check.notes_of(splits, self.near_duplicate), check.table_sizes(splits, tables)
+        notes, sizes = check.note_overlaps(splits, self.near_duplicate), check.measure_tables(splits, tables)
         return CheckReport(tuple(problems), counts, sizes, notes, self.published)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        """The questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
+        """Return the questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -136,7 +138,7 @@ class HybridQA(Release):
 
     @property
     def repeated(self) -> Mapping[str, int]:
-        """How many questions of `extra_train` are left out, by the reason.
+        """Numbers of questions of `extra_train` that are left out, by the reason.
 
         Raises:
             DataError: a file is missing or damaged.
@@ -145,7 +147,7 @@ class HybridQA(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """How many questions of `extra_train` are left out, in words; nothing where none is."""
+        """Number of questions of `extra_train` that are left out, in words; nothing where none is."""
         said = counts_in_words(self.repeated)
         return {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
 
@@ -160,13 +162,13 @@ class HybridQA(Release):
             if not path.is_file() and not (own and self._has(own)):
                 raise _no_such_file(path)
 
-    def released(self, file: str) -> dict[str, bytes]:
-        """A file of released_data with its .traced.json and _reference.json, by name; those of them that are there."""
+    def read_released(self, file: str) -> dict[str, bytes]:
+        """Read a file of released_data with its .traced.json and _reference.json, by name; those that are there."""
         found = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
         return {name: content for name, content in found.items() if content is not None}
 
     def store(self, folder: str) -> Path:
-        """Where `folder` (tables_tok or request_tok) is kept.
+        """Find where `folder` (tables_tok or request_tok) is kept.
 
         Raises:
             DataError: it is nowhere below the root.
@@ -181,7 +183,7 @@ class HybridQA(Release):
         return store
 
     def _own_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        return parse_questions(f"{split}.json", self.released(f"{split}.json"), problems)
+        return parse_questions(f"{split}.json", self.read_released(f"{split}.json"), problems)
 
     @cached_property
     def _extra(self) -> ExtraQuestions:
@@ -192,13 +194,13 @@ class HybridQA(Release):
             for question in parse_questions(*self._extra_file(name), problems)
         ]
         evaluation = [q for split in self.splits if split != "train" for q in self._own_questions(split, [])]
-        reasons = repetitions(found, self._own_questions("train", []), evaluation, self.near_duplicate)
+        reasons = find_repetitions(found, self._own_questions("train", []), evaluation, self.near_duplicate)
         kept = [question for question, why in zip(found, reasons, strict=True) if not why]
         return ExtraQuestions(kept, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
         name = f"{_unpacked(Path(extra).name).removesuffix('.json')}.json"
-        released = self.released(name) if _in_release(extra) else {}
+        released = self.read_released(name) if _in_release(extra) else {}
         return name, released if name in released else _files_beside(self._extra_path(extra))
 
     def _extra_path(self, extra: str) -> Path:
@@ -206,7 +208,7 @@ class HybridQA(Release):
         return path if path.is_absolute() or path.is_file() else self.root / path
 
     def _join(self, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
-        """The questions whose table is sound, with it; what is wrong with the tables is appended to `problems`."""
+        """Join the questions and their sound tables; what is wrong with the tables is appended to `problems`."""
         self._read_tables({question.table_id for question in questions})
         for table_id in dict.fromkeys(question.table_id for question in questions):
             problems += self._tables[table_id][1]
@@ -247,6 +249,23 @@ class HybridQA(Release):
         return table, problems
 
 
+@dataclass(eq=False, kw_only=True)
+class Sample(HybridQA):
+    """80 small tables with passages and 1,500 questions, made by `tools/make_sample.py` from our own word lists.
+
+    Half of the questions are answered by a cell, half by words of a passage; a few by neither, as in HybridQA. It comes
+    with the package and is learnt in under a minute.
+
+    Args:
+        root: where they come with the package; for the other options see `HybridQA`.
+    """
+
+    root: Path = SAMPLE_ROOT
+
+    def fetch(self) -> None:
+        """Do nothing: the sample comes with the package."""
+
+
 def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | None:
     if table is None:
         return None
@@ -257,7 +276,7 @@ def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | 
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """A file of questions with its .traced.json and _reference.json, packed or not, by name without .gz, .bz2, .xz."""
+    """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
     if not path.is_file():
         raise _no_such_file(path)
     file, *companions = _with_companions(_unpacked(path.name))
@@ -270,14 +289,14 @@ def _no_such_file(path: Path) -> DataError:
 
 
 def _in_release(extra: str) -> str:
-    """Which file of the release a name may mean; "" where it is a path to elsewhere."""
+    """Find the file of the release that a name may mean; "" where it is a path to elsewhere."""
     path = Path(extra).expanduser()
     name = _unpacked(path.name).removesuffix(".json")
     return f"released_data/{name}.json" if path.parent in (Path(), Path("released_data")) else ""
 
 
 def _unpacked(name: str) -> str:
-    """A file's name without the ending of what packs a single file."""
+    """Return a file's name without the ending of what packs a single file."""
     packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
     return name.removesuffix(packed)
 

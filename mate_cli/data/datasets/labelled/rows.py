@@ -70,11 +70,11 @@ class LabelledRow:
         return cls({name: value for name, value in found.items() if value not in (None, "", [])}, plain, folder)
 
     def text(self, name: str) -> str:
-        """A value as text; "" without it."""
+        """Return a value as text; "" without it."""
         return spreadsheet_text(self.values[name]).strip() if name in self.values else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
+        """Return a value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
         value = self.values.get(name)
         if value is None:
             return ()
@@ -83,8 +83,8 @@ class LabelledRow:
         entries = value if isinstance(value, (list, tuple)) else [value]
         return tuple(text for one in entries if (text := spreadsheet_text(one).strip()))
 
-    def parsed(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """A value that may be JSON in a cell of a spreadsheet.
+    def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
+        """Return a value that may be JSON in a cell of a spreadsheet.
 
         Raises:
             RowError: it is not.
@@ -106,7 +106,7 @@ class RowTables:
         self._known: dict[str, Table] = {}
 
     def get(self, row: LabelledRow) -> Table:
-        """The table of a row, with its passages.
+        """Return the table of a row, with its passages.
 
         Raises:
             RowError: it is missing, damaged, or has no such cell as a passage names.
@@ -115,7 +115,7 @@ class RowTables:
             raise RowError("has no table")
         given = row.values["table"]
         if row.plain and str(given).lstrip().startswith(("[", "{")):
-            given = row.parsed("table")
+            given = row.parse("table")
         parts = [given, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
         key = json.dumps(parts, default=str, sort_keys=True)
         if key not in self._known:
@@ -150,14 +150,14 @@ class RowTables:
             except (ValueError, RecursionError) as error:
                 raise RowError(f"its passages {value} are no JSON") from error
         elif isinstance(value, str):
-            value = row.parsed("passages")
+            value = row.parse("passages")
         if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
             raise RowError("passages should be a list of {row, column, text}")
         return value or []
 
 
 def inline_table(value: object) -> Table:
-    """A table that stands in a row: lists, of which the first is the header; objects; or `{header, rows}`.
+    """Return a table that stands in a row: lists, of which the first is the header; objects; or `{header, rows}`.
 
     Raises:
         RowError: it is none of these.
@@ -189,7 +189,7 @@ def inline_table(value: object) -> Table:
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
-    """The table with passages linked to cells.
+    """Return the table with passages linked to cells.
 
     Each has `row`, `column` (a number from 0, or a name) and `text`, perhaps a `title`.
 
@@ -204,7 +204,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
             raise RowError(f"passage {place} has no text")
         link = spreadsheet_text(passage.get("title")).strip() or f"passage {place}"
         texts[link] = text
-        links.setdefault(cell_of(table, [passage.get("row"), passage.get("column")]), []).append(link)
+        links.setdefault(find_cell(table, [passage.get("row"), passage.get("column")]), []).append(link)
     rows = tuple(
         tuple(replace(cell, links=(*cell.links, *links.get((row, column), ()))) for column, cell in enumerate(cells))
         for row, cells in enumerate(table.rows)
@@ -212,7 +212,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
     return replace(table, rows=rows, passages=texts)
 
 
-def cell_of(table: Table, pair: object) -> tuple[int, int]:
+def find_cell(table: Table, pair: object) -> tuple[int, int]:
     """(row, column) of a body cell, from a number of the row and a number or name of the column.
 
     Raises:
@@ -231,8 +231,8 @@ def cell_of(table: Table, pair: object) -> tuple[int, int]:
     return row, column
 
 
-def example_of(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
-    """The question of a row with what it states of its answer; nothing is derived yet.
+def build_example(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
+    """Return the question of a row with what it states of its answer; nothing is derived yet.
 
     `name` is for a question that has none.
 
@@ -271,12 +271,12 @@ def _answer(row: LabelledRow, table: Table) -> Answer | None:
 
 
 def _coordinates(row: LabelledRow, table: Table) -> Coordinates:
-    value = row.parsed("coordinates")
+    value = row.parse("coordinates")
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
         raise RowError("coordinates should be a list of [row, column], rows from 0 below the header")
-    return tuple(cell_of(table, pair) for pair in value)
+    return tuple(find_cell(table, pair) for pair in value)
 
 
 def _label(row: LabelledRow) -> int | None:

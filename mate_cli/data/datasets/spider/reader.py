@@ -16,15 +16,15 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
+from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
+from mate_cli.sql.database import with_values
 from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.expressions import UnreadableQueryError
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema
-from mate_cli.sql.values import with_values
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
@@ -64,7 +64,7 @@ class Spider(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """How many databases have told their values."""
+        """Number of databases whose values were read."""
         schemas = [schema for schema, _ in self._schemas[0].values()] if self.values else []
         return {"databases with values": f"{sum(bool(s.values) for s in schemas)} of {len(schemas)}"} if schemas else {}
 
@@ -75,7 +75,7 @@ class Spider(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         schemas, damaged = self._schemas
         problems += damaged
         found: list[TableExample] = []
@@ -84,10 +84,8 @@ class Spider(Release):
             for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
                 if damaged and str(entry.get("db_id")) not in schemas:
                     continue  # what is wrong with the schemas is the cause
-                try:
+                with note_damage(file, key, problems):
                     found.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
-                except DamagedEntryError as error:
-                    problems.append(Problem(file, key, str(error)))
         return found
 
     def _example(
@@ -98,13 +96,13 @@ class Spider(Release):
         Raises:
             DamagedEntryError: it cannot be used.
         """
-        question, database = required_text(entry, "question"), required_text(entry, "db_id")
+        question, database = require_text(entry, "question"), require_text(entry, "db_id")
         if database not in schemas:
             raise DamagedEntryError(f"there is no sound schema of its database {database!r}")
         schema, table = schemas[database]
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
-        text = required_text(entry, "query")
+        text = require_text(entry, "query")
         if not isinstance(entry.get("sql"), dict | None):
             raise DamagedEntryError("sql is no object")
         key = (database, text, json.dumps(entry.get("sql")))
@@ -117,7 +115,7 @@ class Spider(Release):
         return schema_example(name, question, schema, table, known)
 
     def _query(self, text: str, known: object, schema: Schema) -> KnownQuery | str:
-        """A query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
+        """Return a query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
         try:
             if isinstance(known, dict) and (not _OR.search(text) or '"or"' in json.dumps(known)):
                 return KnownQuery.of(text, query_from_dict(known, schema), schema)
@@ -137,7 +135,7 @@ class Spider(Release):
         found: dict[str, tuple[Schema, Table]] = {}
         for key, entry in entries:
             try:
-                schema = Schema.from_entry({**entry, "db_id": required_text(entry, "db_id")})
+                schema = Schema.from_entry({**entry, "db_id": require_text(entry, "db_id")})
             except (ValueError, DamagedEntryError) as error:
                 name = entry.get("db_id")
                 problems.append(Problem(file, name if isinstance(name, str) and name else key, str(error)))

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Literal
 
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, decode, open_end, parse_csv_table
+from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
@@ -73,7 +73,7 @@ class SQA(Release):
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         turns = read_turns(file, self.need(file), problems, self.suspicions)
         before = _before(file, turns, problems)
@@ -101,7 +101,7 @@ class SQA(Release):
         )
 
     def _told(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
-        """The damage of a table that has not the cells of its questions, or the first question that names one."""
+        """Find the damage of a table that has not the cells of its questions, or the first question that names one."""
         if turn.table_file not in self._outside:
             cut = next((one for one in self.suspicions if one.file == turn.table_file), None)
             what = f"line {turn.line}: {turn.table_file} has no cell {cell}"
@@ -137,12 +137,9 @@ class SQA(Release):
 def read_turns(
     file: str, content: bytes, problems: list[Problem], suspicions: list[Problem] | None = None
 ) -> list[Turn]:
-    """The sound questions of a file of SQA, in its order."""
-    text = decode(file, content, problems)
-    if text is None:
-        return []
-    if not text.strip():
-        problems.append(Problem(file, "", "is empty"))
+    """Return the sound questions of a file of SQA, in its order."""
+    text = read_text(file, content, problems)
+    if not text:
         return []
     reader = csv.DictReader(StringIO(text, newline=""), delimiter="\t")
     absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
@@ -164,7 +161,7 @@ def read_turns(
     except csv.Error as error:
         problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
     if suspicions is not None and not problems:
-        suspicions += open_end(file, text)
+        suspicions += open_end(file, content)
     return turns
 
 
@@ -187,7 +184,7 @@ def _turn(row: Mapping[str, str], line: int) -> Turn:
 
 
 def _before(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
-    """The questions before each one in its sequence."""
+    """Return the questions before each one in its sequence."""
     before: dict[str, list[Turn]] = {}
     damaged = any(problem.file == file for problem in problems)  # then a question that is missing is no news
     ordered = sorted(turns, key=lambda turn: (turn.conversation, turn.position))

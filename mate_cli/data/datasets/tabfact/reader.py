@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from mate_cli.data.check import CheckReport, Problem, is_ragged, parse_json_as
-from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.csv_tables import read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -86,7 +86,7 @@ class TabFact(Release):
         return replace(report, notes=(Problem("statements", "", self.facts["statements"]), *report.notes))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound statements of a split, in the order of the file; see `Release.read`."""
+        """Return the sound statements of a split, in the order of the file; see `Release.read`."""
         read = self._original_entries if self._original else self._lemmatized_entries
         entries = read(split, problems)
         problems += self._lists[1]
@@ -173,7 +173,7 @@ class TabFact(Release):
         return keys
 
     def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
-        """A table and what is wrong with it, which every split that needs the table has to hear of."""
+        """Return a table and what is wrong with it, which every split that needs the table has to hear of."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             places = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)  # not "../elsewhere"
@@ -197,13 +197,9 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
     The reference reads quotes as csv does, which only matters for cells that begin with one.
     """
-    text = decode(file, content, problems)
-    if text is None:
+    lines = read_lines(file, content, problems, key)
+    if not lines:
         return None
-    if not text.strip():
-        problems.append(Problem(file, key, "is empty"))
-        return None
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     header, *rows = (tuple(Cell(cell) for cell in line.split("#")) for line in lines)
     if is_ragged(file, key, header, rows, problems):
         return None
@@ -211,7 +207,7 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
 
 def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
-    """What is wrong with the entry of a table; "" when nothing is."""
+    """Say what is wrong with the entry of a table; "" when nothing is."""
     if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, list) for part in entry[:2]):
         return "should be [statements, labels, caption]"
     statements, labels, _ = entry

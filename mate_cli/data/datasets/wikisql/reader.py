@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from mate_cli.data.check import Problem, is_ragged
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.wikisql.sql import TYPES, WikiSQLQuery, execute_sql
 from mate_cli.tables.example import Answer, TableExample
@@ -60,7 +60,7 @@ class WikiSQL(Release):
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         damaged: list[Problem] = []
         tables = self._read_tables(f"{split}.tables.jsonl", damaged)
         problems += damaged
@@ -70,7 +70,7 @@ class WikiSQL(Release):
         for place, entry in _entries(file, self.need(file), problems):
             key = f"{split}-{place}"  # the reference's id
             try:
-                table_id, _ = required_text(entry, "table_id"), required_text(entry, "question")
+                table_id, _ = require_text(entry, "table_id"), require_text(entry, "question")
             except DamagedEntryError as error:
                 problems.append(Problem(file, key, str(error)))
                 continue
@@ -86,7 +86,7 @@ class WikiSQL(Release):
     def _examples(
         self, key: str, entry: Mapping[str, Any], table: TypedTable, split: str, problems: list[Problem]
     ) -> list[TableExample]:
-        """The example of a question, or none and a problem."""
+        """Return the example of a question, or none and a problem."""
         try:
             query = WikiSQLQuery.parse(entry.get("sql"), table.types)
         except ValueError as error:
@@ -95,7 +95,7 @@ class WikiSQL(Release):
         return [TableExample(key, entry["question"], table.table, self._answer(query, table, entry, split))]
 
     def left_out(self, example: TableExample) -> str:
-        """Why a question is not used: its table has no rows, and `require_rows` is on."""
+        """Say why a question is not used: its table has no rows, and `require_rows` is on."""
         return NO_ROWS if self.require_rows and not example.table.rows else ""
 
     def _answer(self, query: WikiSQLQuery, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
@@ -112,7 +112,7 @@ class WikiSQL(Release):
         return answer
 
     def _read_tables(self, file: str, problems: list[Problem]) -> dict[str, TypedTable]:
-        """The sound tables of a split by id; a table without rows is one too."""
+        """Return the sound tables of a split by id; a table without rows is one too."""
         tables: dict[str, TypedTable] = {}
         for place, entry in _entries(file, self.need(file), problems):
             table = _table(file, f"line {place + 1}", entry, problems)
@@ -124,7 +124,7 @@ class WikiSQL(Release):
 
 
 def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The object of each line, with the line's number from 0."""
+    """Yield the object of each line, with the line's number from 0."""
     known = len(problems)
     entries = list(read_entries(file, content, problems))
     if not entries and len(problems) == known:
@@ -160,7 +160,7 @@ _cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
 
 
 def _stated(results: object) -> Answer | None:
-    """The answer as the file states it: a list of rows of one value; None without one."""
+    """Return the answer as the file states it: a list of rows of one value; None without one."""
     if not isinstance(results, list) or not results:
         return None
     return Answer(

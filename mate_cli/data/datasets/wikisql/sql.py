@@ -30,7 +30,7 @@ _WORDS = re.compile(r"\w+|[^\w\s]+")
 
 @dataclass(frozen=True, slots=True)
 class WikiSQLCondition:
-    """What a row has to meet: a column (from 0), the place of an operator in `OPERATORS`, and a value."""
+    """Condition on rows: a column (from 0), the place of an operator in `OPERATORS`, and a value."""
 
     column: int
     operator: int
@@ -119,7 +119,7 @@ def _wanted(value: Value, kind: str) -> Value:
 
 
 def _typed(text: str, kind: str) -> Value:
-    """A cell's value: a number in a column of numbers, unless it is none."""
+    """Return a cell's value: a number in a column of numbers, unless it is none."""
     if kind != "real":
         return text
     try:
@@ -141,7 +141,7 @@ def _extreme(cells: Coordinates, values: Sequence[Value], name: str) -> tuple[Co
 
 
 def _number(aggregation: str, values: Sequence[Value]) -> float | None:
-    """The result as one number; None where it is texts.
+    """Return the result as one number; None where it is texts.
 
     Raises:
         ValueError: a single value that should be added up is no number.

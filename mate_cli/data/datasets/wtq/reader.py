@@ -6,20 +6,65 @@ ppasupat/WikiTableQuestions 1.0.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, parse_csv_table
+from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_lines
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.datasets.wtq.files import NO_VALUE, items, rows, unescape
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import wtq_normalize
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "p": "|"}
+
+_SIGNS = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "-NaN", "-nan", "NaN", "nan")
+NO_VALUE = frozenset([*_SIGNS, "<NA>", "N/A", "NA", "NULL", "n/a", "null"])
+"""Texts of cells that pandas takes for a missing value, as the reference's reader of tables does."""
+
+
+def unescape(text: str) -> str:
+    """Undo the escapes of a field or of an item in a list."""
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text) if "\\" in text else text
+
+
+def items(field: str) -> tuple[str, ...]:
+    """Return the items of a list, which a pipe parts; none in an empty field."""
+    return tuple(unescape(item) for item in field.split("|")) if field else ()
+
+
+def rows(
+    file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem] | None = None
+) -> Iterator[dict[str, str]]:
+    """Yield the wanted columns of each line, still escaped; lines that are too short are noted and left out.
+
+    The first line names the columns.
+    """
+    header, *lines = [line.split("\t") for line in read_lines(file, content, problems)] or [[]]
+    if not header:
+        return
+    absent = [name for name in wanted if name not in header]
+    if absent:
+        problems.append(Problem(file, "", f"line 1 has no column {', '.join(absent)}, but {', '.join(header)[:200]}"))
+        return
+    places = {name: header.index(name) for name in wanted}
+    for number, fields in enumerate(lines, 2):
+        if len(fields) <= max(places.values()):
+            what = f"has {len(fields)} fields, not {len(header)}"
+            problems.append(Problem(file, f"line {number}", what))
+        else:
+            if suspicions is not None and len(fields) > len(header):
+                suspicions.append(Problem(file, f"line {number}", f"has {len(fields)} fields, not {len(header)}"))
+            yield {name: fields[place] for name, place in places.items()}
+    if suspicions is not None and (not lines or len(lines[-1]) == len(header)):
+        suspicions += open_end(file, content)
+
 
 COLUMNS = ("id", "utterance", "context", "targetValue")
 TITLES = "misc/table-metadata.tsv"
@@ -69,7 +114,7 @@ class WikiTableQuestions(Release):
         return {split: f"data/{name}.tsv" for split, name in names.items()}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`."""
+        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical = self._canonical(split)
@@ -87,7 +132,7 @@ class WikiTableQuestions(Release):
         return examples
 
     def canonical(self, split: str) -> dict[str, tuple[str, ...]]:
-        """The answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
+        """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
 
         The authors made them with CoreNLP, for their evaluator; where the release at hand lacks them they are the
         texts as stated.

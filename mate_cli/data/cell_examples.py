@@ -1,0 +1,97 @@
+"""Examples for readers: a cell with its linked passages, or a linked page, as a table of one cell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mate_cli.data.baselines import tfidf_cell_rankings
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.expansion import SentenceIndex
+
+
+def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
+    """Cut one body cell out of an example's table, with its passages and without its header.
+
+    Rows and columns count from 0. The example keeps the question's name where it is given no other.
+
+    Source: google-research/tapas, `utils/hybridqa_rc_utils.py`.
+    """
+    cell = example.table.rows[row][column]
+    table = Table(
+        table_id=f"{example.table.table_id}/{row}/{column}",
+        header=(Cell(""),),
+        rows=((cell,),),
+        passages={link: example.table.passages[link] for link in cell.links if link in example.table.passages},
+    )
+    answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
+    return TableExample(example_id or example.example_id, example.question, table, answer)
+
+
+def nearest_page(table: Table, question: str) -> str | None:
+    """Return the linked page with the sentence nearest to a question; None where no page has a sentence.
+
+    Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
+    their longest common substring. The first of equally near ones counts.
+    """
+    from mate_cli.tokenization.hybrider.distances import OverlapDistance
+    from mate_cli.tokenization.hybrider.nodes import page_sentences
+
+    pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
+    found = [sentence for _, sentence in pages]
+    scores = SentenceIndex(found).scores(question)
+    if not scores.any():
+        scores = 1 - OverlapDistance(found).to(question)
+    return pages[int(scores.argmax())][0] if pages else None
+
+
+def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
+    """Return a page, its title before it, as a table of one cell without links.
+
+    The example keeps the question's name where it is given no other.
+
+    Source: wenhuchen/HybridQA, stage 3.
+    """
+    from mate_cli.tokenization.hybrider.targets import page_context
+
+    rows = ((Cell(page_context(example.table, link)),),)
+    table = Table(f"{example.table.table_id}{link}", (Cell(""),), rows)
+    answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
+    return TableExample(example_id or example.example_id, example.question, table, answer)
+
+
+def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
+    """Cells that do not hold the answer, each as an example that nothing answers, by the name of the question.
+
+    Half of them are those nearest to the question by TF-IDF, which a selector mistakes for the right ones most easily;
+    the others are drawn of all cells, by the name of the question.
+    There are fewer than `count` where the table has not as many, and none without a known answer.
+    """
+    by_table: dict[int, list[TableExample]] = defaultdict(list)
+    for example in examples if count else ():
+        if example.answer:
+            by_table[id(example.table)].append(example)
+    found: dict[str, list[TableExample]] = {}
+    for asked in by_table.values():
+        rankings = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
+        found |= {e.example_id: _without(e, ranking, count) for e, ranking in zip(asked, rankings, strict=True)}
+    return found
+
+
+def _without(example: TableExample, ranking: Sequence[tuple[int, int]], count: int) -> list[TableExample]:
+    answer = example.answer
+    assert answer is not None
+    wrong = [cell for cell in ranking if cell not in answer.coordinates]
+    nearest = -(-count // 2)
+    generator = np.random.default_rng(list(example.example_id.encode()))
+    drawn = generator.permutation(len(wrong[nearest:]))[: count - nearest]
+    cells = wrong[:nearest] + [wrong[nearest + place] for place in sorted(drawn)]
+    nothing = replace(example, answer=replace(answer, texts=()))
+    return [
+        reading_example(nothing, row, column, f"{example.example_id}/without/{place}")
+        for place, (row, column) in enumerate(cells)
+    ]

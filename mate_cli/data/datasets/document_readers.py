@@ -1,0 +1,217 @@
+"""Readers of questions that need several documents: HotpotQA, its graphs of pages, and MuSiQue.
+
+Source: Yang et al. 2018, "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering"; Trivedi et al.
+2022, "MuSiQue: Multihop Questions via Single-hop Question Composition"; microsoft/Transformer-XH, `data/hotpotqa.py`,
+which has the graphs: one object a line with `qid`, `question`, `node` (`full_name` or `name`, `context` in word pieces,
+`is_ans`, `spans` of the context) and `edge` (`start`, `end`, `sent`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.document_questions import DocumentQuestions, document_example
+from mate_cli.data.datasets.entries import (
+    DamagedEntryError,
+    find_name,
+    find_text,
+    read_entries,
+    require_list,
+    require_text,
+    require_texts,
+    require_type,
+)
+from mate_cli.tables.example import DocumentLink, TableExample
+
+
+@dataclass(eq=False, kw_only=True)
+class HotpotQA(DocumentQuestions):
+    """Questions with their paragraphs, or with graphs of pages; which of the two, an entry itself shows.
+
+    Subsets are the type of a question (bridge, comparison) and its level (easy, medium, hard). Graphs have no answers:
+    where their questions stand in the official files, too, these say them.
+
+    Args:
+        setting: "distractor", whose paragraphs hold what leads to the answer; "fullwiki", whose paragraphs a search
+            found, with or without it.
+        answer_files: official files with the questions of graphs.
+    """
+
+    train_file: str | None = "hotpot_train_v1.1.json"
+    dev_file: str | None = "hotpot_dev_distractor_v1.json"
+    test_file: str | None = "hotpot_test_fullwiki_v1.json"
+    setting: Literal["distractor", "fullwiki"] = "distractor"
+    answer_files: Sequence[str] = ()
+
+    def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+        """Read one entry, see `DocumentQuestions`."""
+        if "node" in entry:
+            return graph_example(entry, self._answers.get(find_name(entry), {}))
+        return paragraphs_example(entry, lost_facts=self.setting == "fullwiki")
+
+    @cached_property
+    def _answers(self) -> dict[str, Mapping[str, Any]]:
+        """Official entries by question."""
+        return {
+            find_name(entry): entry
+            for file in self.answer_files
+            for _, entry in read_entries(file, self.need(file), [])
+        }
+
+
+def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableExample:
+    """Return a question of the authors' files; without an answer it is one of the test split.
+
+    Supporting facts whose sentence is not there, as a few of the release's are not, are asked for all the same, and so
+    are those whose paragraph a search did not find, as in the full setting: the official script counts them as missed.
+
+    `lost_facts` says that none of a question's facts need be in its paragraphs.
+
+    Raises:
+        DamagedEntryError: it cannot be used.
+    """
+    name, question = require_text(entry, "_id"), require_text(entry, "question")
+    documents = [_paragraph(part) for part in require_list(entry, "context")]
+    answer = entry.get("answer")
+    if answer is not None:
+        answer = require_text(entry, "answer")
+    facts = _facts(entry.get("supporting_facts", [] if answer is None else None))
+    titles = [title for title, _ in documents]
+    titles += [title for title, _ in facts if title not in titles]
+    supporting = tuple((titles.index(title), number) for title, number in facts)
+    rows = [row for row, _ in supporting if row < len(documents)]
+    if answer and not rows and not lost_facts:
+        raise DamagedEntryError("no supporting fact is of one of its paragraphs (data.setting=fullwiki allows it)")
+    subsets = tuple(filter(None, (find_text(entry, kind) for kind in ("type", "level"))))
+    return document_example(
+        name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets
+    )
+
+
+def _paragraph(part: object) -> tuple[str, tuple[str, ...]]:
+    match part:
+        case [str(title), list(texts)] if all(isinstance(text, str) for text in texts):
+            return title, tuple(texts)
+        case _:
+            raise DamagedEntryError("a paragraph of context is not [title, sentences]")
+
+
+def _facts(parts: object) -> list[tuple[str, int]]:
+    if not isinstance(parts, list):
+        raise DamagedEntryError("supporting_facts is no list")
+    facts = [(part[0], part[1]) for part in parts if isinstance(part, list) and len(part) == 2]
+    if len(facts) < len(parts) or not all(isinstance(t, str) and type(n) is int and n >= 0 for t, n in facts):
+        raise DamagedEntryError("a supporting fact is not [title, sentence]")
+    return facts
+
+
+def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:
+    """Return a question with a graph; pages are rows, in the order of the nodes.
+
+    The answer is the official one where it is known, else what the first span says.
+    `official` is the same question in the official files, empty where it is not known.
+
+    Raises:
+        DamagedEntryError: it cannot be used.
+    """
+    nodes = [_node(part) for part in require_list(entry, "node")]
+    documents = [(title, (text_of_pieces(context),)) for title, context, _, _ in nodes]
+    rows = [row for row, (_, _, judged, _) in enumerate(nodes) if judged == 1]
+    spans = [
+        text_of_pieces(context[start : end + 1])
+        for _, context, judged, (start, end) in nodes
+        if judged == 1 and 0 <= start <= end < len(context)
+    ]
+    answer = official.get("answer") or next(iter(spans), None)
+    return document_example(
+        require_text(entry, "qid"),
+        require_text(entry, "question"),
+        documents,
+        None if answer is None else (answer, *(text for text in spans if text != answer)),
+        rows,
+        links=_links(entry.get("edge", []), len(nodes)),
+        unjudged=tuple(row for row, (_, _, judged, _) in enumerate(nodes) if judged not in (0, 1)),
+        subsets=tuple(str(official[kind]) for kind in ("type", "level") if official.get(kind)),
+    )
+
+
+def text_of_pieces(pieces: Sequence[str]) -> str:
+    """Word pieces as text."""
+    return " ".join(pieces).replace(" ##", "")
+
+
+def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
+    if not isinstance(part, dict):
+        raise DamagedEntryError("a node is no object")
+    context = part.get("context")
+    title = (find_text(part, "full_name") or find_text(part, "name")).replace("_", " ")
+    if not isinstance(context, list) or not all(isinstance(piece, str) for piece in context):
+        raise DamagedEntryError(f"the context of node {title!r} is no list of word pieces")
+    judged = require_type(part.get("is_ans", -1), int, f"is_ans of node {title!r}")
+    match part.get("spans", []):
+        case []:
+            return title, context, judged, (-1, -1)
+        case [[int(start), int(end)], *_]:
+            return title, context, judged, (start, end)
+        case _:
+            raise DamagedEntryError(f"spans of node {title!r} are no list of [begin, end]")
+
+
+def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
+    """Links in the order of the file, one for every sentence that two nodes are linked by."""
+    if not isinstance(parts, list):
+        raise DamagedEntryError("edge is no list")
+    found: dict[DocumentLink, None] = {}
+    for part in parts:
+        edge = require_type(part, dict, "an edge")
+        start, end = (require_type(edge.get(key), int, f"{key} of an edge") for key in ("start", "end"))
+        link = DocumentLink(start, end, find_text(edge, "sent"))
+        if not (0 <= link.source < nodes and 0 <= link.target < nodes):
+            raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")
+        found[link] = None
+    return tuple(found)
+
+
+@dataclass(eq=False, kw_only=True)
+class MuSiQue(DocumentQuestions):
+    """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
+
+    A paragraph supports an answer as a whole. Subsets are the numbers of hops. Answers are scored by their words alone,
+    also yes and no, as by the authors' script.
+    """
+
+    folders: ClassVar[Sequence[str]] = ("", "data")
+
+    train_file: str | None = "musique_ans_v1.0_train.jsonl"
+    dev_file: str | None = "musique_ans_v1.0_dev.jsonl"
+    test_file: str | None = "musique_ans_v1.0_test.jsonl"
+
+    def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+        """Read one entry, see `DocumentQuestions`."""
+        name, question = require_text(entry, "id"), require_text(entry, "question")
+        paragraphs = require_list(entry, "paragraphs")
+        if not all(isinstance(part, dict) for part in paragraphs):
+            raise DamagedEntryError("a paragraph is no object")
+        documents = [(require_text(part, "title"), (require_text(part, "paragraph_text"),)) for part in paragraphs]
+        rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
+        answer = entry.get("answer")
+        answerable = entry.get("answerable", True)  # of MuSiQue-Full; the others keep the answer of their twin
+        judged = [answerable, *(part.get("is_supporting") for part in paragraphs)]
+        if answer is not None and not all(isinstance(one, bool) for one in judged):
+            raise DamagedEntryError("answerable or is_supporting is neither true nor false")
+        if answer is not None and answerable and not rows:
+            raise DamagedEntryError("no paragraph supports its answer")
+        aliases = require_texts(entry.get("answer_aliases", []), "answer_aliases")
+        answers = None if answer is None else (require_text(entry, "answer"), *aliases) if answerable else ()
+        supporting = tuple((row, 0) for row in rows) if answers else ()
+        subsets = (name.partition("__")[0][:4],)
+        known = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}
+        return document_example(name, question, documents, answers, rows, **known)
+
+    def left_out(self, example: TableExample) -> str:
+        """Questions that nothing answers."""
+        return "" if example.answer is None or example.answer.texts else "without an answer"

@@ -1,1 +1,0 @@
-"""HotpotQA: questions that need two pages of Wikipedia."""

@@ -1,1 +1,0 @@
-"""Synthetic questions about the tables of HybridQA."""

@@ -1,0 +1,330 @@
+"""Readers of labelled rows in files or on the hub: cells are found, a development split is set apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mate_cli.data.archive import find_file, read_file
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.labelled.rows import (
+    NAMES,
+    LabelledRow,
+    RowError,
+    RowTables,
+    build_example,
+    read_stated_number,
+)
+from mate_cli.data.datasets.release import Release
+from mate_cli.errors import DataError
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.read import SUFFIXES, open_table
+from mate_cli.tables.supervision import CellFinder, Mode, supervise
+from mate_cli.tables.text import candidate_cells, table_matches
+
+MIN_TABLES = 10
+"""Fewer tables than this are not parted: questions are."""
+
+
+@dataclass(eq=False, kw_only=True)
+class LabelledRows(Release):
+    """Questions with a table each, written down row by row; see docs/own_data.md for what a row may have.
+
+    Args:
+        root: where files and tables that are named lie.
+        train: what holds the training split.
+        dev: what holds the development split; None to set `dev_share` of training apart.
+        test: what holds the test split, if there is one.
+        columns: what values are called there, by our names: {question: query}; None where they are called as here.
+        find: how cells are found of an answer that is given as texts: "equal", whole cells, one for each text;
+            "holding", all cells that hold it in their text or in a linked passage; "auto", holding where there are
+            passages.
+        dev_share: of the tables of training, or of its questions where there are few tables.
+
+    Raises:
+        DataError: rows have no value of a name in `columns`.
+    """
+
+    root: Path = Path()
+    train: str | None = None
+    dev: str | None = None
+    test: str | None = None
+    columns: Mapping[str, str] | None = None
+    find: Literal["auto", "equal", "holding"] = "auto"
+    dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.called = dict(self.columns or {})
+        for name in self.called:
+            if name not in NAMES:
+                raise DataError(
+                    f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
+                )
+        self._row_tables = RowTables(self.root)
+        self._finders: dict[int, CellFinder] = {}
+        self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}
+
+    @abstractmethod
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """Return the rows of a file or of a split; what is wrong is appended to `problems`.
+
+        Raises:
+            DataError: it is missing or damaged.
+        """
+
+    @abstractmethod
+    def is_there(self, place: str) -> bool:
+        """Tell whether a file or a split is there."""
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """Place of each split; that of training also for the development split, where that is not named."""
+        places = {"train": self.train, "dev": self.dev, "test": self.test}
+        if self.dev is None and self.dev_share:
+            places["dev"] = self.train
+        return {split: place for split, place in places.items() if place is not None}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """Return the sound questions of a split, in their order; see `Release.read`."""
+        place = self.split_files[split]
+        examples, found = self._read_place(place)
+        problems += found
+        if self.dev is None and place == self.split_files.get("train") == self.split_files.get("dev"):
+            apart = self._set_apart(examples)
+            examples = [example for example in examples if (example.example_id in apart) == (split == "dev")]
+        return self._in_turn([self._supervised(example, strict=split == "train") for example in examples])
+
+    def _found_splits(self) -> tuple[str, ...]:
+        places = {split: place for split, place in self.split_files.items() if self.is_there(place)}
+        train = places.get("train")
+        if train is not None and places.get("dev") == train and len(self._read_place(train)[0]) == 1:
+            del places["dev"]  # one question cannot be parted
+        return tuple(places)
+
+    def _read_place(self, place: str) -> tuple[list[TableExample], list[Problem]]:
+        if place not in self._parsed:
+            problems: list[Problem] = []
+            examples = []
+            for number, row in enumerate(self.rows(place, problems), 1):
+                name = f"{Path(place).stem}-{number}"
+                try:
+                    examples.append(build_example(row, name, self._row_tables))
+                except RowError as error:
+                    problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
+            self._parsed[place] = examples, problems
+        return self._parsed[place]
+
+    def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:
+        """Ids of the questions that are development: whole tables, or conversations, or single questions of few."""
+        tables = {example.table.table_id for example in examples}
+
+        def unit(example: TableExample) -> str:
+            by_table = len(tables) >= MIN_TABLES
+            return example.table.table_id if by_table else example.conversation or example.example_id
+
+        units = sorted(dict.fromkeys(map(unit, examples)), key=lambda name: hashlib.sha256(name.encode()).digest())
+        chosen = set(units[: max(1, round(self.dev_share * len(units)))] if len(units) > 1 else ())
+        return {example.example_id for example in examples if unit(example) in chosen}
+
+    def _supervised(self, example: TableExample, *, strict: bool) -> TableExample:
+        """Return the question with the cells and the number of its answer, where these are not stated."""
+        answer = example.answer
+        if answer is None or answer.label is not None or answer.coordinates:
+            return example
+        table = example.table
+        if self.find == "holding" or (self.find == "auto" and table.passages):
+            return replace(example, answer=_held(answer, example))
+        finder = self._finders.setdefault(id(table), CellFinder(table))
+        stated = answer.aggregation
+        mode: Mode = "remove_all_strict" if strict else "remove_all"
+        found = supervise(answer, finder, mode, partial(read_stated_number, table=table))
+        return replace(example, answer=replace(found, aggregation=stated))
+
+    @staticmethod
+    def _in_turn(examples: Sequence[TableExample]) -> list[TableExample]:
+        """Questions of one conversation know those before them."""
+        before: dict[str, list[TableExample]] = {}
+        found = []
+        for example in examples:
+            if not example.conversation:
+                found.append(example)
+                continue
+            earlier = before.setdefault(example.conversation, [])
+            last = earlier[-1].answer if earlier else None
+            cells = last.coordinates if last else ()
+            found.append(replace(example, history=tuple(one.question for one in earlier), previous_cells=cells))
+            earlier.append(example)
+        return found
+
+
+def _held(answer: Answer, example: TableExample) -> Answer:
+    text, table = " ".join(answer.texts), example.table
+    cells = tuple(candidate_cells(table, text))
+    source = "table" if table_matches(table, text) else "passage" if cells else "missing"
+    return replace(answer, coordinates=cells, source=source)
+
+
+def format_overrides(options: Mapping[str, Any]) -> str:
+    """Options of a dataset as they are typed; those that are not set are left out."""
+    return " ".join(f"data.{name}={value}" for name, value in options.items() if value is not None)
+
+
+JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
+
+
+@dataclass(eq=False, kw_only=True)
+class LabelledFiles(LabelledRows):
+    """Files of labelled questions; for the options see `LabelledRows`.
+
+    A relative path begins at `root`; a table that a row names lies beside the file of the row, or below `root`.
+    """
+
+    @property
+    def arguments(self) -> str:
+        """Words of the command line for these data."""
+        return f"data=files {format_overrides({split: getattr(self, split) for split in ('train', 'dev', 'test')})}"
+
+    def is_there(self, place: str) -> bool:
+        """Tell whether there is such a file, packed or not."""
+        return find_file(self.root, place) is not None
+
+    def refusal(self, wanted: Sequence[str]) -> DataError:
+        """Build the error for files that are not there."""
+        missing = [place for place in dict.fromkeys(wanted) if not self.is_there(place)]
+        if not missing:
+            return DataError("no file is named", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
+        return DataError(
+            "there is no such file", where=str(self.root / missing[0]), remedy="Check data.train, data.dev"
+        )
+
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """Yield the rows of a file; see `LabelledRows.rows`.
+
+        Raises:
+            DataError: it is missing or damaged.
+        """
+        path = find_file(self.root, place)
+        if path is None:
+            raise self.refusal((place,))
+        suffix = Path(place.removesuffix(".gz")).suffix.lower()
+        plain = suffix not in (*JSON_LINES, *JSON)
+        values = self._of_table(path) if plain else self._of_json(path, place, suffix in JSON_LINES, problems)
+        unread: dict[str, None] = {}
+        known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.called.values())}
+        for one in values:
+            unread |= dict.fromkeys(name for name in map(str, one) if name.strip().lower() not in known)
+            yield LabelledRow.of(one, self.called, path.parent, plain=plain)
+        if unread:
+            self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
+
+    def _of_table(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        if path.suffix.lower() not in SUFFIXES:
+            raise DataError("no file of questions ends so", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
+        file = open_table(path)
+        for row in file:
+            yield dict(zip(file.header, row, strict=True))
+
+    @staticmethod
+    def _of_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+        text = decode(place, read_file(path), problems) or ""
+        texts = enumerate(text.splitlines(), 1) if lines else [(1, text)]
+        for number, part in texts:
+            if not part.strip():
+                continue
+            try:
+                value = json.loads(part)
+            except (ValueError, RecursionError) as error:
+                problems.append(Problem(place, f"line {number}", f"is not readable JSON ({error})"))
+                continue
+            if isinstance(value, dict) and not lines:
+                value = value.get("data", [value])
+            for one in value if isinstance(value, list) and not lines else [value]:
+                if isinstance(one, dict):
+                    yield one
+                else:
+                    problems.append(Problem(place, f"line {number}", "is no object with a question"))
+
+
+SAVED = ("dataset_dict.json", "state.json")
+"""In a folder that `save_to_disk` wrote."""
+USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
+"""What splits are called there."""
+
+
+@dataclass(eq=False, kw_only=True)
+class HubDataset(LabelledRows):
+    """A dataset by its name on the hub, or a folder; for the other options see `LabelledRows`.
+
+    Args:
+        name: on the hub, or the path of a folder: of files that `datasets.load_dataset` reads, or saved by
+            `save_to_disk`.
+        subset: of a dataset that has several; the library calls it a configuration.
+        revision: of the dataset; None for the newest.
+    """
+
+    subset: str | None = None
+    revision: str | None = None
+
+    @property
+    def arguments(self) -> str:
+        """Words of the command line for these data."""
+        names = ("name", "subset", "train", "dev", "test")
+        return f"data=hub {format_overrides({name: getattr(self, name) for name in names})}"
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """Name of each split there."""
+        there = set(self._tables)
+        named = {split: getattr(self, split) for split in USUAL}
+        found = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
+        if found["dev"] is None and self.dev_share:
+            found["dev"] = found["train"]
+        return {split: name for split, name in found.items() if name is not None}
+
+    def is_there(self, place: str) -> bool:
+        """Tell whether the dataset has such a split."""
+        return place in self._tables
+
+    def refusal(self, wanted: Sequence[str]) -> DataError:
+        """Build the error for a split that is not there."""
+        there = ", ".join(self._tables)
+        return DataError(f"its splits are {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
+
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
+        """Yield the rows of a split; see `LabelledRows.rows`."""
+        if place not in self._tables:
+            raise self.refusal((place,))
+        for values in self._tables[place]:
+            yield LabelledRow.of(values, self.called, self.root, plain=False)
+
+    @cached_property
+    def _tables(self) -> Mapping[str, Any]:
+        """The splits of the dataset, by their names there.
+
+        Raises:
+            DataError: there is none of this name, or it cannot be reached.
+        """
+        if not self.name:
+            raise DataError("no dataset is named", where="data.name", remedy="Set data.name=NAME, or a folder")
+        import datasets
+
+        folder = Path(self.name).expanduser()
+        try:
+            if any((folder / file).is_file() for file in SAVED):
+                found: Any = datasets.load_from_disk(str(folder))
+            else:
+                found = datasets.load_dataset(self.name, self.subset, revision=self.revision)
+        except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+            problem = " ".join(str(error).split())[:200] or type(error).__name__
+            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy="Check data.name") from error
+        return found if isinstance(found, Mapping) else {"train": found}

@@ -1,1 +1,0 @@
-"""LogiQA: reading with options."""

@@ -1,1 +1,0 @@
-"""MRQA: reading datasets in one layout."""

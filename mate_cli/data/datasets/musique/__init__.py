@@ -1,1 +1,0 @@
-"""MuSiQue: questions of two to four hops."""

@@ -1,1 +1,0 @@
-"""QAMR: questions about words of single sentences."""

@@ -1,1 +1,0 @@
-"""ReClor: reading with options."""

@@ -1,1 +1,0 @@
-"""The sample dataset that comes with the package."""

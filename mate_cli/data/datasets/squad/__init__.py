@@ -1,1 +1,0 @@
-"""SQuAD: questions about paragraphs of Wikipedia."""

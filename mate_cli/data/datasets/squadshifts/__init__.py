@@ -1,1 +1,0 @@
-"""SQuADShifts: questions of the kind of SQuAD about new texts."""

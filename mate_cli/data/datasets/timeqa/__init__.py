@@ -1,1 +1,0 @@
-"""TimeQA: questions whose answers depend on the time that they name."""

@@ -1,1 +1,0 @@
-"""TyDi QA, gold passages: questions that were asked without seeing the text."""

@@ -1,0 +1,56 @@
+"""What became of the examples of a split: learnt from or not, encoded or not, whole or cut."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mate_cli.data.loading.table_data_module import TrainingSet
+from mate_cli.runs.record import RunRecord
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.fitting.truncation import CUTS, describe_cuts
+
+IN_WORDS = {
+    "no answer": "without an answer",
+    "no text": "without an answer",
+    "missing": "whose answer is neither in their table nor in its passages",
+    "not found": "whose answer is no cell of their table, and no number",
+    "in several cells": "whose answer stands in several cells, of which nobody knows the right one",
+    "ambiguous": "of whose answers two are the same cell",
+}
+"""What datasets say of questions that teach nothing, as people who do not know them understand it."""
+
+
+def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> None:
+    """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
+
+    Its `data` gets `<split>/not_encoded`, and of the tables that were counted `<split>/<one of CUTS>`: of how many
+    examples something is missing. Its `facts` get a sentence where something is.
+    """
+    reasons = Counter(map(plain_reason, encodings.failures.values()))
+    record.data[f"{split}/not_encoded"] = reasons.total()
+    if reasons:
+        record.facts[f"not encoded, {split}"] = counts_text(reasons)
+    if len(encodings.cuts):
+        counts = (encodings.cuts > 0).sum(0).tolist()
+        record.data |= {f"{split}/{name}": count for name, count in zip(CUTS, counts, strict=True)}
+        if any(counts):
+            record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
+
+
+def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:
+    """Add to a record how many training questions teach nothing, and why: what the task lacks of each."""
+    reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(skip_reason, examples) if reason)
+    record.data["train/unusable"] = reasons.total()
+    if reasons:
+        record.facts["not learnt from"] = f"{counts_text(reasons)}; of {len(examples):,} training questions"
+
+
+def plain_reason(reason: str) -> str:
+    """A reason without its figures, so that equal ones are counted together."""
+    return re.sub(r"^\d+ ", "", reason.partition(":")[0])
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Counts in words, the largest first."""
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
