@@ -7,14 +7,18 @@ keeps, are not scaled, and give every scheme a share that grows with the depth (
 
 The condition of theorem 3.2, which bounds each layer by itself, is measured of the same layers, see `layer_bound`.
 
+    python tools/benchmarks/depth.py draws=4 relations=true
+
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 3.2.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
+from command import run
 from pydantic import Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from torch import Tensor, nn
@@ -27,6 +31,9 @@ from mate_cli.models.initialization.layer_bound import layer_bound
 from mate_cli.models.layers.encoder import LayerSpec, Norm
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
+from mate_cli.reports.plots.style import save_figure
+from mate_cli.reports.runs.load import load_runs
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
 
@@ -100,8 +107,8 @@ class Stack(nn.Module):
 class DepthBenchmark:
     """Measure every variant at every depth."""
 
-    layers: list[PositiveInt]
-    variants: list[Variant]
+    layers: Sequence[PositiveInt] = (2, 4, 8, 12, 16, 24)
+    variants: Sequence[Variant] = ("standard", "pre_norm", "t_fixup", "admin", "dt_fixup")
     width: PositiveInt = 32
     heads: PositiveInt = 4
     inner: PositiveInt = 128
@@ -177,3 +184,19 @@ def _batch(tokens: int) -> TableBatch:
     places = torch.arange(tokens)
     kinds = (places[:, None] * tokens + places)[None] % RELATIONS
     return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1, relations=kinds)
+
+
+def draw(folder: Path) -> list[Path]:
+    """Draw the changes of a record against the number of layers, as PNG and SVG beside it."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for name, value in load_runs([folder]).runs[0].metrics.items():
+        _, variant, layers, measure = name.split("/")
+        if measure == "change":
+            lines.setdefault(variant, []).append((int(layers), value))
+    panel = Panel("Change of the output by one step, over its rate", lines)
+    frame = ScalingFrame("depth", "change / rate", tuple(lines), ((panel,),), axis="layers")
+    return save_figure(scaling_figure(frame), folder, "depth")
+
+
+if __name__ == "__main__":
+    print(*draw(run(DepthBenchmark)), sep="\n")
