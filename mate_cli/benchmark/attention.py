@@ -10,18 +10,17 @@ import torch
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.sdpa import Sdpa, split_heads
 from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.backends import find_backends, known_backends
-from mate_cli.benchmark.definition import attend_by_definition
-from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
+from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt, clock, timed, warm_up
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, timed, warm_up
 from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
@@ -30,8 +29,10 @@ from mate_cli.tokenization.layout import TableBatch
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
 PLAN_ROUNDS = 3
-SMALL, TRIAL = 64, 512
-"""Tokens that are enough to call everything once, and to see how fast it is."""
+SLICE = 256
+"""Queries that are compared with the definition at a time, so that memory stays bounded."""
+REHEARSED = (64, 512)
+"""Tokens of the tables that everything is called on once."""
 
 
 class Ready(NamedTuple):
@@ -85,22 +86,12 @@ class AttentionBenchmark(BenchmarkOptions):
             return find_backends([name for name in known_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
-    def rehearse(self, device: torch.device) -> dict[str, float]:
+    def rehearse(self, device: torch.device) -> None:
         """See `BenchmarkOptions`."""
-        spent = {}
-        for case in drawn_cases(["square"], [SMALL, TRIAL], [1]):
+        for case in drawn_cases(["square"], REHEARSED, [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
-            for name, one in ready.items():
-                spent[name] = warm_up(partial(attend_and_back, one, qkv), clock(device), device)
-        work = self.gflop(case, backward=True)
-        return {
-            name: work[name] / one[0] for name, one in spent.items() if name in work and not isinstance(one, NotRun)
-        }
-
-    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
-        """The work of one call of each variant that can do a case."""
-        able = {n: one for n, one in self.variants(case.tokens).items() if not self._refusal(n, one, case)}
-        return {name: self._gflop_of(one, case.batch, backward=backward) for name, one in able.items()}
+            for one in ready.values():
+                warm_up(partial(attend_and_back, one, qkv), clock(device), device)
 
     def _gflop_of(self, attention: LayerSpec, batch: TableBatch, *, backward: bool) -> float:
         work = attention.backend.work(AttentionPlan(attention.pattern, batch))
@@ -215,3 +206,21 @@ def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float | Not
         return float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
 
     return {name: attempt(partial(largest, one)) for name, one in ready.items()}
+
+
+@torch.no_grad()
+def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
+    """Attend as it is defined, a slice of the queries at a time: [P, 3, N, H] to Float64 [P, N, H]."""
+    masks = plan.pattern.group_masks(plan.batch).unbind(1)
+    heads = [split_heads(x, plan.pattern) for x in plan.heads(qkv.double())]
+    outputs = []
+    for mask, query, key, value in zip(masks, *heads, strict=True):
+        slices = zip(torch.split(query, SLICE, dim=2), torch.split(mask, SLICE, dim=1), strict=True)
+        outputs.append(torch.cat([_attend(q, key, value, seen) for q, seen in slices], dim=2))
+    return plan.pack_heads(torch.cat(outputs, dim=1))
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """Some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.attention import SMALL, TRIAL, timed_plan
+from mate_cli.benchmark.attention import REHEARSED, timed_plan
 from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
-from mate_cli.benchmark.inputs.cases import VOCABULARY, Case, drawn_cases, real_lengths
+from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt, clock, warm_up
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.flops import dense_flops, encoder_flops, work_flops
@@ -136,22 +136,12 @@ class EncoderBenchmark(BenchmarkOptions):
         options = {key: value for key, value in options.items() if key not in settings}
         return find_network(network, backend, longest, settings, **options)
 
-    def rehearse(self, device: torch.device) -> dict[str, float]:
+    def rehearse(self, device: torch.device) -> None:
         """See `BenchmarkOptions`."""
         longest = max([*self.lengths, self.max_tokens])
-        spent: dict[str, tuple[float, float | None] | NotRun] = {}
-        for case in drawn_cases(["square"], [SMALL, min(TRIAL, longest)], [1]):
-            jobs, _, _ = self._jobs(case, device)
-            for name, job in jobs.items():
-                spent[name] = warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
-        work = {name: job_flops(job, self.shape, backward=True) / 1e9 for name, job in jobs.items()}
-        return {name: work[name] / one[0] for name, one in spent.items() if not isinstance(one, NotRun)}
-
-    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
-        """The work of one call of each variant."""
-        seen = {name: read_by(name, case.batch) for name in self.models}
-        jobs = {name: EncoderJob(model, seen[name], seen[name]) for name, model in self.models.items()}
-        return {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}
+        for case in drawn_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
+            for job in self._jobs(case, device)[0].values():
+                warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""

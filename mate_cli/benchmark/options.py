@@ -1,7 +1,7 @@
 """What benchmarks of attention and of encoders have in common: on what they measure, and how carefully."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -9,12 +9,10 @@ from typing import Literal
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from mate_cli.benchmark.inputs.cases import Case, drawn_cases, picked_cases
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.benchmark.cases import Case, drawn_cases, encode_dataset, picked_cases
+from mate_cli.benchmark.countdown import count_down
+from mate_cli.benchmark.machine import DTYPES, find_device, machine_facts, threads
 from mate_cli.benchmark.results import Figures, Pace
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import DTYPES, find_device, machine_facts, threads
-from mate_cli.benchmark.timing.timing import expected_seconds
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.terminal.console import Console
 
@@ -56,27 +54,15 @@ class BenchmarkOptions(ABC):
             ConfigError: a name is unknown, or the device is not there.
         """
         with self.pace() as pace:
-            speeds = self.rehearse(pace.device)
+            self.rehearse(pace.device)
             yield machine_facts(pace.device)
             cases = {case.name: case for case in self.cases()}
-            expected = {
-                name: sum(self.expected_seconds(self.gflop(case, backward=one), speeds) for one in DIRECTIONS.values())
-                for name, case in cases.items()
-            }
-            for _, case in counted(cases, expected):
+            for _, case in count_down(cases, len(DIRECTIONS) * self.seconds):
                 yield self.measure(case, pace)
 
     @abstractmethod
-    def rehearse(self, device: torch.device) -> dict[str, float]:
-        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
-
-        Returns:
-            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
-        """
-
-    @abstractmethod
-    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
-        """The work of one call of each variant that can do a case."""
+    def rehearse(self, device: torch.device) -> None:
+        """Call every variant on small tables, so that compiling and loading at first use are not timed."""
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
@@ -99,13 +85,3 @@ class BenchmarkOptions(ABC):
             pace = Pace(self.rounds, self.seconds, device, 0.0, {}, self.torch_dtype)
             pace.measure_peak(seconds=0.5)
             yield pace
-
-    def expected_seconds(self, work: Mapping[str, float], speeds: Mapping[str, float]) -> float:
-        """Return about how long all rounds of one case and direction take.
-
-        Args:
-            work: GFLOP of a call of each variant.
-            speeds: GFLOP per second of each, from its trial; those without one are not run.
-        """
-        calls = [gflop / speeds[name] for name, gflop in work.items() if name in speeds]
-        return expected_seconds(calls, rounds=self.rounds, seconds=self.seconds)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from mate_cli.benchmark.inputs.cases import VOCABULARY
+from mate_cli.benchmark.cases import VOCABULARY
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 

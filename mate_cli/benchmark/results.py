@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import torch
 
-from mate_cli.benchmark.timing.machine import matmul_peak
-from mate_cli.benchmark.timing.timing import Call, NotRun, Timing, interleaved
+from mate_cli.benchmark.machine import matmul_peak
+from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
 
 Figures = dict[str, float | str]
 """Numbers by name; a text says why there is none."""

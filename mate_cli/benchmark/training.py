@@ -1,6 +1,6 @@
 """Training steps on real questions: forward, loss, backward, clipping and optimizer, as `mate train` takes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,6 +11,8 @@ from pydantic import PositiveInt
 from torch import nn
 
 from mate_cli.benchmark.attention import timed_plan
+from mate_cli.benchmark.cases import encode_dataset, real_lengths, together
+from mate_cli.benchmark.countdown import count_down
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
@@ -24,12 +26,9 @@ from mate_cli.benchmark.encoder import (
     read_by,
     with_padding_declared_real,
 )
-from mate_cli.benchmark.inputs.cases import real_lengths, together
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.benchmark.machine import machine_facts
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import machine_facts
-from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt
+from mate_cli.benchmark.timing import NotRun, Timing, attempt
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.candidates import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
@@ -80,8 +79,8 @@ class TrainingBenchmark(EncoderBenchmark):
         """
         with self.pace() as pace:
             yield machine_facts(pace.device)
-            orders = self._batches_of_orders()
-            for case, batches in counted(orders, self._expected_steps(orders, pace.device)):
+            self.rehearse(pace.device)
+            for case, batches in count_down(self._batches_of_orders(), self.seconds):
                 yield self.measure_steps(case, [batch.to(pace.device) for batch in batches], pace)
 
     def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
@@ -93,23 +92,6 @@ class TrainingBenchmark(EncoderBenchmark):
                 case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"
                 found[case] = draw_batches(encodings, order, self)
         return found
-
-    def _expected_steps(self, orders: Mapping[str, Sequence[TableBatch]], device: torch.device) -> dict[str, float]:
-        """About how many seconds each case takes."""
-        speeds = self.rehearse(device)
-        return {
-            case: self.expected_seconds(
-                {
-                    name: self._gflop(model, [read_by(name, batch) for batch in batches])
-                    for name, model in self.models.items()
-                },
-                speeds,
-            )
-            for case, batches in orders.items()
-        }
-
-    def _gflop(self, model: nn.Module, batches: Sequence[TableBatch]) -> float:
-        return sum(job_flops(EncoderJob(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """All figures of one order of questions; those named forward_backward are of a whole step."""

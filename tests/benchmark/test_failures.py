@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.benchmark.timing.timing import NotRun, attempt, interleaved
+from mate_cli.benchmark.timing import NotRun, attempt, interleaved
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError
 

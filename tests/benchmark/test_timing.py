@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mate_cli.benchmark.results import Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved
+from mate_cli.benchmark.timing import NotRun, Timing, interleaved
 from mate_cli.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -134,7 +134,7 @@ def test_figures_are_named_and_compared():
 
 def test_peak_memory_sees_what_is_freed_again():
     fresh = (  # a process of its own: what other tests left to the allocator would be taken again unseen
-        "import torch; from mate_cli.benchmark.timing.timing import peak_mb; "
+        "import torch; from mate_cli.benchmark.timing import peak_mb; "
         "print([peak_mb(lambda: torch.ones(16, 1_000_000).sum(), torch.device('cpu')) for _ in range(3)])"
     )
     done = subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True, check=True)

@@ -87,7 +87,7 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.segment_tables import CALL_COST
-from mate_cli.benchmark.inputs.cases import draw_table
+from mate_cli.benchmark.cases import draw_table
 from mate_cli.data.loading.table_data_module import Batches, Loading, TableDataModule
 
 loading = Loading(16, 2, 1, True, 512, Path(), Planner(((RowColumnHeads(12), Segments()),)))

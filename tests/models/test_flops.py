@@ -20,7 +20,7 @@ from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
-from mate_cli.benchmark.inputs.cases import draw_table, together
+from mate_cli.benchmark.cases import draw_table, together
 from mate_cli.models.base.flops import attention_flops, dense_flops, encoder_flops, work_flops
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from golden import ROOT, shared
 
-from mate_cli.benchmark.inputs.real_tables import real_questions
+from mate_cli.benchmark.cases import real_questions
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import is_empty
 from mate_cli.tokenization.serializers.tapas import TapasSerializer

@@ -18,7 +18,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Attention
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.timing.timing import Call, NotRun, Timing, interleaved
+from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.models.layers.relation_attention import RelationAttention

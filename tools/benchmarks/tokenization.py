@@ -17,7 +17,7 @@ from command import run
 from pydantic import Field, PositiveInt
 from rich.table import Table as RichTable
 
-from mate_cli.benchmark.inputs.real_tables import real_questions
+from mate_cli.benchmark.cases import real_questions
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
 from mate_cli.terminal.console import Console

@@ -109,12 +109,6 @@ def rounds_within(calls: Sequence[float], *, rounds: int, seconds: float) -> int
     return max(1, min(rounds, int(seconds / max(sum(calls), 1e-9))))
 
 
-def expected_seconds(calls: Sequence[float], *, rounds: int, seconds: float) -> float:
-    """Return how long `interleaved` takes for calls of so many seconds; those over the limit are not run."""
-    ready = [call for call in calls if call <= seconds]
-    return sum(ready) * (1 + rounds_within(ready, rounds=rounds, seconds=seconds))
-
-
 def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:
     wall, on_cpu = (1000 * statistics.median(values) for values in zip(*times, strict=True))
     return Timing(wall, on_cpu, len(times), memory)
