@@ -12,8 +12,7 @@ from mate_cli.reports.compare.answer_tables import AnswerTable
 from mate_cli.reports.compare.disagreements import GivenAnswer, disagreements
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.question_table import QuestionTable
-from mate_cli.reports.page.questions import tables_of
+from mate_cli.reports.page.questions import QuestionTable, tables_of
 from mate_cli.tables.text import table_matches
 from tests.reports.answered import write_rows
 from tests.reports.runs import build_run

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.reports.benchmark.figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
-from mate_cli.reports.benchmark.page import date_text, render_benchmark
+from mate_cli.reports.benchmark.page import date_text, print_benchmark, render_benchmark
 from mate_cli.reports.benchmark.results import (
     BOTH,
     FORWARD,
@@ -29,7 +29,6 @@ from mate_cli.reports.benchmark.tables import (
     ratio_text,
     time_text,
 )
-from mate_cli.reports.benchmark.terminal import print_benchmark
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.plots.style import as_svg
 from tests.reports.runs import build_run

@@ -58,8 +58,8 @@ def show(benchmark: LoadedRun, folder: Path) -> None:
 
 def print_measured(benchmark: LoadedRun) -> None:
     """Print the tables of a benchmark, or its figures as they are."""
+    from mate_cli.reports.benchmark.page import print_benchmark, print_figures
     from mate_cli.reports.benchmark.results import parse_results
-    from mate_cli.reports.benchmark.terminal import print_benchmark, print_figures
     from mate_cli.reports.terminal.comparison import report_console
 
     results, console = parse_results(benchmark), report_console()

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import check_writable, write_text
 from mate_cli.files.plain import to_json
-from mate_cli.reports.answers.page import render_answers
+from mate_cli.reports.answers.terminal import hidden_text, speed_text
+from mate_cli.reports.answers.window import (
+    answer_text,
+    computed_text,
+    confidence_text,
+    how_sure,
+    numeric_columns,
+    window,
+)
 from mate_cli.reports.export.data_files import harmless
+from mate_cli.reports.html_page import render_template
 from mate_cli.tables.answered import Session, TableQuestion
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
@@ -85,15 +95,6 @@ def entry(answered: TableQuestion) -> dict[str, Any]:
     }
 
 
-WRITERS: dict[str, Callable[[Session], str]] = {
-    ".json": answers_json,
-    ".jsonl": answers_jsonl,
-    ".csv": answers_csv,
-    ".html": render_answers,
-}
-"""What writes a file, by how its name ends."""
-
-
 def check_output(output: str | None) -> None:
     """Refuse a file that nothing writes, or that cannot be written where it is, before any work.
 
@@ -116,3 +117,50 @@ def write_answers(session: Session, output: str) -> Path:
     """
     file = Path(output).expanduser()
     return write_text(file, WRITERS[file.suffix.lower()](session))
+
+
+MOST_ROWS, MOST_COLUMNS = 60, 40
+
+
+def render_answers(session: Session) -> str:
+    """Render the page."""
+    groups = groupby(session.answers, key=lambda answered: answered.source)
+    return render_template(
+        "answers.html",
+        title="Answers",
+        style="answers.css",
+        scripts=(),
+        skipped=list(session.skipped.values()),
+        tables=[(name, session.notes.get(name, ()), list(map(answer_card, answers))) for name, answers in groups],
+        footer=speed_text(session),
+    )
+
+
+def answer_card(answered: TableQuestion) -> Mapping[str, Any]:
+    """Return one question with its answer, and the part of the table around the chosen cells."""
+    shown = window(answered, MOST_ROWS, MOST_COLUMNS)
+    right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))
+    confidence = confidence_text(answered)
+    facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
+    header = answered.table.header
+    return {
+        "answered": answered,
+        "text": answer_text(answered),
+        "sure": how_sure(answered),
+        "facts": " · ".join(filter(None, facts)),
+        "shown": shown,
+        "names": {column: (header[column].text, right[column]) for column in shown.columns if column is not None},
+        "number": lambda row: f"{answered.row_numbers[row]:,}",
+        "hits": {row for row, column in answered.cells if column in shown.columns},
+        "cell": lambda row, column: answered.table.rows[row][column].text,
+        "hidden": hidden_text(shown),
+    }
+
+
+WRITERS: dict[str, Callable[[Session], str]] = {
+    ".json": answers_json,
+    ".jsonl": answers_jsonl,
+    ".csv": answers_csv,
+    ".html": render_answers,
+}
+"""What writes a file, by how its name ends."""

@@ -9,9 +9,8 @@ from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.costs import Cost, recorded_costs
-from mate_cli.reports.compare.main_metric import preference
 from mate_cli.reports.compare.published import published_for
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.figures import Drawn, curve_names

@@ -13,10 +13,8 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.metrics.specs.names import SPLITS, MetricName
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.growth import growth_frame
-from mate_cli.reports.compare.main_metric import preference
 from mate_cli.reports.compare.questions import scored_runs
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.growth import growth_figure
@@ -26,6 +24,7 @@ from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_mar
 from mate_cli.reports.plots.style import color_of, save_figure
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import RunLog, load_log
+from mate_cli.reports.sections.growth import growth_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

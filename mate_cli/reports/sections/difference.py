@@ -8,9 +8,8 @@ from pathlib import Path
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
 from mate_cli.reports.compare.grouping import FIELDS, settings
-from mate_cli.reports.compare.main_metric import preference
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.environment import environment_facts
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number

@@ -10,12 +10,10 @@ from rich.text import Text
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.all_sections import report_sections
-from mate_cli.reports.compare.notes import published_notes
-from mate_cli.reports.compare.report import Report, state_text
+from mate_cli.reports.compare.report import Report, published_notes, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal.details import MOST_ROWS, settings_view, unfinished_view
-from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.terminal.views import MOST_ROWS, print_views, settings_view, unfinished_view
 from mate_cli.reports.view import Mark, ReportSection, View, sentences
 from mate_cli.terminal.console import Console
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.data.check import LEVELS, CheckReport
+from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
 from mate_cli.data.datasets.release_check import ALL, LEFT_OUT
 from mate_cli.reports.format import NOTHING
 from mate_cli.tables.example import UNUSABLE
@@ -84,3 +86,29 @@ def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
         values = (row.get(name) for row in shares.values())
         table.add_row(name, *(NOTHING if value is None else f"{100 * value:.1f}" for value in values))
     return table
+
+
+def print_datasets(root: Path, console: Console) -> None:
+    """Print name, title, size, licence and whereabouts of every dataset.
+
+    Args:
+        root: the folder in which each dataset has a folder of its name.
+        console: where to print.
+    """
+    table = Table("data=", "dataset", Column("questions", justify="right"), "licence", "files")
+    for info in all_datasets():
+        questions = info.published.get("questions")
+        table.add_row(
+            info.name, info.title, f"{questions:,}" if questions else NOTHING, info.licence, whereabouts(info, root)
+        )
+    console.print(table)
+    console.print("Fetch a public release with: mate data download data=<name>", markup=False)
+
+
+def whereabouts(info: DatasetInfo, root: Path) -> str:
+    """Where the files of a dataset are, or whether they can be fetched."""
+    if info.shipped:
+        return "with the package"
+    if (root / info.folder).is_dir():
+        return str(root / info.folder)
+    return "public" if find_dataset(info.folder).files else "not public"
