@@ -13,8 +13,7 @@ from torch import Tensor
 from mate_cli.attention.backends.sdpa import Sdpa, split_heads
 from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths

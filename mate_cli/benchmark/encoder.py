@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import REHEARSED, timed_plan
 from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks

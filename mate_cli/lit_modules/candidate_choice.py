@@ -9,7 +9,7 @@ import torch
 
 from mate_cli.data.links import link_examples
 from mate_cli.lit_modules.base import ExampleT, TableTask, by_source
-from mate_cli.lit_modules.losses.candidates import soft_cross_entropy
+from mate_cli.lit_modules.losses.likelihood import soft_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import Metric

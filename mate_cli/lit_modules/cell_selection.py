@@ -19,7 +19,7 @@ from mate_cli.lit_modules.base import (
     by_source,
     with_probabilities,
 )
-from mate_cli.lit_modules.losses.candidates import binary, hard_em, marginal_likelihood
+from mate_cli.lit_modules.losses.likelihood import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric

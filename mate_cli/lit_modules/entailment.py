@@ -15,7 +15,7 @@ from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.classification import ClassHead
+from mate_cli.models.heads.score import ClassHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from mate_cli.data.reading import negatives, reading_example
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, TaskSpec, by_source
-from mate_cli.lit_modules.losses.span import span_loss
+from mate_cli.lit_modules.losses.likelihood import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput

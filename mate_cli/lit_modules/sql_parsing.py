@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 
 from mate_cli.lit_modules.base import TableTask, TaskSpec
-from mate_cli.lit_modules.losses.actions import derivation_loss
+from mate_cli.lit_modules.losses.likelihood import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput

@@ -12,8 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, Planner
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder

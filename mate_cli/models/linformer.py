@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.base import Attention, AttentionBackend, Work
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size

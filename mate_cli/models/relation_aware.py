@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, Planner
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.window import Window
+from mate_cli.attention.patterns import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput

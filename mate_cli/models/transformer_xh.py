@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.attention.patterns import CandidateBlocks
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder

@@ -5,7 +5,7 @@ import torch
 from golden import shared
 
 from mate_cli.attention.pattern import all_pairs, needed_pairs
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.benchmark.cases import SHAPES, draw_table, drawn_cases, encode_dataset, picked_cases, real_lengths, spread
 from mate_cli.errors import ConfigError, DataError
 

@@ -8,7 +8,7 @@ import torch
 from batches import one_table, pad
 
 from mate_cli.attention.pattern import needed_pairs
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.benchmark.encoder import with_padding_declared_real
 from mate_cli.cli.app import main
 

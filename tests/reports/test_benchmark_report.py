@@ -16,8 +16,8 @@ from mate_cli.reports.benchmark.results import (
     MeasuredCase,
     measured_figures,
     parse_name,
+    parse_results,
     read_benchmark,
-    read_results,
     shape_title,
     variant_title,
 )
@@ -31,9 +31,14 @@ from mate_cli.reports.benchmark.tables import (
 )
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.plots.style import as_svg
+from mate_cli.reports.runs.load import load_runs
 from tests.reports.runs import build_run
 
 SLOW = "one call took 31.0 s, the limit is 12 s"
+
+
+def read_results(folder):
+    return parse_results(load_runs([folder]).runs[0])
 
 
 def build_benchmark(folder):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.reports.compare.costs import flops_text, recorded_costs
 from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.sections.cost import flops_text, recorded_costs
 from tests.reports.runs import build_run
 
 

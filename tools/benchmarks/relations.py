@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Attention
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
 from mate_cli.models.base.sizes import EncoderSize

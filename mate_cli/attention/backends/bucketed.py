@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype, split_heads
 from mate_cli.attention.base import SegmentBackend, Work
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 

@@ -13,8 +13,7 @@ from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
-from mate_cli.lit_modules.losses.candidates import binary
-from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
+from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric

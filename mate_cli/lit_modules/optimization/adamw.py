@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.lit_modules.optimization.rates import Factors
+from mate_cli.lit_modules.optimization.recipe import Factors
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 """How much of a moment stays at every step."""

@@ -12,8 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.optimization.rates import with_factors
-from mate_cli.lit_modules.optimization.recipe import OptimizerRecipe, ScheduleRecipe
+from mate_cli.lit_modules.optimization.recipe import OptimizerRecipe, ScheduleRecipe, with_factors
 
 STEPS = ("T_max", "total_iters", "total_steps")
 """What torch's schedules call the steps that they are made for."""

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pattern import AttentionPattern, needed_pairs
-from mate_cli.attention.patterns.window import Window
+from mate_cli.attention.patterns import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize

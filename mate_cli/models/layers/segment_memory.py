@@ -12,7 +12,7 @@ from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.base import Attention
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns.previous_segment import PreviousSegment
+from mate_cli.attention.patterns import PreviousSegment
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize

@@ -125,15 +125,6 @@ class BenchmarkResults:
         return str(self.run.part("facts").get(f"machine/{name}", "")) if number is None else f"{number:,.0f}"
 
 
-def read_results(folder: str | os.PathLike[str]) -> BenchmarkResults | None:
-    """Read a benchmark's folder; None when it measured none of `KINDS`.
-
-    Raises:
-        RunError: there is no record.
-    """
-    return parse_results(load_runs([folder]).runs[0])
-
-
 def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
     """Read the record of any benchmark.
 

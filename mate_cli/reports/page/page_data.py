@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.costs import Cost, recorded_costs
 from mate_cli.reports.compare.published import published_for
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import Summary
@@ -16,6 +15,7 @@ from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.figures import Drawn, curve_names
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import Curve, RunLog
+from mate_cli.reports.sections.cost import Cost, recorded_costs
 
 MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
 
