@@ -10,14 +10,12 @@ from typing import Any
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.published import published_for
 from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.figures import Drawn, curve_names
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import Curve, RunLog
-from mate_cli.reports.sections.cost import Cost, recorded_costs
 
-MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
+MOST_LINES, MOST_SCORES = 3, 12
 
 
 @dataclass(frozen=True)
@@ -117,43 +115,9 @@ def rounded(value: float, metric: MetricName) -> float:
     return round(value, 4) if metric.is_share else float(f"{value:.4g}")
 
 
-def cost_data(report: Report) -> dict[str, Any] | None:
-    """Returns scores and costs of the configurations that have both, None when none has."""
-    names = score_names(report)
-    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
-    groups = [
-        group_data(report, index, names, costs)
-        for index, group in enumerate(report.groups[:MOST_POINTS])
-        if any(group.summary(name) for name in names) and any(cost.of(group) for cost in costs)
-    ]
-    if not groups:
-        return None
-    metrics = [metric_data(report, MetricName.parse(name)) for name in names]
-    return {
-        "metrics": metrics,
-        "datasets": datasets_of(report),
-        "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
-        "groups": groups,
-    }
-
-
 def score_names(report: Report) -> list[str]:
     """Lists the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
     names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
     return (main + [name for name in ordered if name not in main])[:MOST_SCORES]
-
-
-def group_data(report: Report, index: int, names: Sequence[str], costs: Sequence[Cost]) -> dict[str, Any]:
-    """Returns one configuration: by number of the score and of the cost, [middle, spread]."""
-    group = report.groups[index]
-    scores = {str(number): pair(group.summary(name)) for number, name in enumerate(names) if group.summary(name)}
-    prices = {str(number): pair(cost.of(group)) for number, cost in enumerate(costs) if cost.of(group)}
-    dataset = datasets_of(report).index(dataset_of(group))
-    return {"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices}
-
-
-def pair(summary: Summary | None) -> list[float]:
-    """Returns the middle and the spread with five digits."""
-    return [] if summary is None else [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
