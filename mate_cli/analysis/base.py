@@ -24,7 +24,7 @@ class Analysis(ABC):
 
     @abstractmethod
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """What there is to say, as plain values.
+        """Return what there is to say, as plain values.
 
         Raises:
             MateError: this network or these inputs have nothing of the kind.

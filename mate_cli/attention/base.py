@@ -41,7 +41,7 @@ class Attention(ABC):
         """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """What it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
+        """Return what it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
         return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
@@ -83,11 +83,11 @@ class AttentionBackend(Attention):
         """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
 
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of its work so far, in words."""
+        """Return what a record should say of its work so far, in words."""
         return {}
 
     def counts(self) -> dict[str, int]:
-        """What `facts` tell, for a run that is resumed to count on from."""
+        """Return what `facts` tell, for a run that is resumed to count on from."""
         return {}
 
     def count_on(self, counts: Mapping[str, int]) -> None:
@@ -122,7 +122,7 @@ class Planner:
     device: str = "cpu"
 
     def on(self, device: str) -> "Planner":
-        """The same for another kind of device, which this process looks at, as those that make batches cannot.
+        """Return the same for another kind of device, which this process looks at, as those that make batches cannot.
 
         Raises:
             ConfigError: a backend cannot run there.
@@ -133,7 +133,7 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """The batch with its plans prepared, to be pinned and moved with it."""
+        """Return the batch with its plans prepared, to be pinned and moved with it."""
         plans = Plans((pattern for pattern, _ in self.layers), batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:

@@ -15,11 +15,11 @@ class Full(AttentionPattern):
     """Every token sees every token that is not padding, as in BERT and TAPAS."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """One segment, in which all are global: Int64 [1, B, T]."""
+        """Return one segment, in which all are global: Int64 [1, B, T]."""
         return torch.zeros_like(batch.row_ids)[None]
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """All real tokens, Bool [B, T]."""
+        """Return all real tokens, Bool [B, T]."""
         return batch.attention_mask == 1
 
     def group_masks(self, batch: TableBatch) -> Tensor:
@@ -85,7 +85,7 @@ class RowColumnHeads(AttentionPattern):
         return torch.stack(views)
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """The question and the special tokens, Bool [B, T]."""
+        """Return the question and the special tokens, Bool [B, T]."""
         return global_tokens(batch)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
@@ -146,7 +146,7 @@ class CandidateBlocks(AttentionPattern):
     """A token sees the tokens of its own candidate, whose number is its row id; no token is global."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """The number of the candidate, Int64 [1, B, T]."""
+        """Return the number of the candidate, Int64 [1, B, T]."""
         return batch.row_ids[None]
 
     def global_tokens(self, batch: TableBatch) -> Tensor:

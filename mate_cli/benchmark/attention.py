@@ -63,7 +63,7 @@ class AttentionBenchmark(BenchmarkOptions):
     checked: NonNegativeInt
 
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
-        """Every variant for so many tokens, dense attention first.
+        """Return every variant for so many tokens, dense attention first.
 
         Raises:
             ConfigError: a name is unknown.
@@ -97,7 +97,7 @@ class AttentionBenchmark(BenchmarkOptions):
         return work_flops(work, self.head_size, backward=backward) / 1e9
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """All figures of one case."""
+        """Return all figures of one case."""
         named, ready = self._prepared(case, pace.device)
         named |= bounds(case, self.heads, self.head_size)
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
@@ -119,7 +119,7 @@ class AttentionBenchmark(BenchmarkOptions):
         return named
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, Ready]]:
-        """The variants that can do a case, what their plans cost, and why others cannot."""
+        """Return the variants that can do a case, what their plans cost, and why others cannot."""
         named: Figures = {}
         ready: dict[str, Ready] = {}
         for name, attention in self.variants(case.tokens).items():
@@ -153,25 +153,25 @@ class AttentionBenchmark(BenchmarkOptions):
 
 @torch.no_grad()
 def forward_pass(ready: Ready, qkv: Tensor) -> Tensor:
-    """The forward pass alone: [P, 3, N, H] to [P, N, H]."""
+    """Return the forward pass alone: [P, 3, N, H] to [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
 
 def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
-    """The forward and the backward pass; the output stands in for its own gradient."""
+    """Return the forward and the backward pass; the output stands in for its own gradient."""
     inputs = qkv.detach().requires_grad_()
     output = ready.attention.backend.forward(inputs, ready.plan)
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
-    """A variant that is prepared for a batch on a device, and the milliseconds of its plan."""
+    """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan."""
     planned, ms = timed_plan(Planner((attention.prepared,)).on(device.type), batch)
     return Ready(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
 
 
 def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """A batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
+    """Return a batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
     read, spent, planned = clock(torch.device("cpu")), [], batch
 
     def plan() -> None:
@@ -184,7 +184,7 @@ def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
 
 
 def bounds(case: Case, heads: int, head_size: int) -> Figures:
-    """What an exact method could gain at most: all pairs, padding included, over the needed ones."""
+    """Return what an exact method could gain at most: all pairs, padding included, over the needed ones."""
     dense, needed = all_pairs(Full(heads), case.batch), needed_pairs(RowColumnHeads(heads), case.batch)
     named: Figures = {}
     for direction, backward in DIRECTIONS.items():
@@ -195,7 +195,7 @@ def bounds(case: Case, heads: int, head_size: int) -> Figures:
 
 
 def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float | NotRun]:
-    """The largest difference of any output from what the variant's pattern defines, or why it is not known."""
+    """Return the largest difference of any output from what the variant's pattern defines, or why it is not known."""
     exact: dict[AttentionPattern, Tensor] = {}
 
     def largest(one: Ready) -> float:

@@ -32,12 +32,12 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
 
 
 def known_backends() -> list[str]:
-    """The names in `conf/attention`, a folder of the user's own included."""
+    """Return the names in `conf/attention`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 
 def _composed(group: str, words: list[str]) -> DictConfig:
-    """A choice of a group; a module that it names may lie in the working folder."""
+    """Return a choice of a group; a module that it names may lie in the working folder."""
     node: DictConfig = compose("benchmark", words)[group]
     find_beside(targets(OmegaConf.to_container(node, resolve=True)))
     return node
@@ -71,5 +71,5 @@ def find_network(
 
 
 def known_networks() -> list[str]:
-    """The names in `conf/model`, a folder of the user's own included."""
+    """Return the names in `conf/model`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))

@@ -90,14 +90,14 @@ def drawn_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches,
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """The lengths of the examples of a batch of which the longest has so many tokens."""
+    """Return the lengths of the examples of a batch of which the longest has so many tokens."""
     if label == "mixed":
         return [tokens - tokens * i // MIXED for i in range(MIXED)]
     return [tokens] * int(label)
 
 
 def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
-    """One table without a header, of exactly so many tokens; cells may be empty.
+    """Return one table without a header, of exactly so many tokens; cells may be empty.
 
     Raises:
         ConfigError: there is no such shape, or no room for a question and a table.
@@ -152,7 +152,7 @@ def real_lengths(batch: TableBatch) -> list[int]:
 
 
 def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
-    """The first development questions of a dataset, those of a table side by side, without their answers.
+    """Return the first development questions of a dataset, those of a table side by side, without their answers.
 
     Raises:
         DataError: there is no such dataset, or its files are not there.
@@ -164,7 +164,7 @@ def real_questions(name: str, root: str | Path, limit: int | None = None) -> lis
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """The tables of a dataset to choose batches from: of WikiTableQuestions one question on each of the largest.
+    """Return the tables of a dataset to choose batches from: of WikiTableQuestions one question on each of the largest.
 
     Linked sentences are appended where there are any.
 

@@ -110,7 +110,7 @@ class EncoderBenchmark(BenchmarkOptions):
         return [*PEERS, *USUAL, *mate]
 
     def _model(self, name: str) -> nn.Module:
-        """A network with random weights.
+        """Return a network with random weights.
 
         Raises:
             ConfigError: the name is unknown.
@@ -144,7 +144,7 @@ class EncoderBenchmark(BenchmarkOptions):
                 warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """All figures of one case."""
+        """Return all figures of one case."""
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
         jobs, plans, refused = self._jobs(case, pace.device)
         named: Figures = {
@@ -203,7 +203,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
 
 def planned_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """A model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
+    """Return a model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
     if not isinstance(model, TableEncoder):
         return EncoderJob(model, batch.to(device), batch), None
     planned, ms = timed_plan(model.planner.on(device.type), batch)
@@ -211,7 +211,7 @@ def planned_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tu
 
 
 def is_approximate(model: nn.Module) -> bool:
-    """Whether a network's attention is only near to what its pattern says."""
+    """Tell whether a network's attention is only near to what its pattern says."""
     return isinstance(model, TableEncoder) and any(not backend.exact for backend in model.backends)
 
 
@@ -223,7 +223,7 @@ def known_variants() -> dict[str, tuple[str, str]]:
 
 
 def read_by(variant: str, batch: TableBatch) -> TableBatch:
-    """What a variant reads of a batch: all, or the first tokens."""
+    """Return what a variant reads of a batch: all, or the first tokens."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
         return batch
@@ -232,7 +232,10 @@ def read_by(variant: str, batch: TableBatch) -> TableBatch:
 
 
 def with_padding_declared_real(batch: TableBatch) -> TableBatch:
-    """The same batch without padding: where it was are rows and columns of their own, seen only by global tokens."""
+    """Return the same batch without padding.
+
+    Where it was are rows and columns of their own, seen only by global tokens.
+    """
     padding = batch.attention_mask == 0
     own = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
@@ -254,7 +257,7 @@ def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
 
 
 def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str], str]) -> Figures:
-    """How much faster than with padding declared real, of the variants that were measured both ways."""
+    """Return how much faster than with padding declared real, of the variants that were measured both ways."""
     pairs = {name: (timing, timings.get(name + PADDED)) for name, timing in timings.items()}
     return {
         f"{prefix(name)}/speedup_vs_padded": padded.ms / packed.ms
@@ -264,13 +267,13 @@ def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str]
 
 
 def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
-    """The forward pass alone."""
+    """Return the forward pass alone."""
     with torch.no_grad(), autocast():
         return states_of(job)
 
 
 def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """The forward and the backward pass to all weights; the states stand in for their own gradient."""
+    """Return the forward and the backward pass to all weights; the states stand in for their own gradient."""
     with autocast():
         states = states_of(job)
     return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)
@@ -282,6 +285,6 @@ def states_of(job: EncoderJob) -> Tensor:
 
 
 def output_of(job: EncoderJob) -> EncoderOutput:
-    """What ours or a peer makes of its batch."""
+    """Return what ours or a peer makes of its batch."""
     output = job.model(job.batch)
     return EncoderOutput(output, output[:, 0], job.batch) if isinstance(output, Tensor) else output

@@ -16,7 +16,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def find_device(name: str) -> torch.device:
-    """The device of this name.
+    """Return the device of this name.
 
     Raises:
         ConfigError: it is CUDA, and there is none.
@@ -39,7 +39,7 @@ def threads(count: int | None) -> Iterator[int]:
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int = SIDE, seconds: float = 0.5) -> float:
-    """The highest speed of square matrix products, in GFLOP per second of wall time."""
+    """Return the highest speed of square matrix products, in GFLOP per second of wall time."""
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     best, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end or best == float("inf"):
@@ -66,7 +66,7 @@ def machine_facts(device: torch.device) -> dict[str, float | str]:
 
 
 def cpu_model() -> str:
-    """What the processor calls itself."""
+    """Return what the processor calls itself."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -37,7 +37,7 @@ class BenchmarkOptions(ABC):
     threads: PositiveInt | None
 
     def cases(self) -> Iterator[Case]:
-        """The batches to measure on, one at a time."""
+        """Yield the batches to measure on, one at a time."""
         yield from drawn_cases(self.shapes, self.lengths, self.batches)
         for name, root in (self.real or {}).items():
             try:
@@ -66,7 +66,7 @@ class BenchmarkOptions(ABC):
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """All figures of one case."""
+        """Return all figures of one case."""
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -50,7 +50,7 @@ class NotRun(NamedTuple):
 
 
 def clock(device: torch.device) -> Clock:
-    """A clock of (wall, on-CPU) seconds, read when the device has done what it was given."""
+    """Return a clock of (wall, on-CPU) seconds, read when the device has done what it was given."""
 
     def read() -> tuple[float, float]:
         if device.type == "cuda":
@@ -130,7 +130,9 @@ def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
-    """The result of a call, or why it failed: a refusal, a compiler's error, too little memory, a fault of a kernel.
+    """Return the result of a call, or why it failed.
+
+    A refusal, a compiler's error, too little memory, a fault of a kernel.
 
     Raises:
         ConfigError: a key of the benchmark itself is wrong.
@@ -157,7 +159,7 @@ def failure_text(error: Exception) -> str:
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
-    """What a call needs beyond what was there before it, in MB (10**6 bytes); None where it cannot be measured.
+    """Return what a call needs beyond what was there before it, in MB (10**6 bytes); None where it cannot be measured.
 
     On CUDA this is what PyTorch allocated. On a CPU it is the peak of the whole process (VmHWM, set back before the
     call) minus its size before; to the operating system a large block that was freed and taken again is new.

@@ -84,7 +84,7 @@ class TrainingBenchmark(EncoderBenchmark):
                 yield self.measure_steps(case, [batch.to(pace.device) for batch in batches], pace)
 
     def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
-        """The batches of every order of every dataset, by the name of the case."""
+        """Return the batches of every order of every dataset, by the name of the case."""
         found: dict[str, list[TableBatch]] = {}
         for name, root in (self.real or {}).items():
             encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
@@ -94,7 +94,7 @@ class TrainingBenchmark(EncoderBenchmark):
         return found
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
-        """All figures of one order of questions; those named forward_backward are of a whole step."""
+        """Return all figures of one order of questions; those named forward_backward are of a whole step."""
         learners, plans, refused = self._learners(batches)
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
@@ -115,7 +115,7 @@ class TrainingBenchmark(EncoderBenchmark):
     def _learners(
         self, batches: Sequence[TableBatch]
     ) -> tuple[dict[str, Learner], dict[str, float], dict[str, NotRun]]:
-        """Every variant in training, what a plan costs it in ms, and why others cannot be had."""
+        """Return every variant in training, what a plan costs it in ms, and why others cannot be had."""
         unpacked = [with_padding_declared_real(batch) for batch in batches]
         learners: dict[str, Learner] = {}
         plans: dict[str, float] = {}
@@ -132,7 +132,7 @@ class TrainingBenchmark(EncoderBenchmark):
         return learners, plans, refused
 
     def _learning(self, model: nn.Module) -> nn.Module:
-        """The model in training, with the same dropout on its attention, ours and that of a peer.
+        """Return the model in training, with the same dropout on its attention, ours and that of a peer.
 
         Raises:
             ConfigError: a backend cannot drop attention weights.
@@ -149,7 +149,7 @@ class TrainingBenchmark(EncoderBenchmark):
     def _learner(
         self, model: nn.Module, batches: Sequence[TableBatch], labelled: Sequence[TableBatch]
     ) -> tuple[Learner, float]:
-        """A model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
+        """Return a model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
         model = self._learning(model)
         device = batches[0].input_ids.device
         planner = model.planner.on(device.type) if isinstance(model, TableEncoder) else None
@@ -170,7 +170,7 @@ class TrainingBenchmark(EncoderBenchmark):
 
 
 def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: TrainingBenchmark) -> list[TableBatch]:
-    """The first batches of a training run on these questions, of as many as are measured.
+    """Return the first batches of a training run on these questions, of as many as are measured.
 
     Raises:
         ConfigError: there are fewer questions than a batch has.
@@ -183,7 +183,7 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
 
 
 def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> TableBatch:
-    """The labels of the tokens that states are of: all of them, or those that a network keeps."""
+    """Return the labels of the tokens that states are of: all of them, or those that a network keeps."""
     kept = output.batch.places
     return labelled if kept is None or output.batch is job.batch else labelled.keep(kept)
 

@@ -111,11 +111,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """The mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
+        """Give the mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
-        """One prediction per example, from what the network makes of the batch that it was given."""
+        """Return one prediction per example, from what the network makes of the batch that it was given."""
 
     def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
         """As `predictions`, of a validation during training, where a task may take a quicker way."""
@@ -141,11 +141,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
-        """The answer text of each prediction, by example."""
+        """Return the answer text of each prediction, by example."""
 
     @abstractmethod
     def right(self, prediction: Prediction, example: ExampleT) -> bool:
-        """Whether a prediction counts as correct, for tables that people read."""
+        """Tell whether a prediction counts as correct, for tables that people read."""
 
     def train_poolers(self, needed: bool) -> None:
         """Learn the poolers, or not: processes wait for the gradient of every trained weight."""
@@ -161,11 +161,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
             self.encoder.lend_scores(self.early_head)
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
-        """The mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
+        """Return the mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
         return self.loss_of(self.encoder(batch))
 
     def loss_of(self, output: EncoderOutput) -> torch.Tensor:
-        """The mean loss of what the network makes of a batch, as `loss`."""
+        """Return the mean loss of what the network makes of a batch, as `loss`."""
         loss = self.output_loss(output, self.head, self.encoder)
         learner = self.encoder.early_learner
         if learner is None or output.early is None:
@@ -173,11 +173,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return loss + self.output_loss(output.early, self.early_head, learner)
 
     def predict(self, batch: TableBatch) -> list[Prediction]:
-        """One prediction per example of a batch."""
+        """Return one prediction per example of a batch."""
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """The scores of the head as the models of transformers return them, those of tokens [B, length]."""
+        """Return the scores of the head as the models of transformers return them, those of tokens [B, length]."""
         raise NotImplementedError(f"{type(self).__name__} has no class of transformers")
 
     @property
@@ -186,7 +186,9 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {}
 
     def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
-        """One prediction per example, of those of several networks that were trained alike: the mean of their scores.
+        """Return one prediction per example, of those of several networks that were trained alike.
+
+        The mean of their scores.
 
         Raises:
             ConfigError: the task has no such mean.
@@ -199,7 +201,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return None, None
 
     def details(self, prediction: Prediction) -> dict[str, Any]:
-        """What a file of predictions says of one besides its answer: cells as [row, column, probability], and more."""
+        """Return what a file of predictions says of one besides its answer.
+
+        Cells as [row, column, probability], and more.
+        """
         selection = self.selection(prediction)
         if selection is None:
             return {}
@@ -207,7 +212,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
 
     def selection(self, prediction: Prediction) -> Selection | None:
-        """What a prediction points at; None where that is no cell of the question's table, nor a class."""
+        """Return what a prediction points at; None where that is no cell of the question's table, nor a class."""
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
@@ -215,15 +220,15 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """The examples to learn from; those without a usable label are left out."""
+        """Return the examples to learn from; those without a usable label are left out."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
     def lack(self, example: ExampleT) -> str:
-        """What is not known of an example, so that it teaches nothing; empty where it teaches something."""
+        """Return what is not known of an example, so that it teaches nothing; empty where it teaches something."""
         return lack_of_answer(example)
 
     def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """The examples to predict and score."""
+        """Return the examples to predict and score."""
         return list(examples)
 
     def keep_predictions(self, batch: TableBatch, *, validating: bool = False) -> None:
@@ -234,14 +239,14 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
     def collected(self) -> list[Prediction]:
-        """The predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
+        """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
         kept, self._predictions = self._predictions, []
         left, self._prunings = self._prunings, []
         self.pruned |= {one.example_id: one for one in gathered(left)}
         return gathered(kept)
 
     def pruned_of(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
-        """What was left of the inputs of examples that have predictions, by name."""
+        """Return what was left of the inputs of examples that have predictions, by name."""
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
@@ -259,6 +264,6 @@ def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> li
 
 
 def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
-    """Names of the examples whose answer is in the table, and of those whose answer is in a passage."""
+    """Return names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
     return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}

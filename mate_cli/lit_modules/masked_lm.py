@@ -57,12 +57,15 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
-        """The mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
         logits, labels, _ = masked_logits(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[MaskedPieces]:
-        """What became of the masked pieces of each example; of those that the network leaves out all are as likely."""
+        """Return what became of the masked pieces of each example.
+
+        Of those that the network leaves out all are as likely.
+        """
         logits, labels, owner = masked_logits(output, self.head, self.encoder)
         each = torch.stack(
             [
@@ -85,7 +88,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return {"logits": output.spread_out(logits, length, 0.0)}
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
-        """The share of masked pieces that were told, and the perplexity of all masked pieces."""
+        """Return the share of masked pieces that were told, and the perplexity of all masked pieces."""
         return masked_scores(
             masked=sum(one.masked for one in predictions),
             right=sum(one.right for one in predictions),
@@ -97,7 +100,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
 
     def right(self, prediction: MaskedPieces, example: Example) -> bool:
-        """Whether all masked pieces were told."""
+        """Tell whether all masked pieces were told."""
         return prediction.right == prediction.masked
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Named)
 
 
 def gathered(batches: list[list[T]]) -> list[T]:
-    """The predictions of all processes, in the order in which one process would make them; all must call this.
+    """Return the predictions of all processes, in the order in which one process would make them; all must call this.
 
     Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
     """

@@ -15,7 +15,7 @@ HOP_ACCURACY = MetricSpec("hop_accuracy", "Hop accuracy", 1, order=31)
 def accuracy(
     name: str, right: Collection[str], questions: Collection[str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
-    """The share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
+    """Return the share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
     kept = {"": list(questions)} | {
         f"/{key}": [one for one in ids if one in questions] for key, ids in (groups or {}).items()
     }

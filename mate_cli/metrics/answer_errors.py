@@ -58,7 +58,7 @@ _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
 def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
-    """What is wrong with an answer; None where it is one of the references once normalised.
+    """Return what is wrong with an answer; None where it is one of the references once normalised.
 
     Of several references the one to which the answer is nearest counts.
     """
@@ -72,7 +72,7 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
-    """Where a cell stands, by (row, column), beside those that hold the answer or link to it."""
+    """Return where a cell stands, by (row, column), beside those that hold the answer or link to it."""
     if cell in candidates:
         return "right_cell"
     return "wrong_column" if cell[0] in {row for row, _ in candidates} else "wrong_row"
@@ -92,7 +92,7 @@ class ErrorCounts:
         return self.kinds.total()
 
     def shares(self) -> dict[str, float]:
-        """The shares that `PAPER` has, as far as there are such answers."""
+        """Return the shares that `PAPER` has, as far as there are such answers."""
         near, same = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR, SAME_TYPE))
         numbers, rest = self.kinds["number_form"], self.wrong - near
         parts = {
@@ -155,7 +155,7 @@ def _numbered(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(text: str) -> str:
-    """What an answer is: a date, a number, a name (its longer words are capitalised), or words."""
+    """Return what an answer is: a date, a number, a name (its longer words are capitalised), or words."""
     words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
     numbered = _numbered([word.lower() for word in words])
     digits = [word for word in numbered if word.isdigit()]

@@ -29,7 +29,7 @@ def normalize_answer(text: str) -> str:
 
 
 def exact_match(prediction: str, reference: str) -> bool:
-    """Whether both texts are equal once normalised."""
+    """Tell whether both texts are equal once normalised."""
     return normalize_answer(prediction) == normalize_answer(reference)
 
 

@@ -11,7 +11,7 @@ PERPLEXITY = MetricSpec("perplexity", "Perplexity", -1, ".1f", order=41, hub_nam
 
 
 def masked_scores(masked: int, right: int, nats: float) -> dict[str, float]:
-    """The share of masked pieces that were told, and the perplexity of all of them from the sum of their nats.
+    """Return the share of masked pieces that were told, and the perplexity of all of them from the sum of their nats.
 
     Returns:
         masked_accuracy and perplexity; nothing without masked pieces.

@@ -35,7 +35,7 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """The means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
+    """Return the means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
     found = list(prunings)
     values = {
         KEPT.name: [float(one.answer_kept) for one in found if one.answer_kept is not None],

@@ -95,7 +95,7 @@ class Dot(TableEncoder):
         return Planner(()) if self.pruner is None else self.pruner.planner
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """All tokens for the pruning transformer; of those that the other one reads only the number is known."""
+        """Return all tokens for the pruning transformer; of those that the other one reads only the number is known."""
         kept = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
         own = self, batch.keep(kept.expand(len(batch.input_ids), -1))
         return [own] if self.pruner is None else [*self.pruner.reading(batch), own]
@@ -115,7 +115,7 @@ class Dot(TableEncoder):
         return EncoderOutput(states, self.pooler(states), short, early, learnt)
 
     def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
-        """The logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""
+        """Give the logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""
         if early is None:
             return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
         scores: Tensor = self.scores(early)

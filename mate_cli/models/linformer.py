@@ -126,7 +126,7 @@ class MixedAttention(Attention):
             )
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Every token with every slot: once mixed into it, once attending to it; padding included."""
+        """Return every token with every slot: once mixed into it, once attending to it; padding included."""
         examples, tokens = plan.packing.shape
         pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)
         return Work(pairs, mixed=pairs)

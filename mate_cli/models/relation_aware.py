@@ -93,7 +93,7 @@ class RelationAware(TableEncoder):
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """All word pieces for the pre-trained layers, nodes for the others."""
+        """Return all word pieces for the pre-trained layers, nodes for the others."""
         assert self.extra is not None
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
 
@@ -119,7 +119,7 @@ class RelationAware(TableEncoder):
         return EncoderOutput(states, self.pooler(states), nodes)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """The vectors of words and those of names, real ones only, each [nodes, width]."""
+        """Return the vectors of words and those of names, real ones only, each [nodes, width]."""
         words, names = self._vectors(batch)
         kinds = node_kinds(batch)
         if not self.before_map:
@@ -127,7 +127,7 @@ class RelationAware(TableEncoder):
         return [words[kinds == WORD], names[kinds > WORD]]
 
     def token_states(self, batch: TableBatch) -> Tensor:
-        """What the encoder of word pieces says of a batch, [B, T, D]."""
+        """Return what the encoder of word pieces says of a batch, [B, T, D]."""
         if not self.frozen:
             return self._encode(batch)
         with torch.no_grad():
@@ -159,7 +159,7 @@ class _Layers:
     layers: Sequence[EncoderLayer]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """What they see of it."""
+        """Return what they see of it."""
         return Plans((layer.spec.pattern for layer in self.layers), batch)
 
 

@@ -95,7 +95,7 @@ class SlotEmbeddings(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, slots: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Places of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""
+        """Place of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""
         is_column = slots >= SLOTS_OF_A_KIND
         places = torch.cat([rows[:SLOTS_OF_A_KIND], columns[1 : SLOTS_OF_A_KIND + 1]])
         return self.dropout(self.LayerNorm(self.kind(is_column.long()) + places[slots]))

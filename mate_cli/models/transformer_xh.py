@@ -77,7 +77,7 @@ class TransformerXh(TableEncoder):
         return [layer for layer in self.layers if isinstance(layer, HopLayer)]
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
-        """How much of each node every node takes in each layer that hops: [B, N, K, K], each."""
+        """Return how much of each node every node takes in each layer that hops: [B, N, K, K], each."""
         found: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
         hooks = [one.register_forward_hook(lambda _, __, weights: found.append(weights)) for one in softmaxes]

@@ -61,7 +61,7 @@ def _no_problems(report: CheckReport) -> Text:
 
 
 def _counts(report: CheckReport) -> Table:
-    """A row per counted thing that is there at all, a column per split, one for what the whole release has."""
+    """Return a row per counted thing that is there at all, a column per split, one for what the whole release has."""
     names = dict.fromkeys(name for row in report.counts.values() for name, number in row.items() if number)
     columns = dict(report.counts) | ({"published": report.published} if report.published else {})
     table = Table("", *(Column(split, justify="right", no_wrap=True) for split in columns))
@@ -106,7 +106,7 @@ def print_datasets(root: Path, console: Console) -> None:
 
 
 def whereabouts(info: DatasetInfo, root: Path) -> str:
-    """Where the files of a dataset are, or whether they can be fetched."""
+    """Return where the files of a dataset are, or whether they can be fetched."""
     if info.shipped:
         return "with the package"
     if (root / info.folder).is_dir():

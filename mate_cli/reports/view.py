@@ -135,12 +135,12 @@ class View:
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
-        """The table with these of its columns."""
+        """Return the table with these of its columns."""
         rows = (replace(row, cells=tuple(row.cells[place] for place in places)) for row in self.rows)
         return replace(self, columns=tuple(self.columns[place] for place in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
-        """Joins neighbouring columns that share a group: its name, and how many they are."""
+        """Join neighbouring columns that share a group: its name, and how many they are."""
         keys = (column.groups[: level + 1] for column in self.columns)
         return [(key[level] if len(key) > level else "", len(list(same))) for key, same in groupby(keys)]
 

@@ -49,6 +49,6 @@ class Native(SegmentBackend):
 
 
 def _task_lists(plan: AttentionPlan) -> Tensor:
-    """The six lists of the tasks, Int32 [6, tasks]."""
+    """Return the six lists of the tasks, Int32 [6, tasks]."""
     tasks = segment_tasks(plan)
     return plan.derive("native", lambda _: torch.stack([getattr(tasks, name) for name in LISTS]))

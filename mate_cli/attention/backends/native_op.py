@@ -66,7 +66,7 @@ def native_attention_backward(
     blocks: int,
     dropout: float,
 ) -> Tensors:
-    """The gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
+    """Return the gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
     found = _like_gradients(qkv, lse, biased)
     given = (qkv, key_bias, seed, rows, tasks, blocks, dropout)
     _call("mate_attend_backward", given, (output, lse, gradient, found[0], found[1] if biased else None))

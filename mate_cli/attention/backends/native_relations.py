@@ -32,7 +32,7 @@ class _Problem(ctypes.Structure):
 
 
 def weigh(scores: Tensor, of_relations: Tensor, related: Related) -> tuple[Tensor, Tensor]:
-    """The softmax over nodes of scores with those of their relations, and its sums by relation.
+    """Return the softmax over nodes of scores with those of their relations, and its sums by relation.
 
     Args:
         scores: without what relations add, [B, N, K, K]; may be written to.
@@ -55,7 +55,7 @@ def weigh(scores: Tensor, of_relations: Tensor, related: Related) -> tuple[Tenso
 
 
 def weigh_backward(weights: Tensor, gradient: Tensor, of_sums: Tensor, related: Related) -> tuple[Tensor, Tensor]:
-    """The gradients of both kinds of scores that `weigh` is given, from those of what it returns.
+    """Return the gradients of both kinds of scores that `weigh` is given, from those of what it returns.
 
     Args:
         weights: that it returned.

@@ -44,7 +44,7 @@ class Tiling:
 
 
 def interpreted() -> bool:
-    """Whether Triton was told to run its kernels in Python, on any tensor."""
+    """Tell whether Triton was told to run its kernels in Python, on any tensor."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -85,7 +85,10 @@ def cut(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
 
 
 def _between(partners: Sequence[Ints], begin: Ints, end: Ints) -> list[Ints]:
-    """The partners from one place of each list to another: starts and numbers of the global and of the other ones."""
+    """Return the partners from one place of each list to another.
+
+    Starts and numbers of the global and of the other ones.
+    """
     global_start, num_globals, local_start, _ = partners
     skipped, taken = np.minimum(begin, num_globals), np.minimum(end, num_globals)
     behind = begin - skipped

@@ -53,7 +53,7 @@ class EvidenceEntailment(Entailment):
         self.double_softmax, self.keep = double_softmax, keep
 
     def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         batch = output.batch
         assert batch.class_ids is not None
         assert batch.label_ids is not None
@@ -67,7 +67,7 @@ class EvidenceEntailment(Entailment):
         return loss + (binary(found.node_logits, found.mask, right) * known).sum() / known.sum().clamp(min=1)
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
-        """The likelier label of each example."""
+        """Return the likelier label of each example."""
         found: MixtureOutput = self.head(output, self.encoder.pooler)
         shares, labels = found.log_probabilities.exp().max(-1)
         weights, nodes = found.node_logits.softmax(-1).topk(min(self.keep, found.mask.shape[1]))
@@ -84,6 +84,6 @@ class EvidenceEntailment(Entailment):
         return rows
 
     def details(self, prediction: Verdict) -> dict[str, Any]:
-        """The rows that count most, with their shares."""
+        """Return the rows that count most, with their shares."""
         rows = prediction.rows if isinstance(prediction, EvidenceVerdict) else ()
         return {**super().details(prediction), "rows": [list(one) for one in rows]}

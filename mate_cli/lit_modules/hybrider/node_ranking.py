@@ -22,15 +22,15 @@ class NodeRanking(CandidateChoice):
         return [example for example in self.linked(examples) if target_of(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """All questions; those that are linked to nothing have no prediction, and count as wrong."""
+        """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
         return self.linked(examples)
 
     def chosen(self, choice: Choice, example: LinkedExample) -> Node:
-        """The node that was chosen."""
+        """Return the node that was chosen."""
         return example.nodes[choice.place]
 
     def right(self, prediction: Choice, example: LinkedExample) -> bool:
-        """Whether the chosen node is in a row with the answer."""
+        """Tell whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return self.chosen(prediction, example).coordinate[0] in rows
 

@@ -1,7 +1,8 @@
 """Losses over candidates of which any may be the right one, over spans, over texts that are read, and over actions.
 
 Those of candidates take scores [B, K], a mask [B, K] that is True where an entry is real, and [B, K] True where one is
-right or holds the answer. They return the loss of each example [B]; 0 where nothing is right, of `binary` where nothing is real.
+right or holds the answer. They return the loss of each example [B]; 0 where nothing is right, of `binary`
+where nothing is real.
 """
 
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class ReadingTargets:
 
 
 def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
-    """The targets of a batch that has labels."""
+    """Return the targets of a batch that has labels."""
     assert batch.label_ids is not None
     assert batch.class_ids is not None
     labels = by_node(batch.label_ids, batch, logits.mask, 0)
@@ -167,7 +168,7 @@ def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
 
 
 def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
-    """The negative logarithm of the probability of each derivation, [B].
+    """Return the negative logarithm of the probability of each derivation, [B].
 
     Args:
         scored: steps with the scores of all actions.
@@ -185,5 +186,5 @@ def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
 
 
 def _of(scores: Tensor, actions: Tensor) -> Tensor:
-    """The scores [B, A, S] of actions [B, A]; of those that are -1, of any one that is there."""
+    """Return the scores [B, A, S] of actions [B, A]; of those that are -1, of any one that is there."""
     return scores.gather(-1, actions.clamp(min=0).unsqueeze(-1)).squeeze(-1)

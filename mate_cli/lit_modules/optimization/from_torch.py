@@ -20,14 +20,14 @@ Made = TypeVar("Made")
 
 
 def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) -> OptimizerRecipe:
-    """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
+    """Return what a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
     made = instantiate(node, _partial_=True)
     recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
     return with_factors(recipe, getattr(recipe, "factors", None) or {}, pretrained)
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:
-    """What a configuration names: a recipe of ours, or one for a schedule that still lacks its optimizer."""
+    """Return what a configuration names: a recipe of ours, or one for a schedule that still lacks its optimizer."""
     made = instantiate(node, _partial_=True)
     return made() if hasattr(made.func, "build") else _TorchSchedule(made)
 

@@ -37,7 +37,7 @@ Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
 
 
 def with_factors(recipe: OptimizerRecipe, factors: Factors, pretrained: Collection[str]) -> OptimizerRecipe:
-    """An optimizer whose parts have rates of their own; the same one where no factor says so."""
+    """Return an optimizer whose parts have rates of their own; the same one where no factor says so."""
     return _RatesPerPart(recipe, factors, pretrained) if any(one != 1 for one in factors.values()) else recipe
 
 
@@ -60,6 +60,6 @@ class _RatesPerPart:
 
 
 def _part(group: Mapping[str, Any], loaded: Collection[nn.Parameter], old: bool, factor: float) -> dict[str, Any]:
-    """What of a group was loaded, or is new, with its own rate."""
+    """Return what of a group was loaded, or is new, with its own rate."""
     params = [parameter for parameter in group["params"] if (parameter in loaded) == old]
     return {**group, "params": params, "lr": group["lr"] * factor}

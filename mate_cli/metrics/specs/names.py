@@ -102,13 +102,13 @@ class MetricName:
         return bool(self.kind) and not self.is_crowded
 
     def rank(self) -> tuple[int, int, int, str]:
-        """The place in a table: dev before test, then the subset, then the metric's own order."""
+        """Return the place in a table: dev before test, then the subset, then the metric's own order."""
         place = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
         return (place, subset_rank(self.part), self.spec.order, self.full)
 
 
 def spec_to_follow(full: str) -> MetricSpec:
-    """The spec of a metric by which weights or configurations are chosen.
+    """Return the spec of a metric by which weights or configurations are chosen.
 
     Raises:
         ConfigError: nobody says which way it is better.
@@ -124,13 +124,13 @@ def spec_to_follow(full: str) -> MetricSpec:
 
 
 def subset_title(name: str) -> str:
-    """A heading for a subset of the questions."""
+    """Return a heading for a subset of the questions."""
     spec = subset_of(name)
     return spec.title if spec else name.replace("_", " ")
 
 
 def subset_rank(name: str) -> int:
-    """The place of a subset: 0 for all questions, the least of all for one that nobody declared."""
+    """Return the place of a subset: 0 for all questions, the least of all for one that nobody declared."""
     if not name:
         return 0
     spec = subset_of(name)

@@ -94,7 +94,7 @@ class MetricSpec:
         return text if text.strip("+-0.,") else text.lstrip("+-")
 
     def is_better(self, value: float, best: float | None) -> bool:
-        """Whether a value is better than the best so far; what is not a number never is."""
+        """Tell whether a value is better than the best so far; what is not a number never is."""
         if value != value:
             return False
         return best is None or self.direction * value > self.direction * best
@@ -108,7 +108,7 @@ class Metric(ABC):
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, Example]) -> float:
-        """The score of a split.
+        """Return the score of a split.
 
         Args:
             answers: the text of each answer, by example; one without a prediction is missing.
@@ -139,22 +139,22 @@ Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """All metrics by name, in their order."""
+    """Return all metrics by name, in their order."""
     return _ordered(MetricSpec, tuple(mate_cli.metrics.__path__))
 
 
 def subset_specs() -> dict[str, SubsetSpec]:
-    """All subsets of the questions by name, in their order."""
+    """Return all subsets of the questions by name, in their order."""
     return _ordered(SubsetSpec, tuple(mate_cli.metrics.__path__))
 
 
 def spec_of(name: str) -> MetricSpec:
-    """The spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
+    """Return the spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
     return _found(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _added(name) or _guessed(name)
 
 
 def subset_of(name: str) -> SubsetSpec | None:
-    """The spec of a subset of the questions; None for one that nobody declared."""
+    """Return the spec of a subset of the questions; None for one that nobody declared."""
     return _found(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
 
 
@@ -167,13 +167,13 @@ def _found(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
 
 
 def _added(name: str) -> MetricSpec | None:
-    """The spec of a metric of another module, once that is imported."""
+    """Return the spec of a metric of another module, once that is imported."""
     specs = (getattr(kind, "spec", None) for kind in _below(Metric))
     return next((spec for spec in specs if spec is not None and spec.name == name), None)
 
 
 def _below(kind: type) -> Iterator[type]:
-    """All classes that inherit from one."""
+    """Yield all classes that inherit from one."""
     heirs: list[type] = kind.__subclasses__()
     for heir in heirs:
         yield heir

@@ -33,7 +33,7 @@ class Reader(Protocol):
         """They, in their order."""
 
     def plans(self, batch: TableBatch) -> Plans:
-        """What they see of the batch."""
+        """Return what they see of the batch."""
 
 
 class TableEncoder(nn.Module):
@@ -142,11 +142,11 @@ class TableEncoder(nn.Module):
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
+        """Give which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
         return [(self, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """What the layers see of a batch."""
+        """Return what the layers see of a batch."""
         patterns = [spec.pattern for spec in self.specs]
         if is_traced(spec.backend for spec in self.specs):
             batch = keep_padding(batch, patterns)
@@ -180,7 +180,7 @@ class TableEncoder(nn.Module):
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the work of its backends so far, in words."""
+        """Return what a record should say of the work of its backends so far, in words."""
         return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
@@ -193,7 +193,10 @@ class TableEncoder(nn.Module):
         return EncoderOutput(states, self.pooler(states), batch)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """What added layers are given of a batch, as far as their scheme measures it: real tokens only, [P, width]."""
+        """Return what added layers are given of a batch, as far as their scheme measures it.
+
+        Real tokens only, [P, width].
+        """
         assert self.extra is not None
         plans = self.plans(batch)
         return [self.extra.measured(self.encoder(self.embeddings(batch, plans.packing), plans))]

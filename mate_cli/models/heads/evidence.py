@@ -175,7 +175,7 @@ class ReadingHead(nn.Module):
         )
 
     def _sentences(self, output: EncoderOutput, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean score of the tokens of each sentence [B, K, S], and where there are any."""
+        """Return the mean score of the tokens of each sentence [B, K, S], and where there are any."""
         batch, scores = output.batch, self.sentence(output.states).squeeze(-1).float()
         numbers = _sentence_ids(batch)
         total, tokens = (sentence_sums(values, numbers, batch, mask) for values in (scores, torch.ones_like(scores)))
@@ -183,7 +183,7 @@ class ReadingHead(nn.Module):
 
 
 def by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Tensor:
-    """What belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
+    """Return what belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
     longest = int((batch.position_ids * batch.attention_mask).max()) + 1
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     example, token = own.nonzero(as_tuple=True)
@@ -193,7 +193,7 @@ def by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Ten
 
 
 def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tensor) -> Tensor:
-    """Sums over the tokens of each sentence of each node, [B, T] to [B, K, S]; S is at least 1."""
+    """Sum over the tokens of each sentence of each node, [B, T] to [B, K, S]; S is at least 1."""
     most = max(int(numbers.max()), 1)
     example, token = (numbers > 0).nonzero(as_tuple=True)
     place = example, batch.row_ids[example, token] - 1, numbers[example, token] - 1

@@ -46,7 +46,7 @@ class ClassHead(Score):
         self.lexical = lexical
 
     def forward(self, output: EncoderOutput) -> Tensor:  # type: ignore[override]  # of all that a network makes
-        """The scores."""
+        """Return the scores."""
         pooled, batch = output.pooled, output.batch
         if self.lexical is not None and batch.cell_features is not None:
             cells = self.lexical.embed(batch.cell_features)

@@ -82,7 +82,7 @@ class TableAnswerHead(nn.Module):
         self.aggregation = Score(hidden_size, options.aggregations) if options.aggregations else None
 
     def forward(self, output: EncoderOutput) -> AnswerLogits:
-        """What a network makes of a batch, to scores in 32 bits."""
+        """Return what a network makes of a batch, to scores in 32 bits."""
         options = self.options
         grid = CellGrid.of(output.batch, options.max_rows, options.max_columns)
         tokens = self.cells(output.states).squeeze(-1).float() / options.temperature
@@ -96,7 +96,7 @@ class TableAnswerHead(nn.Module):
         )
 
     def _column_logits(self, scores: Tensor, grid: CellGrid) -> Tensor:
-        """The mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
+        """Return the mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
         logits = grid.column_means(scores.squeeze(-1).float())
         forbidden = ~grid.exists.any(1)
         forbidden[:, 0] = not self.options.allow_empty_column_selection

@@ -98,19 +98,19 @@ class Lent:
         self.layer = layer
 
     def __call__(self, states: Tensor) -> Tensor:
-        """What the layer makes of states."""
+        """Return what the layer makes of states."""
         made: Tensor = self.layer(states)
         return made
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
-    """The scores [B, T] of what is in a table, with 0, certainty, for what is not, and minus infinity for padding."""
+    """Return the scores [B, T] of tokens of a table, 0 (certainty) for other tokens, minus infinity for padding."""
     outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
     return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
 
 
 def best_tokens(scores: Tensor, count: int) -> Tensor:
-    """Which tokens have the best scores [B, T], in the order in which they stand: Int64 [B, min(count, T)].
+    """Return which tokens have the best scores [B, T], in the order in which they stand: Int64 [B, min(count, T)].
 
     Of equal ones the earlier is the better.
     """

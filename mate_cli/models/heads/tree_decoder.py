@@ -146,7 +146,7 @@ class TreeDecoder(nn.Module):
         self.used_gate = nn.Linear(size.attention, 1, bias=False)
 
     def memory(self, nodes: Tensor, real: Tensor, columns: Tensor, is_column: Tensor) -> Memory:
-        """What is looked at while a batch is decoded.
+        """Return what is looked at while a batch is decoded.
 
         Args:
             nodes: [B, K, nodes].
@@ -167,7 +167,7 @@ class TreeDecoder(nn.Module):
         )
 
     def start(self, examples: int) -> Carried:
-        """What the first step is given: zeros."""
+        """Return what the first step is given: zeros."""
         like = self.production_bias
         return Carried(*(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,)))
 
@@ -178,7 +178,7 @@ class TreeDecoder(nn.Module):
         return self.scores(memory, outputs, used)
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
-        """What comes out of every step, [B, A, attention]."""
+        """Return what comes out of every step, [B, A, attention]."""
         known, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
         carried = self.start(len(steps.rules))
         history, outputs = History(len(known), carried.state), []
@@ -192,7 +192,7 @@ class TreeDecoder(nn.Module):
         return torch.stack(outputs, 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
-        """The share of what is known before steps in the LSTM's gates, with its biases, [B, A, 4 * state]."""
+        """Return the share of what is known before steps in the LSTM's gates, with its biases, [B, A, 4 * state]."""
         columns = frontier.columns[..., None]
         chosen = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
         actions = _rows(self.productions, frontier.rules) + chosen
@@ -200,7 +200,7 @@ class TreeDecoder(nn.Module):
         return self.gates(torch.cat(known, -1))
 
     def gates(self, known: Tensor) -> Tensor:
-        """The share of the last action, the parent's production and the type [..., width] in the LSTM's gates."""
+        """Give the share of the last action, the parent's production and the type [..., width] in the LSTM's gates."""
         action, _, parent, kind, _ = self._input_weights()
         return linear(known, torch.cat([action, parent, kind], 1), self.lstm.bias_ih + self.lstm.bias_hh)
 
@@ -209,14 +209,14 @@ class TreeDecoder(nn.Module):
         return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
     def step_weights(self) -> StepWeights:
-        """The weights of a step, made once for all steps of a batch."""
+        """Return the weights of a step, made once for all steps of a batch."""
         _, attended, _, _, parent = self._input_weights()
         recurrent = torch.cat([attended, parent, self.lstm.weight_hh], 1)
         layers = recurrent, self.query.weight, self.context.weight, self.attended.weight
         return StepWeights(*map(TimedLinear, layers))
 
     def step(self, memory: Memory, weights: StepWeights, known: Tensor, parent: Tensor, carried: Carried) -> Carried:
-        """One step of the examples.
+        """Return one step of the examples.
 
         Args:
             memory: what they look at.
@@ -251,6 +251,6 @@ def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
 
 
 def _used_before(columns: Tensor, count: int) -> Tensor:
-    """Which of so many columns were selected before each step: [B, A] to Bool [B, A, C]."""
+    """Return which of so many columns were selected before each step: [B, A] to Bool [B, A, C]."""
     selected = columns[..., None] == torch.arange(count, device=columns.device)
     return (selected.cumsum(1) - selected.long()) > 0

@@ -35,7 +35,7 @@ class LoadReport:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """One line for a log."""
+        """Return one line for a log."""
         parts = [f"{len(self.loaded)} tensors loaded"]
         for word, names in (("new", self.new), ("unused", self.unused)):
             if names:
@@ -44,7 +44,7 @@ class LoadReport:
 
 
 def combined(reports: Iterable[LoadReport]) -> LoadReport:
-    """One report of what several say of different weights; what is loaded in one is new in none."""
+    """Return one report of what several say of different weights; what is loaded in one is new in none."""
     given = list(reports)
     loaded = dict.fromkeys(name for one in given for name in one.loaded)
     return LoadReport(

@@ -119,7 +119,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
 
 
 def parameter_named(name: str) -> str:
-    """The parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
+    """Return the parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
     owner, _, leaf = name.rpartition(".")
     attention, _, projection = owner.rpartition(".")
     within = projection in PROJECTIONS and attention.endswith("attention.self")
@@ -139,7 +139,7 @@ class ResidualOutput(nn.Module):
         self.dropout = nn.Dropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """What the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""
+        """Return what the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
@@ -247,7 +247,7 @@ class FirstState(nn.Module):
 
 
 def activation_named(name: str) -> nn.Module:
-    """The activation of this name in transformers.
+    """Return the activation of this name in transformers.
 
     Raises:
         ConfigError: there is none of this name.

@@ -108,7 +108,7 @@ class ExtraLayers(nn.Module):
         return self.encoder.specs
 
     def measured(self, states: Tensor) -> Tensor:
-        """What the scheme measures of the states [P, given] that come in."""
+        """Return what the scheme measures of the states [P, given] that come in."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 
     def prepare(

@@ -69,7 +69,7 @@ class Links:
 
 
 def find_links(plan: AttentionPlan) -> Links:
-    """Which slots the batch of a plan needs, and whose they are.
+    """Return which slots the batch of a plan needs, and whose they are.
 
     Row r, the header being row 0, has slot r; column c has slot 127 + c. Rows and columns beyond the slots have none,
     nor has the question. Slots that no example of the batch needs are left out.
@@ -90,7 +90,10 @@ def find_links(plan: AttentionPlan) -> Links:
 
 
 def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
-    """The relation of a key this far to the right of the query: 0, 1 ... D to the right, D + 1 ... 2 D to the left."""
+    """Return the relation of a key this far to the right of the query.
+
+    0, 1 ... D to the right, D + 1 ... 2 D to the left.
+    """
     distance = offsets.abs().clamp(max=max_distance)
     return torch.where(offsets < 0, distance + max_distance, distance)
 
@@ -132,7 +135,7 @@ class GlobalLocal(nn.Module, Attention):
             raise ConfigError(f"TableETC cannot compute {name}", where="model", remedy="Use model=mate")
 
     def work(self, plan: AttentionPlan) -> Work:
-        """The window, and every slot with all tokens, both ways, and with all slots."""
+        """Return the window, and every slot with all tokens, both ways, and with all slots."""
         examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
         with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)
         pairs = needed_pairs(plan.pattern, plan.batch) + plan.pattern.num_heads * with_slots
@@ -205,11 +208,11 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, tokens: int, radius: int) -> Blocks:
-        """One block where that costs less than several with their margins."""
+        """Return one block where that costs less than several with their margins."""
         return cls(tokens, 0) if tokens <= 3 * radius + 1 else cls(radius + 1, radius)
 
     def offsets(self, device: torch.device) -> Tensor:
-        """How far to the right of each query of a block each of its keys is, [block, keys]."""
+        """Return how far to the right of each query of a block each of its keys is, [block, keys]."""
         query = torch.arange(self.size, device=device)
         return torch.arange(self.size + 2 * self.margin, device=device) - self.margin - query[:, None]
 
@@ -218,11 +221,11 @@ class Blocks(NamedTuple):
         return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
 
     def keys(self, x: Tensor) -> Tensor:
-        """The keys of every block: [B, N, T', H] to [B, N, blocks, keys, H]."""
+        """Return the keys of every block: [B, N, T', H] to [B, N, blocks, keys, H]."""
         padded = pad(x, (0, 0, self.margin, self.margin))
         return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 
 
 def _weights(scores: Tensor, seen: Tensor, size: int) -> Tensor:
-    """One softmax over all keys that are seen; a query that sees none sees all alike."""
+    """Return one softmax over all keys that are seen; a query that sees none sees all alike."""
     return (scores / size**0.5).masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1)

@@ -47,18 +47,18 @@ class Nodes:
     seen: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
-        """What belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
+        """Return what belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
         examples, count = self.relations.shape[:2]
         empty = values.new_zeros(examples * count, values.shape[-1])
         return empty.index_copy(0, self.slots, values).view(examples, count, -1)
 
     def gather(self, values: Tensor) -> Tensor:
-        """What belongs to nodes [B, K, D] to [hubs, D]."""
+        """Return what belongs to nodes [B, K, D] to [hubs, D]."""
         return values.flatten(0, 1).index_select(0, self.slots)
 
 
 def find_nodes(plan: AttentionPlan) -> Nodes:
-    """The graph of a plan's batch; without relations every node relates to every other."""
+    """Return the graph of a plan's batch; without relations every node relates to every other."""
     batch = plan.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
@@ -104,7 +104,7 @@ class Hop(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """What the hubs [hubs, D] find where they hop, [hubs, D]."""
+        """Return what the hubs [hubs, D] find where they hop, [hubs, D]."""
 
     def weights(self, scores: Tensor, nodes: Nodes) -> Tensor:
         """Weights of scores, both [B, N, K, K]."""
@@ -138,7 +138,7 @@ class GatHop(Hop):
             nn.init.xavier_normal_(weight, gain=GAIN)
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """What the hubs find, see `Hop`."""
+        """Return what the hubs find, see `Hop`."""
         own = self.heads(hubs, nodes)
         told = own @ self.projection.T
         source, destination = ((told * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination))
@@ -159,7 +159,7 @@ class DotHop(Hop):
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """What the hubs find, see `Hop`."""
+        """Return what the hubs find, see `Hop`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
         weights = self.weights(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes)
         found: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))

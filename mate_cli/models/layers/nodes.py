@@ -47,17 +47,17 @@ class NodePieces:
         return last.scatter_reduce(0, self.nodes, pieces, "amin")
 
     def first_tokens(self) -> Tensor:
-        """The token of every node's first piece, Int64 [B * K]; any token where there is no node."""
+        """Return the token of every node's first piece, Int64 [B * K]; any token where there is no node."""
         return self.tokens[self.starts]
 
     def means(self, states: Tensor) -> Tensor:
-        """The mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
+        """Return the mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
         sums = states.new_zeros(len(self.counts), states.shape[-1])
         sums = sums.index_add(0, self.nodes, states.index_select(0, self.tokens))
         return sums / self.counts.clamp(min=1)[:, None]
 
     def sequences(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """The pieces of some nodes.
+        """Return the pieces of some nodes.
 
         Args:
             chosen: places of the nodes among all, Int64 [I].
@@ -89,7 +89,7 @@ class NameEncoder(nn.Module):
 
 
 def node_kinds(batch: TableBatch) -> Tensor:
-    """What the nodes of a batch are, Int64 [B, K], 0 where there is none.
+    """Return what the nodes of a batch are, Int64 [B, K], 0 where there is none.
 
     Raises:
         ConfigError: it has no nodes.
@@ -100,7 +100,7 @@ def node_kinds(batch: TableBatch) -> Tensor:
 
 
 def node_batch(batch: TableBatch) -> TableBatch:
-    """A batch whose tokens are the nodes of another one, each with what its first word piece has.
+    """Return a batch whose tokens are the nodes of another one, each with what its first word piece has.
 
     Raises:
         ConfigError: the other one has no nodes.

@@ -33,7 +33,7 @@ class SeenSegments:
 
 
 def find_segments(plan: AttentionPlan) -> SeenSegments:
-    """What the tokens of a plan's batch see."""
+    """Return what the tokens of a plan's batch see."""
     rows = plan.batch.row_ids
     seen, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
     return SeenSegments(seen & same, seen & ~same)

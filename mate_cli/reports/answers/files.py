@@ -30,7 +30,7 @@ FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "
 
 
 def answers_json(session: Session) -> str:
-    """Writes model, answers, notes on each file, and files that could not be read."""
+    """Write model, answers, notes on each file, and files that could not be read."""
     content = {
         "model": session.model,
         "answers": [entry(answered) for answered in session.answers],
@@ -41,12 +41,12 @@ def answers_json(session: Session) -> str:
 
 
 def answers_jsonl(session: Session) -> str:
-    """Writes an answer per line."""
+    """Write an answer per line."""
     return "".join(to_json(entry(answered)) for answered in session.answers)
 
 
 def answers_csv(session: Session) -> str:
-    """Writes an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
+    """Write an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*FIELDS, "cells", "remarks"])
@@ -60,7 +60,7 @@ def answers_csv(session: Session) -> str:
 
 
 def _cells(answered: TableQuestion) -> Iterator[tuple[int, str, str]]:
-    """The chosen cells, or those of a query's result: the number of the row, the column, and the text."""
+    """Yield the chosen cells, or those of a query's result: the number of the row, the column, and the text."""
     table, every = answered.table, answered.result is not None
     places = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
     for row, column in places if every else answered.cells:
@@ -68,7 +68,7 @@ def _cells(answered: TableQuestion) -> Iterator[tuple[int, str, str]]:
 
 
 def entry(answered: TableQuestion) -> dict[str, Any]:
-    """Returns one answer as plain values; rows are numbered from 1 below the header."""
+    """Return one answer as plain values; rows are numbered from 1 below the header."""
     chosen = () if answered.result is not None else _cells(answered)
     cells = [
         {"row": row, "column": column, "text": text, "probability": round(share, 4)}
@@ -110,7 +110,7 @@ def check_output(output: str | None) -> None:
 
 
 def write_answers(session: Session, output: str) -> Path:
-    """Writes the file that the name asks for and returns its place.
+    """Write the file that the name asks for and return its place.
 
     Raises:
         RunError: it cannot be written.

@@ -110,7 +110,7 @@ def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
 
 
 def one_line(text: str) -> str:
-    """A cell's text without line breaks, cut to what can ever be shown."""
+    """Return a cell's text without line breaks, cut to what can ever be shown."""
     return " ".join(text[: 4 * WIDEST_CELL].split())
 
 
@@ -127,7 +127,7 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
 
 
 def speed_text(session: Session) -> str:
-    """How many questions were answered, and how fast."""
+    """Return how many questions were answered, and how fast."""
     tables = len({answered.source for answered in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}

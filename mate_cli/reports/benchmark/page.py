@@ -62,7 +62,7 @@ def date_text(written: str) -> str:
 
 
 def benchmark_command(results: BenchmarkResults) -> str:
-    """The command that measured this."""
+    """Return the command that measured this."""
     overrides = results.run.record.get("overrides")
     return " ".join(["mate", "benchmark", *map(clean, overrides if isinstance(overrides, list) else [])])
 
@@ -100,6 +100,6 @@ def print_figures(run: LoadedRun, console: Console) -> None:
 
 
 def machine_text(results: BenchmarkResults) -> str:
-    """The machine in one line."""
+    """Return the machine in one line."""
     threads, peak = plural(results.threads, "thread"), results.fact("peak_gflops_per_second")
     return f"{results.fact('cpu')}, {threads}, PyTorch {results.fact('torch')}, peak {peak} GFLOP/s"

@@ -49,14 +49,14 @@ class MeasuredCase(NamedTuple):
 
 
 def shape_title(shape: str) -> str:
-    """What tables are called: those of a data set by its title."""
+    """Return what tables are called: those of a data set by its title."""
     name, like, rest = shape.partition(LIKE)
     title = find_dataset(name).title if name in dataset_names() else name.replace("_", " ")
     return f"{title}-like{rest}" if like else title
 
 
 def variant_title(variant: str) -> str:
-    """What a network is called, with what it attends by or reads: `MATE, native`."""
+    """Return what a network is called, with what it attends by or reads: `MATE, native`."""
     name, _, tokens = variant.partition("@")
     name, padded, _ = name.partition("_padded")
     theirs = name.startswith(THEIRS)
@@ -106,21 +106,21 @@ class BenchmarkResults:
         return int(self.run.metrics.get("machine/threads", 0))
 
     def figure(self, case: MeasuredCase, variant: str, direction: str, name: str) -> float | None:
-        """One figure, None when it was not measured."""
+        """Return one figure, None when it was not measured."""
         return self.cases[case].get(variant, {}).get(direction, {}).get(name)
 
     def is_approximate(self, variant: str) -> bool:
-        """Whether what a variant computes is only near to what its pattern says."""
+        """Tell whether what a variant computes is only near to what its pattern says."""
         ways = (way for measured in self.cases.values() for way in measured.get(variant, {}).values())
         return any(figures.get("approximate") for figures in ways)
 
     def title(self, variant: str) -> str:
-        """A variant's name for people."""
+        """Return a variant's name for people."""
         name = variant.replace("_", " ") if self.kind == "attention" else variant_title(variant)
         return f"{name} {APPROXIMATE}" if self.is_approximate(variant) else name
 
     def fact(self, name: str) -> str:
-        """What is known of the machine, as text."""
+        """Return what is known of the machine, as text."""
         number = self.run.metrics.get(f"machine/{name}")
         return str(self.run.part("facts").get(f"machine/{name}", "")) if number is None else f"{number:,.0f}"
 

@@ -78,7 +78,7 @@ def _timed(direction: str, over: str, *references: str) -> tuple[FigureColumn, .
 
 
 def _instead(direction: str) -> FigureColumn:
-    """How our own TAPAS compares, where none of transformers was measured."""
+    """Return how our own TAPAS compares, where none of transformers was measured."""
     return FigureColumn("times", "dense", direction, "speedup_vs_dense", ratio_text, unless="speedup_vs_bert")
 
 
@@ -122,7 +122,7 @@ AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
 
 
 def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
-    """The table of one case; columns without any figure are left out."""
+    """Return the table of one case; columns without any figure are left out."""
     columns = [
         column
         for column in COLUMNS[case.kind]
@@ -145,7 +145,7 @@ def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
 
 
 def _gained_alone(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
-    """What gains more than its pairs, of a case whose shape has no overview that says so."""
+    """Return what gains more than its pairs, of a case whose shape has no overview that says so."""
     if case.kind not in AGAINST or sum(one.shape == case.shape for one in results.cases) > 1:
         return ()
     figure = f"speedup_vs_{AGAINST[case.kind]}"
@@ -154,7 +154,7 @@ def _gained_alone(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, .
 
 
 def stacked(over: str, under: str, *, minor: bool = False) -> Column:
-    """A column with a heading of two lines."""
+    """Return a column with a heading of two lines."""
     return Column(f"{over}\n{under}", stacked=f"{over}\n{under}", minor=minor)
 
 
@@ -167,7 +167,7 @@ def variants_view(
     best: Sequence[float | None],
     notes: tuple[str, ...],
 ) -> View:
-    """A row per variant.
+    """Return a row per variant.
 
     Args:
         results: all figures.
@@ -193,12 +193,12 @@ def variants_view(
 
 
 def is_known(results: BenchmarkResults, case: MeasuredCase, direction: str, figure: str) -> bool:
-    """Whether a figure of a case was measured of any variant."""
+    """Tell whether a figure of a case was measured of any variant."""
     return any(results.figure(case, name, direction, figure) is not None for name in results.variants)
 
 
 def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
-    """Which variants were not run, and why; the direction is named where the other one was run."""
+    """Return which variants were not run, and why; the direction is named where the other one was run."""
     lines = []
     for name, reasons in results.reasons.get(case, {}).items():
         where = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
@@ -229,7 +229,7 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> View:
 
 
 def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
-    """Which variants gain more than the pairs that they save, and what else they save."""
+    """Return which variants gain more than the pairs that they save, and what else they save."""
     pairs = {name: zip(row, cells.get(BOUND, []), strict=False) for name, row in cells.items() if name != BOUND}
     beyond = [name for name, row in pairs.items() if any(mine and most and mine > most for mine, most in row)]
     if not beyond:
@@ -245,7 +245,7 @@ def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | 
 
 
 def how_measured(results: BenchmarkResults) -> str:
-    """What the figures mean, in a few sentences."""
+    """Return what the figures mean, in a few sentences."""
     sentences = [
         "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores.",
         "MB: what the call needs at its peak beyond what was there before it.",

@@ -52,7 +52,7 @@ class Disagreement:
 
 
 def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
-    """Lists questions that configurations answer differently well, most telling first.
+    """List questions that configurations answer differently well, most telling first.
 
     Those with the widest spread come first; among equals the patterns of who is right take turns, so that the first
     few questions do not all tell the same story.

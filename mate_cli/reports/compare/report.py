@@ -76,7 +76,7 @@ def build_report(
     cache: Path | None = None,
     now: datetime | None = None,
 ) -> Report:
-    """Reads the runs below the folders and compares them.
+    """Read the runs below the folders and compare them.
 
     Args:
         folders: folders that hold runs, or are runs, or patterns of such folders.
@@ -128,7 +128,7 @@ def build_report(
 
 
 def selected(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
-    """Keeps the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
+    """Keep the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
 
     Raises:
         RunError: none is left.
@@ -144,14 +144,14 @@ def selected(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRu
 
 
 def check_statuses(status: Sequence[str]) -> None:
-    """Refuses a status that does not exist."""
+    """Refuse a status that does not exist."""
     for one in status:
         if one not in STATUSES:
             raise ConfigError(f"no such status: {one}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
 
 
 def check_statistic(statistic: str) -> None:
-    """Refuses a statistic that does not exist."""
+    """Refuse a statistic that does not exist."""
     if statistic not in STATISTICS:
         raise ConfigError(
             f"no such statistic: {statistic}", where="statistic", remedy=f"Choose from {', '.join(STATISTICS)}"
@@ -159,7 +159,7 @@ def check_statistic(statistic: str) -> None:
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | None:
-    """Returns the metric asked for, or the one most configurations have.
+    """Return the metric asked for, or the one most configurations have.
 
     Raises:
         ConfigError: no finished run has the metric asked for.
@@ -174,18 +174,18 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
 
 
 def published_on(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
-    """Returns what papers report on the datasets of the runs."""
+    """Return what papers report on the datasets of the runs."""
     return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
 
 
 def state_text(runs: Sequence[LoadedRun]) -> str:
-    """Counts runs by status: `3 finished`, `2 finished, 1 failed`."""
+    """Count runs by status: `3 finished`, `2 finished, 1 failed`."""
     counts = {status: sum(run.status == status for run in runs) for status in (*STATUSES, "unknown")}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 
 def reason_text(run: LoadedRun, now: datetime) -> str:
-    """Says why a run has no result: its reason, or for how long a running one has been silent."""
+    """Say why a run has no result: its reason, or for how long a running one has been silent."""
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
     silent = now.timestamp() - run.touched
@@ -197,7 +197,7 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
 
 
 def age(run: LoadedRun, now: datetime) -> float | None:
-    """Returns the seconds since a run started, None when its record does not say."""
+    """Return the seconds since a run started, None when its record does not say."""
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()
     except (ValueError, TypeError):  # no time at all, or one without a zone
@@ -206,7 +206,7 @@ def age(run: LoadedRun, now: datetime) -> float | None:
 
 
 def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool, count_all: bool) -> list[str]:
-    """Says what was summed up and how, left out or mixed."""
+    """Say what was summed up and how, left out or mixed."""
     lines = []
     if any(len(group.counted) > 1 for group in groups):
         over = "runs" if mixed or count_all else "finished seeds"
@@ -224,7 +224,7 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
 
 
 def published_notes(tables: Sequence[ResultTable], published: Sequence[Published]) -> list[str]:
-    """Says where published rows were read, and that they are no even match."""
+    """Say where published rows were read, and that they are no even match."""
     seen = {row.label for table in tables for row in table.published}
     sources = dict.fromkeys(part for row in published if row.label in seen for part in row.source.split("; "))
     if not sources:

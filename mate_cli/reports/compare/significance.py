@@ -95,7 +95,7 @@ class Significance:
 
 
 def compare_with(groups: Sequence[Configuration], metric: str | None, against: str) -> Significance:
-    """Compares every configuration with one of them.
+    """Compare every configuration with one of them.
 
     Args:
         groups: the configurations.
@@ -120,7 +120,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
 
 def notes(found: Sequence[Difference], others: int) -> list[str]:
-    """Says how the differences were judged, and how many could not be."""
+    """Say how the differences were judged, and how many could not be."""
     averaged = "scores are means over runs; p is of questions alone"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
     if any(one.runs_p is not None for one in found):
@@ -134,7 +134,7 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
 
 
 def find_group(groups: Sequence[Configuration], asked: str, metric: str | None = None) -> Configuration:
-    """Finds the configuration with a label, or the only one whose label has all the words asked for.
+    """Find the configuration with a label, or the only one whose label has all the words asked for.
 
     Where a chain and its stages have them, those are meant that have the metric, and then the chain.
 
@@ -155,14 +155,14 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
 
 
 def label_words(label: str) -> list[str]:
-    """Returns the words of a label without the dots between them."""
+    """Return the words of a label without the dots between them."""
     return [word for word in label.casefold().split() if word != "·"]
 
 
 def tested_difference(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Compares a configuration with the one of reference and its scores; None below `FEWEST` common questions."""
+    """Compare a configuration with the one of reference and its scores; None below `FEWEST` common questions."""
     scores = question_scores(group, metric)
     common = [question for question in scores if question in others]
     if len(common) < FEWEST:
@@ -176,13 +176,13 @@ def tested_difference(
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
-    """Returns the mean score of each run that counts over some questions."""
+    """Return the mean score of each run that counts over some questions."""
     every = scored_runs(group, metric)
     return {run: float(np.mean([scored[one][1] for one in questions])) for run, scored in every.items()}
 
 
 def matched_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
-    """Returns the differences between runs with the same seed and the same of what varies among either's runs.
+    """Return the differences between runs with the same seed and the same of what varies among either's runs.
 
     None at all where some run has no such other, or two.
     """
@@ -197,7 +197,7 @@ def matched_differences(scores: Mapping[LoadedRun, float], others: Mapping[Loade
 
 
 def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
-    """How often other seeds alone make means at least as different, in either direction, by Welch's t-test.
+    """Return how often other seeds alone make means at least as different, in either direction, by Welch's t-test.
 
     Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
         algorithms" (Welch's t-test for few seeds of unlike spread).
@@ -218,7 +218,7 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def paired_p(differences: Sequence[float]) -> float | None:
-    """How often other trainings alone make a mean difference at least as large, by the paired t-test.
+    """Return how often other trainings alone make a mean difference at least as large, by the paired t-test.
 
     Args:
         differences: between two trainings each, of one number of examples and one seed, say.
@@ -236,7 +236,7 @@ def paired_p(differences: Sequence[float]) -> float | None:
 def paired_bootstrap(
     differences: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Bootstrap:
-    """Resamples the questions with replacement, both systems together.
+    """Resample the questions with replacement, both systems together.
 
     The interval is the percentile one. For p the samples are shifted to a mean difference of nothing, and those at
     least as far from it as the observed difference are counted, the observed one among them. What other seeds would
@@ -262,7 +262,7 @@ def paired_bootstrap(
 
 
 def resampled_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws samples as large as the scores, with replacement, and returns the mean of each, [resamples]."""
+    """Draw samples as large as the scores, with replacement, and return the mean of each, [resamples]."""
     values, counts = np.unique(scores, return_counts=True)
     total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
     if len(values) <= FEW_VALUES:  # drawing questions is drawing how often each value occurs, which is quicker

@@ -63,12 +63,12 @@ class Summary:
 
 
 def is_finite(value: float) -> bool:
-    """Says whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
+    """Say whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
     return math.isfinite(value) and abs(value) < LARGEST
 
 
 def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summary | None:
-    """Summarises values, leaving NaN and infinities out; None when nothing is left."""
+    """Summarise values, leaving NaN and infinities out; None when nothing is left."""
     everything = list(values)
     finite = [value for value in everything if is_finite(value)]
     if not finite:
@@ -88,14 +88,14 @@ def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summa
 
 
 def sample_deviation(values: Sequence[float], mean: float) -> float | None:
-    """Returns the standard deviation of a sample around its mean, None below two values."""
+    """Return the standard deviation of a sample around its mean, None below two values."""
     if len(values) < 2:
         return None
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def half_interquartile_range(values: Sequence[float]) -> float | None:
-    """Returns half the distance between the quartiles, interpolated linearly; None below two values.
+    """Return half the distance between the quartiles, interpolated linearly; None below two values.
 
     Source: the error margin of the TAPAS and MATE papers; their way to interpolate is not stated.
     """

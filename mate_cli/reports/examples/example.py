@@ -56,7 +56,7 @@ def print_example(example: TableExample, kept: Collection[Coordinates], console:
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
-    """What is said above the table, with what each line is called."""
+    """Yield what is said above the table, with what each line is called."""
     answer, statement = example.answer, example.answer is not None and example.answer.label is not None
     yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
     for place, question in enumerate(example.history, start=1):
@@ -73,7 +73,7 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
 
 
 def _learnt(answer: Answer) -> str:
-    """What a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
+    """Return what a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""
     cells = plural(len(answer.coordinates), "cell") if answer.coordinates else ""
@@ -147,7 +147,7 @@ def print_tokens(
 
 
 def score_text(kept: KeptTokens, token: int) -> Text:
-    """The score of a token, or whether it is kept where it has none."""
+    """Return the score of a token, or whether it is kept where it has none."""
     style = kept.style(token)
     if not kept.kept[token]:
         return Text("left out" if kept.scores is None else f"{kept.scores[token]:.2f}", style=style)

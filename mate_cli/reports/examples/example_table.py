@@ -30,7 +30,7 @@ Place = tuple[int, int]
 
 
 def table_views(example: TableExample, kept: Collection[Place], width: int) -> Iterator[Table]:
-    """The table in one part, or in several of fewer columns where it is too wide.
+    """Yield the table in one part, or in several of fewer columns where it is too wide.
 
     Rows are numbered from 1, as the row ids of tokens are.
 
@@ -50,7 +50,7 @@ def table_views(example: TableExample, kept: Collection[Place], width: int) -> I
 
 
 def legend(example: TableExample, kept: Collection[Place]) -> Text | None:
-    """What the marks mean that stand behind cells; None without any."""
+    """Return what the marks mean that stand behind cells; None without any."""
     used = {mark for marks in _marks(example, kept).values() for mark in marks}
     named = [Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used]
     return Text("  ").join(named) if named else None
@@ -72,14 +72,14 @@ def _part(
 
 
 def _shown_rows(example: TableExample) -> list[int]:
-    """All rows of a table that is not too long, else the first ones, those with answers, and the last one."""
+    """Return all rows of a table that is not too long, else the first ones, those with answers, and the last one."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
     return sorted({*rows[:MOST_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
 def _marks(example: TableExample, kept: Collection[Place]) -> dict[Place, list[str]]:
-    """The marks of each body cell that is shown."""
+    """Return the marks of each body cell that is shown."""
     found, table = _found(example), example.table
     return {
         (r, c): [
@@ -94,7 +94,7 @@ def _marks(example: TableExample, kept: Collection[Place]) -> dict[Place, list[s
 
 
 def _found(example: TableExample) -> dict[Place, str]:
-    """The mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
+    """Give the mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
     answer, table = example.answer, example.table
     if answer is None:
         return {}

@@ -58,7 +58,7 @@ class KeptTokens:
         return float(known.min()), float(known.max())
 
     def style(self, token: int) -> Style:
-        """How a token looks: the stronger the colour behind it, the higher its score."""
+        """Return how a token looks: the stronger the colour behind it, the higher its score."""
         style = Style.parse(IN_ANSWER) if self.in_answer[token] else Style()
         if not self.kept[token]:
             return style + Style.parse(LEFT_OUT)
@@ -68,7 +68,7 @@ class KeptTokens:
         return style + shade((float(self.scores[token]) - low) / ((high - low) or 1.0))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """What is said above them, with what each line is called."""
+        """Yield what is said above them, with what each line is called."""
         said = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
             said += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
@@ -83,7 +83,7 @@ class KeptTokens:
 
 
 def shade(share: float) -> Style:
-    """The colour of a score: 0 the lowest of an example, 1 the highest."""
+    """Return the colour of a score: 0 the lowest of an example, 1 the highest."""
     red, green, blue = (round(pale + share * (full - pale)) for pale, full in zip(PALE, STRONG, strict=True))
     return Style(color="#000000", bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
 
@@ -114,13 +114,13 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
 
 
 def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
-    """The lines of an input in its order: their names, rows, and the places of their tokens."""
+    """Yield the lines of an input in its order: their names, rows, and the places of their tokens."""
     for (kind, row), places in groupby(range(len(tokens.kept)), lambda at: (tokens.kinds[at], int(tokens.rows[at]))):
         yield (f"row {row}" if kind == "body" else kind), (row if kind == "body" else 0), list(places)
 
 
 def _line(tokens: KeptTokens, pieces: Sequence[str], places: Sequence[int], *, plain: bool) -> Text:
-    """The tokens of a line, a bar between its cells."""
+    """Return the tokens of a line, a bar between its cells."""
     line, cells, kept = Text(), tokens.cells, tokens.kept
     for place in places:
         follows = place > places[0]

@@ -22,20 +22,20 @@ SAID: dict[Mark, str] = {
 
 
 def report_markdown(report: Report) -> str:
-    """Writes the tables of every section, the settings, and how to read them."""
+    """Write the tables of every section, the settings, and how to read them."""
     parts = [part for section in report_sections(report, wide=True) for part in section_parts(section)]
     return "\n\n".join([*parts, settings_text(report), reading_text(report)]) + "\n"
 
 
 def section_parts(section: ReportSection) -> Iterator[str]:
-    """Yields the tables of a section, and what must be known to read them."""
+    """Yield the tables of a section, and what must be known to read them."""
     yield from map(view_markdown, section.tables)
     if section.said:
         yield escaped(sentences(section.said))
 
 
 def view_markdown(view: View) -> str:
-    """Writes one table under its title, words to the left and numbers to the right, and what its marks say."""
+    """Write one table under its title, words to the left and numbers to the right, and what its marks say."""
     heads = [view.head, *(column.title.replace("\n", " ") for column in view.columns)]
     sides = ["---", *("---:" if column.is_number else "---" for column in view.columns)]
     names = (escaped(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
@@ -46,13 +46,13 @@ def view_markdown(view: View) -> str:
 
 
 def cell_text(cell: ViewCell) -> str:
-    """Writes `**62.8** ±0.4`, or a dagger behind what is within the error of the best."""
+    """Write `**62.8** ±0.4`, or a dagger behind what is within the error of the best."""
     spread = f" ±{cell.spread}" if cell.spread else ""
     return f"{BEFORE.get(cell.mark, '')}{escaped(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
 
 
 def settings_text(report: Report) -> str:
-    """Writes what configurations have in common, and the settings in which they differ."""
+    """Write what configurations have in common, and the settings in which they differ."""
     lines = ["### Settings", ""]
     for comparison in report.comparisons:
         lines.append(f"- {escaped(comparison.title)}: {escaped(', '.join(comparison.common)) or NOTHING}")
@@ -61,11 +61,11 @@ def settings_text(report: Report) -> str:
 
 
 def reading_text(report: Report) -> str:
-    """Says how to read the tables."""
+    """Say how to read the tables."""
     lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
     return " ".join(filter(None, [*lines, *(escaped(sentences([note])) for note in report.notes)]))
 
 
 def escaped(text: str) -> str:
-    """Returns a text that Markdown shows as it is."""
+    """Return a text that Markdown shows as it is."""
     return text.translate(SPECIAL)

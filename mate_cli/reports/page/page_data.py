@@ -29,13 +29,13 @@ class PublishedFigure:
 
 
 def datasets_of(report: Report) -> list[str]:
-    """Lists the data sets compared, that of most runs first."""
+    """List the data sets compared, that of most runs first."""
     counts = Counter(dataset_of(group) for group in report.groups for _ in group.runs)
     return [dataset for dataset, _ in counts.most_common()]
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedFigure]:
-    """Returns published figures for a metric on a data set: of the models compared, else the best."""
+    """Return published figures for a metric on a data set: of the models compared, else the best."""
     rows = published_for(dataset) if report.published else ()
     spec = MetricName.parse(metric).spec
     found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
@@ -46,7 +46,7 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedFigur
 
 
 def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
-    """Returns the learning curves: `metrics` in the order shown, and `groups` with their runs.
+    """Return the learning curves: `metrics` in the order shown, and `groups` with their runs.
 
     A run has `grids` (steps that several metrics share), `values` (by number of the metric: its grid, its values), and
     `epochs` and `seconds` as steps and what had passed at them.
@@ -68,7 +68,7 @@ def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Returns how a metric is named and printed, and its published figures: one list per data set."""
+    """Return how a metric is named and printed, and its published figures: one list per data set."""
     lines = [
         [[line.label, rounded(line.value, metric)] for line in references(report, metric.full, dataset)]
         for dataset in datasets_of(report)
@@ -78,7 +78,7 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
 
 
 def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the curves of one run."""
+    """Return the curves of one run."""
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(names):
@@ -101,22 +101,22 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
 
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
-    """Returns steps and the time at them."""
+    """Return steps and the time at them."""
     return [plain(curve.steps, 1), plain(curve.values, digits)]
 
 
 def plain(numbers: Sequence[float], digits: int) -> list[float]:
-    """Rounds numbers; a whole one loses its point."""
+    """Round numbers; a whole one loses its point."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]
 
 
 def rounded(value: float, metric: MetricName) -> float:
-    """Rounds to what can be seen: a hundredth of a percent point, else four digits."""
+    """Round to what can be seen: a hundredth of a percent point, else four digits."""
     return round(value, 4) if metric.is_share else float(f"{value:.4g}")
 
 
 def score_names(report: Report) -> list[str]:
-    """Lists the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
+    """List the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
     names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []

@@ -87,7 +87,7 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, lis
 
 
 def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]:
-    """Returns the runs of a configuration that have a score; shares are percent."""
+    """Return the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
     return [
@@ -97,7 +97,7 @@ def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]
 
 
 def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
-    """Returns the settings that were varied; those whose values change together stand in one."""
+    """Return the settings that were varied; those whose values change together stand in one."""
     if len(runs) < FEWEST_RUNS:
         return []
     together: dict[tuple[int, ...], list[str]] = {}
@@ -114,7 +114,7 @@ def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
 
 
 def explained(places: Sequence[int], runs: Sequence[Scored]) -> float:
-    """Returns the share of the variance of scores that lies between groups, from 0 to 1."""
+    """Return the share of the variance of scores that lies between groups, from 0 to 1."""
     mean = statistics.fmean(run.score for run in runs)
     groups: dict[int, list[float]] = {}
     for place, run in zip(places, runs, strict=True):
@@ -161,7 +161,7 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def x_places(values: Sequence[str]) -> dict[str, float]:
-    """Returns where each value stands: numbers by size, by their logarithm where they lie far apart; words evenly."""
+    """Return where each value stands: numbers by size, by their logarithm where they lie far apart; words evenly."""
     kinds = list(dict.fromkeys(values))
     try:
         numbers = {kind: float(kind) for kind in kinds}

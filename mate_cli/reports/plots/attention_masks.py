@@ -68,7 +68,7 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
 
 
 def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
-    """Where question, header and each row begin (and the last one ends), and their names."""
+    """Return where question, header and each row begin (and the last one ends), and their names."""
     borders, labels = [0], []
     for (kind, row), tokens in groupby(zip(kinds, rows, strict=True)):
         borders.append(borders[-1] + len(list(tokens)))

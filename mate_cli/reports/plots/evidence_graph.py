@@ -41,7 +41,7 @@ class GraphView:
     right: Sequence[bool]
 
     def places(self) -> list[tuple[float, float]]:
-        """Where each node stands, across and up."""
+        """Return where each node stands, across and up."""
         rows = sorted({row for row, _ in self.cells})
         columns = sorted({column for _, column in self.cells})
         if len(columns) > 1 and len(set(self.cells)) == len(self.cells):

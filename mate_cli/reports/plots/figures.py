@@ -44,7 +44,7 @@ class Drawn:
 
 
 def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
-    """Reads what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
+    """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
     count = sum(len(group.runs[:MOST_REPEATS]) for group in report.groups[:most])
     points = max(60, min(MOST_POINTS, ALL_POINTS // max(1, count)))
     drawn: list[Drawn] = []
@@ -58,32 +58,32 @@ def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
 
 
 def curve_names(drawn: Sequence[Drawn]) -> list[str]:
-    """Lists the logged metrics that are drawn, the most telling first."""
+    """List the logged metrics that are drawn, the most telling first."""
     counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
     return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MOST_FIGURES]
 
 
 def moving(log: RunLog) -> Iterator[str]:
-    """Yields the metrics that were logged more than once: a single point is no curve."""
+    """Yield the metrics that were logged more than once: a single point is no curve."""
     yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
 
 
 def curve_order(name: str, count: int) -> tuple[object, ...]:
-    """Orders logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
+    """Order logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
     metric = MetricName.parse(name)
     kind = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
     return (*kind, -count, *preference(name))
 
 
 def curve_frames(report: Report) -> list[CurveFrame]:
-    """Reads the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
+    """Read the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
     drawn = read_logs(report)
     return [curve_frame(drawn, name) for name in curve_names(drawn)]
 
 
 def curve_frame(drawn: Sequence[Drawn], name: str) -> CurveFrame:
-    """Returns the curves of one metric, those without a point left out."""
+    """Return the curves of one metric, those without a point left out."""
     lines = tuple(
         tuple(log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps) for one in drawn
     )
@@ -91,12 +91,12 @@ def curve_frame(drawn: Sequence[Drawn], name: str) -> CurveFrame:
 
 
 def bars(report: Report) -> tuple[Bar, ...]:
-    """Returns the bars of the main metric, best first, in the colours of the curves."""
+    """Return the bars of the main metric, best first, in the colours of the curves."""
     return metric_values(report, report.metric) if report.metric else ()
 
 
 def metric_values(report: Report, metric: str) -> tuple[Bar, ...]:
-    """Returns the bars of a metric for the configurations that have it, in the order of the report."""
+    """Return the bars of a metric for the configurations that have it, in the order of the report."""
     drawn = []
     for index, group in enumerate(report.groups[:MOST_BARS]):
         if (summary := group.summary(metric)) is not None:
@@ -106,13 +106,13 @@ def metric_values(report: Report, metric: str) -> tuple[Bar, ...]:
 
 
 def draw_bars(report: Report) -> Figure | None:
-    """Draws the main metric, None when no run has any."""
+    """Draw the main metric, None when no run has any."""
     drawn = bars(report)
     return metric_bars(MetricName.parse(report.metric), drawn) if report.metric and drawn else None
 
 
 def margin_frames(report: Report) -> list[MarginFrame]:
-    """Reads the score margins of the best configurations that have any: a frame per data set, of test where known."""
+    """Read the score margins of the best configurations that have any: a frame per data set, of test where known."""
     frames = []
     for dataset in dict.fromkeys(map(dataset_of, report.groups)):
         for split in reversed(SPLITS):
@@ -123,7 +123,7 @@ def margin_frames(report: Report) -> list[MarginFrame]:
 
 
 def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
-    """Yields what each configuration on a data set recorded of single questions, all its runs together."""
+    """Yield what each configuration on a data set recorded of single questions, all its runs together."""
     for index, group in enumerate(report.groups):
         if dataset_of(group) == dataset:
             seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
@@ -133,7 +133,7 @@ def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
-    """Writes every figure of a comparison as PNG and SVG, and returns the files.
+    """Write every figure of a comparison as PNG and SVG, and return the files.
 
     Raises:
         RunError: the folder cannot be written.
@@ -151,6 +151,6 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
 
 
 def file_name(metric: str) -> str:
-    """Turns a metric's name into a file name: `test/hits@1` becomes `test_hits_at_1`."""
+    """Turn a metric's name into a file name: `test/hits@1` becomes `test_hits_at_1`."""
     spelled = metric.replace("@", "_at_")
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in spelled)[:80]

@@ -54,7 +54,7 @@ class GrowthFrame:
 
 
 def growth_figure(frame: GrowthFrame) -> Figure:
-    """Draws the lines with their error bars; ticks stand at the numbers of examples that were trained with."""
+    """Draw the lines with their error bars; ticks stand at the numbers of examples that were trained with."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     figure, axes = new_figure(6.8, 4.2)
@@ -92,7 +92,7 @@ def growth_figure(frame: GrowthFrame) -> Figure:
 
 
 def apart(sizes: list[int], least: float = 1.25) -> list[int]:
-    """The sizes that have room for their numbers beside each other."""
+    """Return the sizes that have room for their numbers beside each other."""
     kept: list[int] = []
     for size in sizes:
         if not kept or size >= least * kept[-1]:

@@ -28,7 +28,7 @@ class CurveFrame:
 
 
 def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
-    """Draws the curves; each line's id is `g<configuration>-...`, for a page to find it."""
+    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it."""
     figure, axes = new_figure(6.2, 3.1)
     scale = frame.metric.scale
     for index, (label, curves) in enumerate(zip(frame.labels, frame.lines, strict=True)):
@@ -49,14 +49,14 @@ def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
 
 
 def few_ticks(*, integer: bool = False) -> MaxNLocator:
-    """Returns a locator that sets at most six round ticks."""
+    """Return a locator that sets at most six round ticks."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(nbins=6, integer=integer)
 
 
 def add_legend(figure: Figure, labels: Sequence[str]) -> None:
-    """Puts the names of the configurations below the axes."""
+    """Put the names of the configurations below the axes."""
     handles, shown = figure.axes[0].get_legend_handles_labels()
     if shown:
         columns = 1 if max(map(len, labels)) > 40 else 2

@@ -77,7 +77,7 @@ def scaling_figure(frame: ScalingFrame, least: float = NARROWEST) -> Figure:
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:
-    """How many names of the legend stand side by side in so many inches, in lines of about equal length."""
+    """Return how many names of the legend stand side by side in so many inches, in lines of about equal length."""
     most = max(1, int(width * LETTERS_PER_INCH / (max(map(len, names)) + HANDLE_LETTERS)))
     lines = -(-len(names) // most)
     return -(-len(names) // lines)
@@ -106,7 +106,7 @@ def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:
 
 
 def narrow(panel: Panel) -> bool:
-    """Whether costs span less than a factor of 100, so that powers of ten alone would be too few ticks."""
+    """Tell whether costs span less than a factor of 100, so that powers of ten alone would be too few ticks."""
     costs = [cost for points in panel.lines.values() for _, cost in points]
     return bool(costs) and max(costs) < 100 * min(costs)
 

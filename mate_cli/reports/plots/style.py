@@ -25,38 +25,38 @@ FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "pa
 
 
 def literal_text(text: str) -> str:
-    """Returns text that matplotlib draws as it is, dollar signs included, never as a formula."""
+    """Return text that matplotlib draws as it is, dollar signs included, never as a formula."""
     return text.replace("$", r"\$")
 
 
 def color_of(index: int) -> str:
-    """Returns the colour of the index-th configuration; colours repeat with another dash."""
+    """Return the colour of the index-th configuration; colour repeat with another dash."""
     return COLORS[index % len(COLORS)]
 
 
 def dash_of(index: int) -> str:
-    """Returns the line style that tells configurations of one colour apart."""
+    """Return the line style that tells configurations of one colour apart."""
     return DASHES[index // len(COLORS) % len(DASHES)]
 
 
 def mark_of(index: int) -> str:
-    """Returns the shape of the points that tells configurations apart without any colour."""
+    """Return the shape of the points that tells configurations apart without any colour."""
     return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 
 def paint_of(index: int) -> str:
-    """Returns the colour of the index-th configuration on a page, which follows the reader's light or dark mode."""
+    """Return the colour of the index-th configuration on a page, which follows the reader's light or dark mode."""
     return f"var(--c{index % len(COLORS)})"
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """Returns an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
+    """Return an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
     figure, panels = new_panels(1, 1, width, height)
     return figure, panels[0][0]
 
 
 def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """Returns an empty figure (inches) with rows of quiet axes; those of a row share what they measure."""
+    """Return an empty figure (inches) with rows of quiet axes; those of a row share what they measure."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -75,7 +75,7 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
 
 
 def as_svg(figure: Figure, salt: str) -> str:
-    """Draws a figure as an SVG element for a page: text as text, colours as CSS variables, ids made unique by salt."""
+    """Draw a figure as an SVG element for a page: text as text, colours as CSS variables, ids made unique by salt."""
     from matplotlib import rc_context
 
     buffer = io.StringIO()
@@ -96,7 +96,7 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Writes a figure as PNG (200 dots per inch) and SVG into a folder, which is made if need be."""
+    """Write a figure as PNG (200 dots per inch) and SVG into a folder, which is made if need be."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -61,22 +61,22 @@ class LoadedRun:
         return {clean(name): float(value) for name, value in known.items() if is_number(value)}
 
     def text(self, key: str) -> str:
-        """Returns a record entry as one clean line, empty when absent."""
+        """Return a record entry as one clean line, empty when absent."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Returns a record entry that should be a mapping, empty when it is anything else."""
+        """Return a record entry that should be a mapping, empty when it is anything else."""
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
     def number(self, key: str, inside: str | None = None) -> float | None:
-        """Returns a numeric record entry (`inside` names the mapping that holds it), None when absent."""
+        """Return a numeric record entry (`inside` names the mapping that holds it), None when absent."""
         value = (self.part(inside) if inside else self.record).get(key)
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Returns a record entry, or the configuration value with this dotted key, empty when neither exists."""
+        """Return a record entry, or the configuration value with this dotted key, empty when neither exists."""
         if key == "task" and self.parent is not None:
             return f"{self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
         return self.text(key) or self.config.get(key, "")
@@ -92,7 +92,7 @@ class LoadedRuns:
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
-    """Reads every run below the folders; a folder that is itself a run counts, and none counts twice.
+    """Read every run below the folders; a folder that is itself a run counts, and none counts twice.
 
     Args:
         folders: folders, or patterns of folders such as `outputs/train/hybridqa_*`.
@@ -131,7 +131,7 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
 
 
 def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
-    """Returns the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
+    """Return the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
 
     Raises:
         RunError: there is no such folder, or nothing matches the pattern.
@@ -151,7 +151,7 @@ def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
 
 
 def above_pattern(asked: str) -> Path:
-    """Returns the folder itself, or of a pattern the part above its first wildcard."""
+    """Return the folder itself, or of a pattern the part above its first wildcard."""
     folder = Path(asked)
     while glob.has_magic(str(folder)) and not folder.is_dir():
         folder = folder.parent
@@ -159,7 +159,7 @@ def above_pattern(asked: str) -> Path:
 
 
 def nothing_found(asked: list[Path], warnings: list[str]) -> str:
-    """Says where runs were looked for, and that some were there but unreadable."""
+    """Say where runs were looked for, and that some were there but unreadable."""
     if not asked:
         return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
     places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
@@ -168,7 +168,7 @@ def nothing_found(asked: list[Path], warnings: list[str]) -> str:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yields every folder at or below root that holds a record.json, sorted, parents first; then those behind links."""
+    """Yield every folder at or below root that holds a record.json, sorted, parents first; then those behind links."""
     waiting, known = [root], set[Path]()
     while waiting:
         start = waiting.pop(0)
@@ -183,7 +183,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
-    """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
+    """Read one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
         record = load_record(folder, warnings)
@@ -202,7 +202,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
 
 
 def unreadable(folder: Path) -> Iterator[str]:
-    """Yields a line for each log and file of predictions that is no file, or too large to be read."""
+    """Yield a line for each log and file of predictions that is no file, or too large to be read."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):
@@ -232,7 +232,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
 
 
 def tidied(value: object) -> tuple[Any, str]:
-    """Returns an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
+    """Return an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
     if isinstance(value, str):
         return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
     if not isinstance(value, (list, dict)):
@@ -245,7 +245,7 @@ def tidied(value: object) -> tuple[Any, str]:
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
-    """Reads config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
+    """Read config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
     if not file.is_file():
         return {}
     try:
@@ -258,13 +258,13 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
+    """Read a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
     found = dict(flat_settings(read_settings(file.parent)))
     return {key: value for key, value in found.items() if not (key.endswith(RETIRED) and value == "null")}
 
 
 def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf, an empty mapping none."""
+    """Yield the leaves of nested mappings as (dotted key, text); a list is one leaf, an empty mapping none."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
             yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
@@ -277,25 +277,25 @@ def _word(value: object) -> str:
 
 
 def is_word(value: object) -> TypeGuard[bool | None]:
-    """Says whether YAML writes a value as a word of its own: null, true or false."""
+    """Say whether YAML writes a value as a word of its own: null, true or false."""
     return value is None or isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Says whether a JSON value is a number (true and false are not), and one that fits a float."""
+    """Say whether a JSON value is a number (true and false are not), and one that fits a float."""
     if isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < LARGEST
     return isinstance(value, float)
 
 
 def shorten_text(text: str) -> str:
-    """Returns a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
+    """Return a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}… {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:6]}"
 
 
 def clean(value: object) -> str:
-    """Returns a value as one line without control characters, so that no file can steer a terminal."""
+    """Return a value as one line without control characters, so that no file can steer a terminal."""
     text = str(value)
     return (text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)).strip()

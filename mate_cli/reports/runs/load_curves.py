@@ -36,12 +36,12 @@ class RunLog:
 
 
 def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
-    """Reads metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
+    """Read metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
     return load_log(folder, points=points).curves
 
 
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Reads metrics.jsonl.
+    """Read metrics.jsonl.
 
     A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
     they are a single point, not a curve.
@@ -56,7 +56,7 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
 
 
 def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
-    """Picks (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
+    """Pick (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
     rising = sorted(pairs)
     for index in range(1, len(rising)):
         rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
@@ -66,13 +66,13 @@ def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yields the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
+    """Yield the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
     with suppress(OSError, ValueError):
         yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
 
 
 def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
-    """Averages neighbouring (step, value) pairs until at most `points` are left."""
+    """Average neighbouring (step, value) pairs until at most `points` are left."""
     width = math.ceil(len(pairs) / points)
     bins = [pairs[start : start + width] for start in range(0, len(pairs), width)]
     steps = tuple(sum(step for step, _ in part) / len(part) for part in bins)

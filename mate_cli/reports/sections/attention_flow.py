@@ -14,7 +14,7 @@ MOST_SHOWN = 6
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns what was observed of the best configurations, None where no run was analysed."""
+    """Return what was observed of the best configurations, None where no run was analysed."""
     found = [views for group in report.groups if (views := list(first_flows(group)))]
     if not found:
         return None
@@ -26,7 +26,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_flows(group: Configuration) -> Iterator[View]:
-    """Yields what was found of the first run of a configuration that was analysed."""
+    """Yield what was found of the first run of a configuration that was analysed."""
     for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
         for view in flow_views(network):
             yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

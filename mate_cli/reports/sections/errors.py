@@ -30,7 +30,7 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the shares of each kind of error, None where no run answers with texts."""
+    """Return the shares of each kind of error, None where no run answers with texts."""
     rows = error_rows(report)[:MOST_ROWS]
     if not rows:
         return None
@@ -49,7 +49,7 @@ def error_column(name: str) -> Column:
 
 
 def shares(row: ErrorRow, names: Iterable[str]) -> list[ViewCell]:
-    """Returns the share of each kind."""
+    """Return the share of each kind."""
     known = error_shares(row.counts)
     return [ViewCell(known[name], float(known[name])) if name in known else ViewCell() for name in names]
 
@@ -68,14 +68,14 @@ class ErrorRow:
 
 
 def error_rows(report: Report) -> list[ErrorRow]:
-    """Sorts the wrong answers of every configuration, on the split that the report ranks by."""
+    """Sort the wrong answers of every configuration, on the split that the report ranks by."""
     split = (report.metric or "dev/").partition("/")[0]
     rows = [ErrorRow(group.label, split, _of_group(group, split)) for group in report.groups]
     return [row for row in rows if row.counts.wrong]
 
 
 def errors_in(questions: Questions) -> ErrorCounts:
-    """Sorts the wrong answers among what was answered; nothing where the answers are no texts."""
+    """Sort the wrong answers among what was answered; nothing where the answers are no texts."""
     scored = [(question, made) for question, made in questions.items() if set(SCORED) & made.scores.keys()]
     return count_errors(
         AnsweredQuestion(
@@ -86,7 +86,7 @@ def errors_in(questions: Questions) -> ErrorCounts:
 
 
 def error_shares(counts: ErrorCounts) -> dict[str, str]:
-    """Writes the shares of what is wrong in percent by their names: kinds, those the paper has, places of cells."""
+    """Write the shares of what is wrong in percent by their names: kinds, those the paper has, places of cells."""
     placed, shares = counts.places.total(), counts.shares()
     kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
     known = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
@@ -94,7 +94,7 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
 
 
 def print_errors(file: Path, console: Console) -> None:
-    """Prints what is wrong with the answers in a file of predictions; nothing where none is a wrong text."""
+    """Print what is wrong with the answers in a file of predictions; nothing where none is a wrong text."""
     counts = errors_in(read_predictions(file))
     if not counts.wrong:
         return
@@ -122,6 +122,6 @@ def _percent(part: int, whole: int) -> str:
 
 
 def paper_text(name: str) -> str:
-    """Writes a share of the paper."""
+    """Write a share of the paper."""
     value = f"{100 * PAPER[name]:.0f}"
     return f"> {value}" if name == [*PAPER][-1] else value

@@ -22,7 +22,7 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the figure, None where nothing was trained on several numbers of examples."""
+    """Return the figure, None where nothing was trained on several numbers of examples."""
     frame = growth_frame(report)
     if frame is None:
         return None
@@ -37,7 +37,7 @@ FEWEST, MOST = 3, 8
 
 
 def growth_frame(report: Report) -> GrowthFrame | None:
-    """Reads the lines of the metric that ranks; None where nothing was trained on `FEWEST` numbers of examples.
+    """Read the lines of the metric that ranks; None where nothing was trained on `FEWEST` numbers of examples.
 
     Points are the mean over seeds with the standard deviation, whatever statistic the report has: of two seeds, half of
     the interquartile range says little.
@@ -53,7 +53,7 @@ def growth_frame(report: Report) -> GrowthFrame | None:
 
 
 def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
-    """The means of the runs with each number of examples, the least first."""
+    """Yield the means of the runs with each number of examples, the least first."""
     sizes: dict[int, list[LoadedRun]] = {}
     for run in runs:
         if (size := run.number("train", "data")) and is_finite(run.metrics.get(metric, float("nan"))):
@@ -65,7 +65,7 @@ def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
 
 
 def _levels(rows: Sequence[Published], metric: MetricName, models: set[str]) -> Iterator[Level]:
-    """What papers have with the same networks; of the other split where they print no figure of this one."""
+    """Yield what papers have with the same networks; of the other split where they print no figure of this one."""
     for split in (metric.split, *(one for one in SPLITS if one != metric.split)):
         name = f"{split}/{metric.full.partition('/')[2]}"
         if known := [row for row in rows if name in row.metrics and row.model in models]:

@@ -24,7 +24,7 @@ Way = Callable[[Members, MetricName], View | None]
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns a table per way to split the questions, None when no run says how to."""
+    """Return a table per way to split the questions, None when no run says how to."""
     if report.metric is None:
         return None
     groups = report.groups[:MOST_ROWS]
@@ -45,27 +45,27 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def first_table(report: Report, groups: Members, split: Way) -> View | None:
-    """Splits the main metric, or the most telling one that can be split."""
+    """Split the main metric, or the most telling one that can be split."""
     wholes = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
     return next((table for whole in wholes if (table := split(groups, whole)) is not None), None)
 
 
 def source_table(groups: Members, whole: MetricName) -> View | None:
-    """Splits by where the answer stands: from the runs' own metrics, else from their predictions."""
+    """Split by where the answer stands: from the runs' own metrics, else from their predictions."""
     kind = IN_TABLE.kind
     names = [part_name(groups, whole, part) for part in (IN_TABLE.name, IN_PASSAGE.name)]
     return recorded_table(groups, whole, kind, names) or asked_table(groups, whole, scores_by_source, kind)
 
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
-    """Splits by what the runs' own metrics are parts of, such as `by place in the conversation`."""
+    """Split by what the runs' own metrics are parts of, such as `by place in the conversation`."""
     known = {MetricName.parse(name) for _, group in groups for name in group.metric_names}
     parts = [one for one in known if (one.split, one.score, one.kind) == (whole.split, whole.score, kind)]
     return recorded_table(groups, whole, kind, [one.full for one in sorted(parts, key=MetricName.rank)])
 
 
 def recorded_table(groups: Members, whole: MetricName, kind: str, names: Sequence[str]) -> View | None:
-    """Builds a table of metrics for parts of the questions, with all of them last; None without any."""
+    """Build a table of metrics for parts of the questions, with all of them last; None without any."""
     metrics = [MetricName.parse(name) for name in (*names, whole.full) if name]
     if len(metrics) < 2:
         return None
@@ -78,14 +78,14 @@ def recorded_table(groups: Members, whole: MetricName, kind: str, names: Sequenc
 
 
 def part_name(groups: Members, whole: MetricName, part: str) -> str:
-    """Returns the metric that covers a part of the questions, empty when no configuration has it."""
+    """Return the metric that covers a part of the questions, empty when no configuration has it."""
     spellings = [f"{whole.split}/{whole.score}/{part}", f"{whole.split}/{part}/{whole.score}"]
     known = {name for _, group in groups for name in group.metric_names}
     return next((name for name in spellings if name in known), "")
 
 
 def size_table(groups: Members, whole: MetricName) -> View | None:
-    """Splits by the number of cells of the table."""
+    """Split by the number of cells of the table."""
     return asked_table(groups, whole, scores_by_size, "by cells of the table")
 
 
@@ -95,7 +95,7 @@ def asked_table(
     split: Callable[[Sequence[Configuration], str], tuple[Subset, ...]],
     title: str,
 ) -> View | None:
-    """Builds a table from scores of single questions, None without any."""
+    """Build a table from scores of single questions, None without any."""
     subsets = split([group for _, group in groups], whole.full)
     if not subsets:
         return None
@@ -109,7 +109,7 @@ def asked_table(
 
 
 def share_cell(share: Share | None, metric: MetricName) -> ViewCell:
-    """Returns a configuration's share of a subset, and its error."""
+    """Return a configuration's share of a subset, and its error."""
     if share is None:
         return ViewCell()
     error = None if share.error is None else metric.scale * share.error
@@ -118,12 +118,12 @@ def share_cell(share: Share | None, metric: MetricName) -> ViewCell:
 
 
 def with_any(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Leaves out configurations without a single score."""
+    """Leave out configurations without a single score."""
     return tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
 
 
 def ways() -> Iterator[Way]:
-    """Yields how questions are split, one table each."""
+    """Yield how questions are split, one table each."""
     yield source_table
     for kind in dict.fromkeys(spec.kind for spec in subset_specs().values()):
         if kind != IN_TABLE.kind:

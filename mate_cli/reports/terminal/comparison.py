@@ -24,7 +24,7 @@ UNRANKED = "Not ranked, as no run has a score on dev"
 
 
 def report_console() -> Console:
-    """Returns a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
+    """Return a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
     console = Console(highlight=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDEST

@@ -25,7 +25,7 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Prints tables as far as there is room, see `fitting`, and sentences below them."""
+    """Print tables as far as there is room, see `fitting`, and sentences below them."""
     for view in fitting(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
@@ -38,7 +38,7 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
 
 
 def fitting(views: Sequence[View], console: Console) -> list[View]:
-    """Returns the tables without minor columns, and in parts, where not all of them have room as they are."""
+    """Return the tables without minor columns, and in parts, where not all of them have room as they are."""
     if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
         return list(views)
     major = (view.only([place for place, column in enumerate(view.columns) if not column.minor]) for view in views)
@@ -46,7 +46,7 @@ def fitting(views: Sequence[View], console: Console) -> list[View]:
 
 
 def in_parts(view: View, console: Console) -> Iterator[View]:
-    """Yields a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
+    """Yield a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
     every = range(len(view.columns))
     count = len(every)
     while count > 1 and not _has_room(view.only(every[:count]), console):
@@ -64,12 +64,12 @@ def _has_room(view: View, console: Console) -> bool:
 
 
 def natural_width(table: Table, console: Console) -> int:
-    """Returns the columns of the terminal that a table would like to have."""
+    """Return the columns of the terminal that a table would like to have."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def terminal_table(view: View, console: Console, *, most: int | None = None) -> Table:
-    """Draws a table.
+    """Draw a table.
 
     Args:
         view: what it shows.
@@ -103,12 +103,12 @@ def terminal_table(view: View, console: Console, *, most: int | None = None) -> 
 
 
 def stacked_heading(column: Column) -> str:
-    """Writes a heading in two lines: its groups, then what is left to say."""
+    """Write a heading in two lines: its groups, then what is left to say."""
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 
 def styled(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
-    """Writes `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
+    """Write `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
     if cell.states:
         return Text(", ").join(Text(state, style=STATE_STYLES.get(state.split()[-1], "")) for state in cell.states)
     if cell.text == NOTHING:
@@ -123,7 +123,7 @@ STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "fi
 
 
 def frame(title: str, *, narrow: bool = False) -> Table:
-    """Returns an empty table in the house style."""
+    """Return an empty table in the house style."""
     return Table(
         title=Text(title, style="bold"),
         title_justify="left",
@@ -136,7 +136,7 @@ def frame(title: str, *, narrow: bool = False) -> Table:
 
 
 def settings_view(report: Report) -> Table:
-    """Draws what the configurations of each dataset and task have in common, and the settings in which they differ."""
+    """Draw what the configurations of each dataset and task have in common, and the settings in which they differ."""
     view = frame("Settings")
     view.add_column("Dataset and task", overflow="fold", max_width=34)
     view.add_column("In common, then what differs", overflow="fold")
@@ -148,7 +148,7 @@ def settings_view(report: Report) -> Table:
 
 
 def add_settings(view: Table, comparison: Comparison) -> None:
-    """Adds the lines of one dataset and task."""
+    """Add the lines of one dataset and task."""
     view.add_row(Text(comparison.title), Text(" · ".join(comparison.common) or NOTHING))
     for difference in comparison.differences[:MOST_DIFFERENCES]:
         view.add_row(Text(f"  {difference.key}", style="yellow"), Text(difference.text))
@@ -171,6 +171,6 @@ def unfinished_view(report: Report, most: int = MOST_ROWS) -> Table:
 
 
 def unfinished_texts(run: LoadedRun, report: Report) -> list[Text]:
-    """Writes the line of one run that has not finished."""
+    """Write the line of one run that has not finished."""
     state = Text(run.status, style=STATE_STYLES.get(run.status, ""))
     return [Text(run.name), Text(run.text("seed") or NOTHING), state, Text(reason_text(run, report.created))]
