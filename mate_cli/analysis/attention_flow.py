@@ -73,7 +73,7 @@ class AttentionFlow(Analysis):
 
 @dataclass
 class Flow:
-    """What was observed of one encoder so far.
+    """The attention observed in one encoder so far.
 
     Args:
         encoder: observed.

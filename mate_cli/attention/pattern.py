@@ -1,4 +1,4 @@
-"""What may be seen: a definition of which token may see which, apart from how it is computed."""
+"""Attention patterns: definitions of which token may see which, apart from how it is computed."""
 
 from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class AttentionPattern(ABC):
-    """Which token may see which: a boolean mask per group of heads, and nothing about speed.
+    """A definition of which token may see which: a boolean mask per group of heads, and nothing about speed.
 
     Args:
         head_groups: how many heads share each mask, in the order of the heads.

@@ -18,7 +18,7 @@ Derived = TypeVar("Derived")
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the P real tokens of a batch [B, T] lie, example after example.
+    """The places of the P real tokens of a batch [B, T], example after example.
 
     Args:
         shape: B and T.
@@ -68,7 +68,7 @@ def find_packing(batch: TableBatch) -> Packing:
 
 
 class AttentionPlan:
-    """What every head may see in one batch; it holds no parameters and is cheap until asked.
+    """The attention plan of one batch: what every head may see; it holds no parameters and computes masks on demand.
 
     Args:
         batch: the tokens it is applied to; what was prepared with it is not derived again.
@@ -123,6 +123,6 @@ class Plans:
 
     @property
     def packing(self) -> Packing:
-        """Where the real tokens of the batch lie."""
+        """The places of the real tokens of the batch."""
         found = next(iter(self._plans.values()), None)
         return find_packing(self._batch) if found is None else found.packing

@@ -15,12 +15,12 @@ CALL_COST, GPU_CALL_COST = 3000, 1_000_000
 """Cost of one more fused call, in (query, key) pairs; measured on two CPU cores, and guessed for GPUs."""
 
 PADDING_COST = 1.08
-"""How much dearer a pair becomes when the call needs a mask for padded keys; measured on two CPU cores."""
+"""Factor by which a mask for padded keys makes a pair dearer; measured on two CPU cores."""
 
 
 @dataclass(frozen=True)
 class Gather:
-    """Which row of a table goes to which slot; Int32.
+    """Row indices of a table for each slot; Int32.
 
     Args:
         rows: the row in every filled slot, in the order of the slots.
@@ -61,7 +61,7 @@ class TaskClass:
 
     @property
     def sizes(self) -> list[int]:
-        """How many slots there are for queries, keys and values."""
+        """Numbers of slots for queries, keys and values."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
     @property

@@ -1,4 +1,4 @@
-"""What benchmarks measure on: tables of known shapes at any length, and batches of real ones."""
+"""Inputs of benchmarks: tables of known shapes at any length, and batches of real ones."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ Batches = Sequence[int | Literal["mixed"]]
 
 
 class Shape(NamedTuple):
-    """How tokens are spread over a table: its rows by number of tokens, its columns, and the spread of cell lengths.
+    """The shape of a drawn table: its rows by number of tokens, its columns, and the spread of cell lengths.
 
     Args:
         rows: body rows of a table of so many tokens.

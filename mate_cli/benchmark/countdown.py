@@ -1,4 +1,4 @@
-"""How long a benchmark takes at most, said before it begins, and which of its cases is being measured."""
+"""Progress of a benchmark: the time that it takes at most, and the case that is being measured."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeVar

@@ -31,7 +31,7 @@ PADDED = "_padded"
 CUT = "@"
 """Between a variant and the number of tokens that it reads."""
 DENSE = "sdpa"
-"""How a network attends that is named without a backend: by PyTorch's own kernel, where it asks for any."""
+"""The backend of a network that is named without one: PyTorch's own kernel, where it asks for any."""
 USUAL = ("tapas", "sat", "etc", "linformer")
 """Networks that are measured beside MATE with every backend when no variants are named."""
 REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}

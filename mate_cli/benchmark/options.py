@@ -1,4 +1,4 @@
-"""What benchmarks of attention and of encoders have in common: on what they measure, and how carefully."""
+"""Options that benchmarks of attention and of encoders share: inputs, rounds, device."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

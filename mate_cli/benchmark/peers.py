@@ -47,7 +47,7 @@ PEERS: dict[str, Callable[[EncoderSize, int], nn.Module]] = {
     "transformers_tapas": TransformersTapas,
     "transformers_bert": TransformersBert,
 }
-"""How to make each."""
+"""Constructors by name."""
 
 
 def _shape(size: EncoderSize) -> dict[str, int]:

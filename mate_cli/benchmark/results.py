@@ -28,7 +28,7 @@ class Variant(NamedTuple):
 
 @dataclass
 class Pace:
-    """How carefully to measure, and what is known of speeds so far.
+    """Limits of measurements, and the speeds known so far.
 
     Args:
         rounds: at most so many.

@@ -28,7 +28,7 @@ Clock = Callable[[], tuple[float, float]]
 
 
 class Timing(NamedTuple):
-    """How long one call takes, the median of all rounds.
+    """Time and memory of one call, the median of all rounds.
 
     Args:
         ms: wall time.

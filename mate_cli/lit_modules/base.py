@@ -31,7 +31,7 @@ Training = Callable[[], Sequence[ExampleT]]
 
 @dataclass(frozen=True)
 class Selection:
-    """What a prediction points at, for people to see.
+    """The cells or nodes that a prediction points at, for people to see.
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
@@ -47,7 +47,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class AboutTables:
-    """How a task answers about any table.
+    """The way in which a task answers about any table.
 
     Args:
         question: an example of what can be asked of it.
@@ -60,7 +60,7 @@ class AboutTables:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What a task is to those that run it, known before any network is built.
+    """The declaration of a task, known before any network is built.
 
     Args:
         monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
@@ -107,7 +107,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self.pruned: dict[str, Pruning] = {}
 
     spec: ClassVar[TaskSpec]
-    """What it is to those that run it."""
+    """Its declaration."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
@@ -182,7 +182,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """What the pipelines of transformers ask a configuration for."""
+        """Options that the pipelines of transformers read from a configuration."""
         return {}
 
     def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:

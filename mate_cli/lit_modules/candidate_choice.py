@@ -63,7 +63,7 @@ class CandidateChoice(Choosing[LinkedExample]):
     """
 
     side_vocabularies: ClassVar[tuple[int, ...]] = ()
-    """How many values each side feature of a candidate has."""
+    """Numbers of values of each side feature of a candidate."""
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)

@@ -115,7 +115,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return rankings
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Of the tokens of each cell [B, length], so shifted that those of the best cell alone are above zero.
+        """Score the tokens of each cell [B, length], so shifted that those of the best cell alone are above zero.
 
         A softmax over cells is not changed by that.
         """
@@ -124,7 +124,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """That there are no aggregations."""
+        """The statement that there are no aggregations."""
         return {"aggregation_labels": None}
 
     def joined(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:

@@ -20,12 +20,12 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 CLASSES = ("refuted", "entailed")
-"""What a statement can be; the place is its label."""
+"""Verdicts on a statement; the place is the label."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a statement was found to be.
+    """The verdict on a statement.
 
     Args:
         label: 1 when the table entails it, 0 when it refutes it.
@@ -75,7 +75,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return [Verdict(*verdict) for verdict in found]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Of the classes [B, 2]."""
+        """Score the classes, [B, 2]."""
         return {"logits": self.head(output).float()}
 
     @property

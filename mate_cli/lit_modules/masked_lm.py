@@ -24,7 +24,7 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class MaskedPieces:
-    """How well the masked pieces of one example were told.
+    """The scores of the masked pieces of one example.
 
     Args:
         masked: how many there are.
@@ -83,7 +83,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Of all pieces, for each token [B, length, V]; 0 for all where a token is not kept."""
+        """Score all pieces for each token, [B, length, V]; 0 for all where a token is not kept."""
         logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
         return {"logits": output.spread_out(logits, length, 0.0)}
 

@@ -1,4 +1,4 @@
-"""What a network left of its input, as its output tells: no task and no metric knows which network it is."""
+"""The input that a network keeps, read from its output: no task and no metric knows which network it is."""
 
 import math
 

@@ -109,7 +109,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return [SpanPrediction(*span) for span in spans]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Of spans as the head scores them, and of first and last tokens: a softmax over these sums that over spans."""
+        """Score spans, and first and last tokens: a softmax over these sums that over spans."""
         logits = self.head(output).float()
         tokens, most = logits.shape[1:]
         shifted = [

@@ -187,7 +187,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         ]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Of tokens [B, length], above zero in cells of the answer, and of aggregations [B, A] where there are any."""
+        """Score tokens [B, length], above zero in cells of the answer, and aggregations [B, A] where there are any."""
         logits: AnswerLogits = self.head(output)
         found = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
         return found if logits.aggregation is None else found | {"logits_aggregation": logits.aggregation.float()}

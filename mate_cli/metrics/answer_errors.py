@@ -1,4 +1,4 @@
-"""What is wrong with wrong answers: nearly right ones, wrong numbers, other entities, and cells of the wrong row.
+"""Error analysis: nearly right answers, wrong numbers, other entities, and cells of the wrong row.
 
 Source: MATE paper, section 7, whose authors sorted the errors of MATE on the development split of HybridQA by hand.
 Here rules do it, and the shares are near theirs in kind, not made to equal them.
@@ -23,7 +23,7 @@ KINDS: dict[Kind, str] = {
     "other_type": "other answer type",
     "empty": "no answer",
 }
-"""What is wrong with an answer, for people, in the order shown."""
+"""Titles of the kinds of errors, in the order shown."""
 NEAR: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
 """One is within the other once both are normalised, or both are the same number."""
 SAME_TYPE: tuple[Kind, ...] = ("wrong_number", "same_type")
@@ -33,7 +33,7 @@ PLACES: dict[Place, str] = {
     "wrong_column": "right row, wrong column",
     "wrong_row": "wrong row",
 }
-"""Where the answer was looked for, of questions of which some cell holds the answer or links to it."""
+"""Titles of the places of chosen cells, of questions of which some cell holds the answer or links to it."""
 PAPER = {
     "near misses": 0.55,
     "numbers (% of near misses)": 0.30,

@@ -24,7 +24,7 @@ _NEARLY = 1e-6
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where to stop answering so that the answers given are right often enough.
+    """A threshold of confidence below which a model abstains, so that enough of its answers are right.
 
     Args:
         target: the accuracy that was asked for.

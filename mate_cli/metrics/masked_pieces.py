@@ -1,4 +1,4 @@
-"""How well masked word pieces are told: the share that is, and the perplexity of all of them."""
+"""Accuracy and perplexity of masked word pieces."""
 
 import math
 

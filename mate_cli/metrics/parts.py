@@ -21,12 +21,12 @@ BY_SUBSET = tuple(
     SubsetSpec(name, name.capitalize(), "by subset", 10 + place)
     for place, name in enumerate(("simple", "complex", "small"))
 )
-"""Of TabFact."""
+"""Subsets of TabFact."""
 BY_JOIN = (
     SubsetSpec("first_column", "First column", "by what is joined", 14),
     SubsetSpec("other_columns", "Other columns", "by what is joined", 15),
 )
-"""Of synthetic questions: whether the first cell of the row is the answer or a clue."""
+"""Subsets of synthetic questions: the first cell of the row is the answer or a clue, or not."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 

@@ -52,7 +52,7 @@ class Item:
 
     @property
     def key(self) -> object:
-        """What items that count as one have in common."""
+        """The key that items which count as one share."""
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
     def agrees(self, other: Item) -> bool:

@@ -44,7 +44,7 @@ def auto_name(name: str) -> str:
 
 
 class Task(Protocol):
-    """What a head is part of: see `lit_modules.base.TableTask`."""
+    """The task that a head is part of: see `lit_modules.base.TableTask`."""
 
     spec: ClassVar[Any]
 
@@ -84,7 +84,7 @@ class _WordsOnDemand:
 
 @dataclass
 class _Kind:
-    """What classes for one kind of task differ in."""
+    """The parts in which classes for one kind of task differ."""
 
     output: type[ModelOutput]
     labels: str
@@ -119,7 +119,7 @@ class MateForTask(MateModel):
 
     @property
     def task(self) -> Task:
-        """What the head is part of."""
+        """The task that the head is part of."""
         return cast(Task, self._task[0])
 
     def forward(  # type: ignore[override]  # labels come where TAPAS has them
@@ -287,7 +287,7 @@ class MateForMaskedLM(MateForTask):
 
 @dataclass
 class SpanScores(QuestionAnsweringModelOutput):
-    """What a reader makes of a batch.
+    """The output of a reader for a batch.
 
     Args:
         span_logits: of the span from token t of l + 1 tokens, [B, T, L], for the tokens that the network keeps.

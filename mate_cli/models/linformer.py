@@ -23,7 +23,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 Sharing = Literal["headwise", "key_value", "layerwise"]
 
 INITIAL_GAIN = 0.5**0.5
-"""Of the slots before training; official code (fairseq): keeps mixed keys at the scale of keys."""
+"""Gain of the slots before training; official code (fairseq): keeps mixed keys at the scale of keys."""
 
 
 class Linformer(TableEncoder):

@@ -87,7 +87,7 @@ class RelationAware(TableEncoder):
 
     @property
     def planner(self) -> Planner:
-        """What prepares batches for the encoder of word pieces; nothing where its states are kept."""
+        """The planner of batches for the encoder of word pieces; nothing where its states are kept."""
         if self.kept is not None:
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))

@@ -86,7 +86,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """What slots begin with: their kind, and the embedding that tokens of that row or column carry."""
+    """First states of slots: their kind, and the embedding that tokens of that row or column carry."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()

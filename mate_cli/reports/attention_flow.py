@@ -44,7 +44,7 @@ of few columns of a table's tokens, a row one of many rows.
 
 @dataclass(frozen=True)
 class HeadsFlow:
-    """Where some heads look, the mean over them.
+    """The attention of some heads, the mean over them.
 
     Args:
         label: what they are called.
@@ -63,7 +63,7 @@ class HeadsFlow:
 
 @dataclass(frozen=True)
 class NetworkFlow:
-    """Where the heads of one network look.
+    """The attention of the heads of one network.
 
     Args:
         name: empty for the network itself, else what it is called inside it.

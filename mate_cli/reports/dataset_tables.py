@@ -27,7 +27,7 @@ NAMES = {
     "entailed": "- entailed",
     "refuted": "- refuted",
 }
-"""What counts are called here."""
+"""Titles of counts."""
 
 
 def print_check(report: CheckReport, title: str, console: Console) -> None:
@@ -50,7 +50,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
 
 
 def _no_problems(report: CheckReport) -> Text:
-    """That there are none; and how many questions are of no use all the same."""
+    """Say that there are no problems, and how many questions are of no use all the same."""
     splits = [row for split, row in report.counts.items() if split != ALL]
     unused = sum(number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE)))
     questions = sum(row.get("questions", 0) for row in splits)

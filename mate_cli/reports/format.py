@@ -1,4 +1,4 @@
-"""How numbers are written, the same in the terminal and on the page."""
+"""Number formats, the same in the terminal and on the page."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 
 TOKEN_COST = {"native": 30, "segments": 105}
-"""What gathering costs per token, in (query, key) pairs of the dense kernel; measured on a CPU."""
+"""Cost of gathering a token, in (query, key) pairs of the dense kernel; measured on a CPU."""
 
 GPU_TOKENS = 2048
 """Below this many tokens a GPU without Triton attends densely; a guess, not measured."""
@@ -59,7 +59,7 @@ class Auto(AttentionBackend):
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """That of the backend for this batch."""
+        """Return the work of the backend for this batch."""
         return self._backends[self.choose(plan)].work(plan)
 
     def facts(self) -> Mapping[str, str]:

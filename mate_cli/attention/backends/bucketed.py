@@ -25,7 +25,7 @@ MINIMUM_BUCKETS = 3
 
 @dataclass(frozen=True)
 class _View:
-    """What the heads of one group need; T' is the number of tokens after padding.
+    """The view of the heads of one group; T' is the number of tokens after padding.
 
     Args:
         order: the sorted tokens, Int64 [B, T'].

@@ -27,7 +27,7 @@ GLOBAL, PADDING = 0, -1
 
 @dataclass(frozen=True)
 class SortedViews:
-    """What FlexAttention needs of a batch: each of V views sorted and padded to L tokens, in tiles of 128.
+    """A batch as FlexAttention takes it: each of V views sorted and padded to L tokens, in tiles of 128.
 
     Args:
         order: the table row (token * V + view) at every place, Int32 [V * L]; padding repeats row 0.

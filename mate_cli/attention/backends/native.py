@@ -12,7 +12,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
-"""Of `SegmentTasks`, in the order in which the kernels read them."""
+"""Lists of `SegmentTasks`, in the order in which the kernels read them."""
 
 
 class Native(SegmentBackend):

@@ -14,7 +14,7 @@ COMMON = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, 
 
 
 class KernelArguments(ctypes.Structure):
-    """What both kernels are given; the fields are those of `Problem` in native_cpp/tasks.h."""
+    """Arguments of both kernels; the fields are those of `Problem` in native_cpp/tasks.h."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("blocks", "heads", "size", "count", "threads", "seed")),

@@ -11,7 +11,7 @@ from mate_cli.attention.backends.native_build import native_kernels
 
 @dataclass(frozen=True)
 class Related:
-    """How the nodes of a batch are related, and which are real.
+    """The relations of the nodes of a batch, and the nodes that are real.
 
     Args:
         ids: of the relation of node i, which asks, to node j, uint8 [B, K, K].
@@ -23,7 +23,7 @@ class Related:
 
 
 class _Problem(ctypes.Structure):
-    """What both kernels are given; the fields are those of `Relate` in native_cpp/relate.cpp."""
+    """Arguments of both kernels; the fields are those of `Relate` in native_cpp/relate.cpp."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("examples", "heads", "nodes", "relations", "threads")),

@@ -14,7 +14,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables
 
 Context = Any
-"""What torch hands to the two passes of a function of our own."""
+"""The context that torch hands to the two passes of an autograd function."""
 
 Masks = Sequence[Tensor | None]
 """Added to the scores of each class, [S, 1, 1, keys]; None where no slot is empty."""

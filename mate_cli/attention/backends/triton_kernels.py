@@ -19,7 +19,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 """Scores are kept in base 2, which GPUs exponentiate faster."""
 
 QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-"""Where each projection lies in the second axis of [P, 3, N, H]."""
+"""Indices of the projections in the second axis of [P, 3, N, H]."""
 
 
 @triton.jit

@@ -23,7 +23,7 @@ Each part has a plane of results of its own, and these are added up: more parts 
 
 @dataclass(frozen=True)
 class Tiling:
-    """What the kernels need of a batch.
+    """The arrays of a batch that the kernels read.
 
     Args:
         blocks: of heads, V.

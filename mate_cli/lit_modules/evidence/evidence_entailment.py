@@ -25,7 +25,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class EvidenceVerdict(Verdict):
-    """What a statement was found to be, and by which rows.
+    """The verdict on a statement, and the rows that it rests on.
 
     Args:
         rows: (row, share) of the texts that count most, rows from 0, the first one most.

@@ -47,7 +47,7 @@ class RowHopping(CandidateChoice):
         return [found[0] for found in self._beginnings(examples)]
 
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
-        """Of each question that hops are learnt from, one example per node in a row with the answer."""
+        """Yield of each question that hops are learnt from one example per node in a row with the answer."""
         found = []
         for example in self.linked(examples):
             target = target_of(example, example.nodes)

@@ -26,7 +26,7 @@ SMALL = 1e-10
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """What is learnt from an example, depending on what is known of its answer; the options are those of `TableQA`."""
+    """The loss of an example, depending on what is known of its answer; the options are those of `TableQA`."""
 
     aggregation: Supervision
     cell_selection_preference: float

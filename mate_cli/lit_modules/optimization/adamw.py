@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mate_cli.lit_modules.optimization.recipe import Factors
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
-"""How much of a moment stays at every step."""
+"""Decay of a moment at every step."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.optimization.recipe import OptimizerRecipe, ScheduleRecipe, with_factors
 
 STEPS = ("T_max", "total_iters", "total_steps")
-"""What torch's schedules call the steps that they are made for."""
+"""Names of the number of steps in torch's schedules."""
 Made = TypeVar("Made")
 
 

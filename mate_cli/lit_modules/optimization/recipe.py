@@ -1,4 +1,4 @@
-"""How the weights of a run are moved: an optimizer and a schedule, before there are any weights."""
+"""Optimizers and schedules as recipes, before there are any weights."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ScheduleRecipe(Protocol):
 
 @dataclass(frozen=True)
 class Optimization:
-    """How the weights of a run are moved, in `total_steps` optimizer steps."""
+    """The optimizer and the schedule of a run of `total_steps` optimizer steps."""
 
     optimizer: OptimizerRecipe
     schedule: ScheduleRecipe
@@ -33,7 +33,7 @@ class Optimization:
 
 
 Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
-"""What the learning rate of a part is multiplied by: of weights that were loaded, and of those that are new."""
+"""Factors of the learning rate: of weights that were loaded, and of those that are new."""
 
 
 def with_factors(recipe: OptimizerRecipe, factors: Factors, pretrained: Collection[str]) -> OptimizerRecipe:

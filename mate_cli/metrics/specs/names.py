@@ -1,4 +1,4 @@
-"""What a logged name says: the split, the metric, the subset of the questions, and whose score it is."""
+"""Parsing of logged names: the split, the metric, the subset of the questions, and whose score it is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MetricName:
 
     @property
     def spec(self) -> MetricSpec:
-        """What the metric says of itself."""
+        """The declaration of the metric."""
         return spec_of(self.score)
 
     @property
@@ -50,17 +50,17 @@ class MetricName:
 
     @property
     def is_share(self) -> bool:
-        """Whether the value is a share of one, printed in percent."""
+        """True if the value is a share of one, printed in percent."""
         return self.spec.is_share
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied by before it is shown."""
+        """The factor of a value before it is shown."""
         return self.spec.scale
 
     @property
     def is_score(self) -> bool:
-        """Whether it sums up a run, so that runs may be ranked by it."""
+        """True if it sums up a run, so that runs may be ranked by it."""
         return self.spec.importance > 0 and not self.baseline
 
     @property
@@ -86,19 +86,19 @@ class MetricName:
 
     @property
     def kind(self) -> str:
-        """What the subset is one by, such as `by words of the input`; empty for all questions and unknown subsets."""
+        """The kind of the subset, such as `by words of the input`; empty for all questions and unknown subsets."""
         spec = subset_of(self.part)
         return spec.kind if spec else ""
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are so many subsets of this kind that a table has room for those of one split only."""
+        """True if there are so many subsets of this kind that a table has room for those of one split only."""
         spec = subset_of(self.part)
         return bool(spec and spec.many)
 
     @property
     def is_alone(self) -> bool:
-        """Whether the subset is the only one of its kind."""
+        """True if the subset is the only one of its kind."""
         return bool(self.kind) and not self.is_crowded
 
     def rank(self) -> tuple[int, int, int, str]:

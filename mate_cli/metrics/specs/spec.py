@@ -1,4 +1,4 @@
-"""What a metric says of itself: its name for people, which way is better, how it is printed, where it stands.
+"""Declarations of metrics: name for people, direction, format, and place in tables.
 
 A file of this package declares the metrics that it computes, and the subsets of the questions that it scores, as
 values of its module: a `MetricSpec` or `SubsetSpec`, or a tuple of them. `metric_specs` and `subset_specs` find all
@@ -48,7 +48,7 @@ OTHER = MetricTable("Other metrics")
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """How a metric is called, printed and compared, wherever it is shown.
+    """The name, format and direction of a metric, wherever it is shown.
 
     Args:
         name: as it is logged, without split and subset: `em` of `test/em/table`.
@@ -72,12 +72,12 @@ class MetricSpec:
 
     @property
     def is_share(self) -> bool:
-        """Whether the value is a share of one, printed in percent."""
+        """True if the value is a share of one, printed in percent."""
         return self.format == PERCENT
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied by before it is shown."""
+        """The factor of a value before it is shown."""
         return 100.0 if self.is_share else 1.0
 
     def text(self, value: float) -> str:
@@ -104,7 +104,7 @@ class Metric(ABC):
     """A score that is added to a task by its configuration: `task.metrics: [{_target_: my_module.MyMetric}]`."""
 
     spec: ClassVar[MetricSpec]
-    """What it is called, and which way is better."""
+    """Its name and direction."""
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, Example]) -> float:
@@ -118,7 +118,7 @@ class Metric(ABC):
 
 @dataclass(frozen=True)
 class SubsetSpec:
-    """How some of the questions are called, wherever they are scored by themselves.
+    """The name of a subset of the questions, wherever it is scored by itself.
 
     Args:
         name: as it is logged: `table` of `test/em/table`.

@@ -1,4 +1,4 @@
-"""What a network makes of a batch."""
+"""The output of a network for a batch."""
 
 from __future__ import annotations
 

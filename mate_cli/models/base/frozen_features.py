@@ -1,4 +1,4 @@
-"""What a frozen encoder says of an input, computed once and kept on disk: its states never change."""
+"""States of a frozen encoder, computed once and kept on disk: they never change."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from mate_cli.files.atomic import replacing
 from mate_cli.tokenization.layout import TableBatch
 
 READ = ("input_ids", "segment_ids", "position_ids")
-"""What the states of a BERT-like encoder depend on, beside its weights."""
+"""Arrays that the states of a BERT-like encoder depend on, beside its weights."""
 
 
 class FrozenFeatures:

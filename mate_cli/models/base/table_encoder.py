@@ -1,4 +1,4 @@
-"""What every network is: embeddings, layers and a pooler, told apart by what its layers see."""
+"""The base of all networks: embeddings, layers and a pooler; they differ in what their layers see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 INITIAL_DEVIATION = 0.02
-"""Of all weights before training, as in BERT."""
+"""Standard deviation of all weights before training, as in BERT."""
 
 
 class Reader(Protocol):
@@ -30,7 +30,7 @@ class Reader(Protocol):
 
     @property
     def layers(self) -> Sequence[EncoderLayer]:
-        """They, in their order."""
+        """The layers, in their order."""
 
     def plans(self, batch: TableBatch) -> Plans:
         """Return what they see of the batch."""
@@ -63,7 +63,7 @@ class TableEncoder(nn.Module):
     """Tokens of the longest input; None where any length will do."""
 
     shape_remedies: ClassVar[Mapping[str, str]] = {}
-    """What to do when weights of another shape are loaded, by the first part of their name."""
+    """Remedies where weights of another shape are loaded, by the first part of their name."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class TableEncoder(nn.Module):
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """What each layer sees, and how."""
+        """The specification of each layer."""
         return [layer.spec for layer in self.layers]
 
     @property
     def planner(self) -> Planner:
-        """What prepares batches for this network where they are made; it takes no weights there."""
+        """The planner that prepares batches for this network where they are made; it takes no weights there."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
@@ -168,7 +168,7 @@ class TableEncoder(nn.Module):
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
-        """What may be seen, by the layers in which it may."""
+        """The pattern of each layer."""
         layers: dict[AttentionPattern, list[int]] = {}
         for place, spec in enumerate(self.specs, 1):
             layers.setdefault(spec.pattern, []).append(place)
@@ -176,7 +176,7 @@ class TableEncoder(nn.Module):
 
     @property
     def backends(self) -> list[AttentionBackend]:
-        """What computes its layers, each once."""
+        """The backends of its layers, each once."""
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def facts(self) -> Mapping[str, str]:

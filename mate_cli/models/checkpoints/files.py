@@ -24,7 +24,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 class CheckpointFiles(NamedTuple):
-    """What was read.
+    """The contents of a checkpoint.
 
     Args:
         tensors: by the name that the file gives them.

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 
 INSIDE = ("encoder.", "early_head.")
-"""What the names begin with of parameters that have first weights of their own; all others of a task are its heads'."""
+"""Prefixes of parameters that have first weights of their own; all others of a task are its heads'."""
 
 
 class LoadedHeads(NamedTuple):
-    """What became of the heads.
+    """The heads that were loaded, and those that were not.
 
     Args:
         loaded: our parameters that were filled.

@@ -20,17 +20,17 @@ MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 
 FOOTER_SIZE = 48
 TRAILER_SIZE = 5
-"""Of a block: how it is compressed, and its checksum."""
+"""Bytes behind a block: how it is compressed, and its checksum."""
 
 SLICE = b"\0"
-"""What the key of a part of a variable begins with, where it is stored in parts."""
+"""Prefix of the keys of a variable that is stored in parts."""
 
 TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14: torch.bfloat16, 19: torch.float16}
 """By their numbers in `core/framework/types.proto`."""
 
 
 class Entry(NamedTuple):
-    """Where a tensor is.
+    """The place of a tensor in its file.
 
     Args:
         type: a key of `TYPES`.
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Damaged(ValueError):  # noqa: N818 - never seen outside
-    """What is read is not what TensorFlow writes."""
+    """Damage: the file is not as TensorFlow writes it."""
 
 
 class Cursor:

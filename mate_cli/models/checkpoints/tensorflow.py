@@ -29,9 +29,9 @@ PRUNING = {
     "pruning/column_output_weights": "bert/scores/columns/kernel",
     "pruning/column_output_bias": "bert/scores/columns/bias",
 }
-"""What the scores of a DoT are called here."""
+"""Prefix of the scores of a DoT here."""
 PRUNER = "pruning/bert/"
-"""What the names of its pruning transformer begin with."""
+"""Prefix of its pruning transformer."""
 
 RELEASED = re.compile(r"tapas_((?P<data>\w+)_)?(tiny|mini|small|medium|base|large)(?P<reset>_reset)?")
 """The names of released TAPAS checkpoints; the data set that was trained on last comes first."""
@@ -68,7 +68,7 @@ TRAINED: dict[str, dict[str, Any]] = {
 LEAVES = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power", "beta2_power")
-"""What only an optimizer needs, by the last part of its name."""
+"""Variables that only an optimizer needs, by the last part of their name."""
 
 
 def read_variables(prefix: Path) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 @dataclass(frozen=True)
 class CellGrid:
-    """Where in a grid of R x C cells every token is; place (0, 0) is the question, row 0 the header.
+    """The place of every token in a grid of R x C cells; place (0, 0) is the question, row 0 the header.
 
     Rows and columns beyond the grid share its last row and column, as in the reference. Unlike there, padding is in no
     cell: the reference averages it into the question's, so that there the length of a batch matters.
@@ -45,12 +45,12 @@ class CellGrid:
 
     @property
     def sizes(self) -> Tensor:
-        """How many tokens each cell has, float [B, R, C]."""
+        """The number of tokens of each cell, float [B, R, C]."""
         return self.sums(self.real.float())
 
     @property
     def exists(self) -> Tensor:
-        """Which cells there are, Bool [B, R, C]."""
+        """True where there is a cell, Bool [B, R, C]."""
         return self.sizes > 0
 
     def means(self, values: Tensor) -> Tensor:

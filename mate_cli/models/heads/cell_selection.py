@@ -39,7 +39,7 @@ class CellSelectionHead(nn.Module):
     """One score per token, averaged over each body cell; the header row has none."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
-    """What it scores of all tokens, and so could choose among them."""
+    """Names of its scores of all tokens, by which it could choose among them."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

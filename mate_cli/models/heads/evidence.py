@@ -72,7 +72,7 @@ class NodeHead(nn.Module):
 
 
 class MixtureOutput(NamedTuple):
-    """What nodes say of a statement together.
+    """The verdict of all nodes on a statement.
 
     Args:
         log_probabilities: of each class [B, C].
@@ -202,6 +202,6 @@ def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tens
 
 
 def _sentence_ids(batch: TableBatch) -> Tensor:
-    """Of each token the number of its sentence from 1; without any, a node's text is one sentence."""
+    """Number the sentence of each token from 1; without any, a node's text is one sentence."""
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     return own.long() if batch.sentence_ids is None else batch.sentence_ids * batch.attention_mask

@@ -9,7 +9,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
 
 DEVIATION = 0.02
-"""Of the weights before training, as in BERT."""
+"""Standard deviation of the weights before training, as in BERT."""
 
 
 class Score(nn.Linear):

@@ -1,4 +1,4 @@
-"""How much each token of a table matters to its question, and which of them are kept.
+"""Scores of how much each token of a table matters to its question, and the choice of those that are kept.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, section
 2; google-research/tapas, `utils/table_pruning.py`.
@@ -18,7 +18,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]
 ColumnScore = Literal["cells", "tokens"]
-"""What the score of a column is a mean of, see `TokenScores`."""
+"""The kind of mean that is the score of a column, see `TokenScores`."""
 DROPOUT = 0.1
 """On the states before they are scored, as in the reference's heads."""
 

@@ -16,7 +16,7 @@ from torch.nn.functional import linear, log_softmax, pad
 from mate_cli.models.layers.recurrence import History, TimedLinear
 
 NONE = -1
-"""Where there is no parent, no production, no column."""
+"""Index of no parent, no production, no column."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class DecoderSize:
 
 
 class Memory(NamedTuple):
-    """What a decoder looks at while it decodes a batch, made once.
+    """The memory that a decoder attends to while it decodes a batch, made once.
 
     Args:
         keys: of nodes, [B, N, H, K].
@@ -52,12 +52,12 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """That of some examples, by their places [B']."""
+        """Return the memory of some examples, by their places [B']."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class Frontier(NamedTuple):
-    """What is known before steps; all are Int64 [B, A], and -1 where there is nothing, as at first.
+    """The state known before steps; all are Int64 [B, A], and -1 where there is nothing, as at first.
 
     Args:
         rules: the production that the step before applied, or their number for Reduce.
@@ -90,7 +90,7 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
-        """Those of actions, and of what is expanded by them, all Int64 [B, A]."""
+        """Return the state before actions, and what is expanded by them, all Int64 [B, A]."""
         rule, column = (pad(actions[:, :-1], (1, 0), value=NONE) for actions in (rules, columns))
         types = torch.cat([torch.full_like(types[:, :1], NONE), types[:, 1:]], 1)  # at first all is zero, as released
         return cls(rules, columns, Frontier(rule, column, parents, productions, types))
@@ -106,7 +106,7 @@ class StepWeights(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What one step hands to the next: the LSTM's two states and what came out, [B, state] twice and [B, attention]."""
+    """The state between steps: the LSTM's two states and its attention output, [B, state] twice and [B, attention]."""
 
     state: Tensor
     cell: Tensor

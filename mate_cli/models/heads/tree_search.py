@@ -19,7 +19,7 @@ TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 
 @dataclass(frozen=True)
 class Search:
-    """How derivations are looked for.
+    """Options of the search for derivations.
 
     Args:
         width: of the beam, less one for every derivation that is complete; 1 is greedy.

@@ -1,4 +1,4 @@
-"""What gives a network its first weights."""
+"""The interface of what gives a network its first weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -11,14 +11,14 @@ from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."
-"""What the names of all that is added begin with."""
+"""Prefix of all that is added."""
 ADDED_LAYERS = f"{EXTRA}encoder.layer."
-"""What those of the layers begin with; their number follows."""
+"""Prefix of the added layers; their number follows."""
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What became of the weights, by name.
+    """Names of the weights that were loaded, and of those that were not.
 
     Args:
         loaded: taken from the checkpoint, wholly or in part.

@@ -28,7 +28,7 @@ WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 BERT_TYPES = "embeddings.token_type_embeddings.weight"
 ROBERTA, ROBERTA_PADDING = "roberta", 1
-"""How its configuration names it, and the id of padding, up to which no position is used."""
+"""Its name in configurations, and the id of padding, up to which no position is used."""
 TYPE_TABLES = tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in range(len(TOKEN_TYPES)))
 
 

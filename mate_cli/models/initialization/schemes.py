@@ -1,4 +1,4 @@
-"""How the layers that are added to a network begin: how they are drawn, scaled, and where their norms are.
+"""Initialization of the layers that are added to a network: how they are drawn and scaled, and where their norms are.
 
 Sources: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021 (DT-Fixup); Huang et al., "Improving
 Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Liu et al., "Understanding the Difficulty
@@ -28,7 +28,7 @@ class Deepened(Protocol):
 
 
 class Scheme:
-    """What added layers begin with; all of them draw matrices by Xavier and leave biases as torch draws them.
+    """A scheme for the first weights of added layers; all draw matrices by Xavier and leave biases as torch draws them.
 
     Attributes:
         norm: where the layers have their LayerNorms; with post or pre another one follows the last layer.

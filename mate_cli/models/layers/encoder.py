@@ -24,7 +24,7 @@ from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """What may tell a layer of a network from its neighbours.
+    """The properties in which a layer may differ from its neighbours.
 
     Args:
         pattern: what each of its heads may see.
@@ -54,12 +54,12 @@ class LayerSpec:
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 """The probability of dropping a number."""
 Norm = Literal["post", "pre", "none"]
-"""Where a layer has its LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
+"""The place of LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
 
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """What all layers of a network have in common besides their size.
+    """Options that all layers of a network share, besides their size.
 
     Args:
         activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
@@ -188,13 +188,13 @@ class Encoder(nn.Module):
 
     @property
     def layers(self) -> list[EncoderLayer]:
-        """They, in their order."""
+        """The layers, in their order."""
         layers: Iterable[Any] = self.layer
         return list(layers)
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """What each layer sees, and how."""
+        """The specification of each layer."""
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:

@@ -20,7 +20,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Extra:
-    """How many layers are added, how large they are and what they begin with.
+    """Options of added layers: number, size and first weights.
 
     Args:
         layers: N; 0 for none at all, but the dropout and the map to their width.
@@ -104,7 +104,7 @@ class ExtraLayers(nn.Module):
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """What each layer sees, and how."""
+        """The specification of each layer."""
         return self.encoder.specs
 
     def measured(self, states: Tensor) -> Tensor:

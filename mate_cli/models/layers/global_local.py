@@ -25,12 +25,12 @@ SLOTS_OF_A_KIND = 128
 """Slots for rows, and as many for columns; MATE paper, section 5.1."""
 
 RELATIVE_DEVIATION = 0.5
-"""Of the relative vectors before training; google-research, `etcmodel`."""
+"""Standard deviation of the relative vectors before training; google-research, `etcmodel`."""
 
 
 @dataclass(frozen=True)
 class GlobalLocalOptions:
-    """How far tokens see and how finely they tell distances apart.
+    """Options of global-local attention: radius, and the distances that are told apart.
 
     Args:
         radius: tokens to the left and to the right in the window of a token.
@@ -53,7 +53,7 @@ class GlobalLocalOptions:
 
 @dataclass(frozen=True)
 class Links:
-    """Which tokens and slots of a batch are real, and which belong together.
+    """The real tokens and slots of a batch, and those that belong together.
 
     Args:
         real: Bool [B, T], False on padding.
@@ -99,7 +99,7 @@ def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
 
 
 class RelativeScores(nn.Module):
-    """What the relation of a query and a key adds to their score: a vector and a bias for each relation and head."""
+    """Scores of relations between queries and keys: a vector and a bias for each relation and head."""
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class GlobalLocal(nn.Module, Attention):
         return (local.flatten(2, 3) + weights[..., keys:].flatten(2, 3) @ slots[2])[:, :, :length]
 
     def _near_scores(self, query: Tensor, key: Tensor, blocks: Blocks) -> Tensor:
-        """Of queries and the keys of their blocks, [B, N, blocks, block, keys]."""
+        """Score queries and the keys of their blocks, [B, N, blocks, block, keys]."""
         ids = relative_ids(blocks.offsets(query.device), self.options.max_distance)
         relative = self.of_tokens(query, ids.repeat(query.shape[2] // blocks.size, 1))
         return blocks.cut(query) @ blocks.keys(key).transpose(-1, -2) + blocks.cut(relative)

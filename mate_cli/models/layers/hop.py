@@ -20,14 +20,14 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 from mate_cli.tokenization.evidence.relations import KINDS
 
 SLOPE = 0.2
-"""Of the leaky rectifier on additive scores."""
+"""Slope of the leaky rectifier on additive scores."""
 GAIN = 1.414
-"""Of the normal distribution that the weights of graph attention are drawn from (Xavier's)."""
+"""Gain of the normal distribution that the weights of graph attention are drawn from (Xavier's)."""
 EVERY = KINDS.index("all") + 1
 
 Combination = Literal["random", "identity"]
 HopForm = Literal["after", "parallel"]
-"""Which states hubs hop on: those that their layer has made, as released, or those that it reads, as in the paper."""
+"""The states that hubs hop on: those that their layer has made (as released), or that it reads (as in the paper)."""
 
 
 @dataclass(frozen=True)

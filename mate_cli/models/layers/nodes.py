@@ -18,7 +18,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class NodePieces:
-    """Which word pieces the nodes of a batch have; those of a node lie side by side.
+    """The word pieces of the nodes of a batch; those of a node lie side by side.
 
     Args:
         tokens: places of the M pieces that are of a node among all tokens, B * T, Int64 [M].
@@ -32,7 +32,7 @@ class NodePieces:
 
     @classmethod
     def of(cls, batch: TableBatch, most: int) -> NodePieces:
-        """Those of a batch, whose row ids number the nodes of an example from 1 to at most `most`."""
+        """Return those of a batch, whose row ids number the nodes of an example from 1 to at most `most`."""
         examples = len(batch.row_ids)
         tokens = ((batch.row_ids > 0) & (batch.attention_mask == 1)).flatten().nonzero().squeeze(1)
         example = tokens // batch.row_ids.shape[1]

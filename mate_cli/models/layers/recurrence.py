@@ -1,4 +1,4 @@
-"""What makes a loop over time cheap to learn: weights that get their gradient once, and states that are looked up.
+"""Cheap gradients of a loop over time: weights that get their gradient once, and states that are looked up.
 
 Autograd would add a gradient of the size of the weight in every step, and keep every state in a growing stack.
 """

@@ -82,7 +82,7 @@ def attend_in_steps(
 
 
 class _Attend(torch.autograd.Function):
-    """What is kept for the gradient: projections, weights, and their sums by relation."""
+    """Attention that keeps for the gradient: projections, weights, and their sums by relation."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context

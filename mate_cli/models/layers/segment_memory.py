@@ -21,7 +21,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 @dataclass(frozen=True)
 class SeenSegments:
-    """Which tokens of a batch see which.
+    """The segments that the tokens of a batch see.
 
     Args:
         own: Bool [B, 1, T, T], those of the same segment.

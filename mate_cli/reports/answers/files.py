@@ -163,4 +163,4 @@ WRITERS: dict[str, Callable[[Session], str]] = {
     ".csv": answers_csv,
     ".html": render_answers,
 }
-"""What writes a file, by how its name ends."""
+"""Writers of files, by the suffix of their name."""

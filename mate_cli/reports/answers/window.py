@@ -18,7 +18,7 @@ COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 @dataclass(frozen=True)
 class TableWindow:
-    """What of a table is shown.
+    """The part of a table that is shown.
 
     Args:
         rows: places of its rows; None stands for a gap.
@@ -72,7 +72,7 @@ def _count(shown: Sequence[int | None]) -> int:
 
 
 def numeric_columns(answered: TableQuestion, shown: TableWindow) -> list[bool]:
-    """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
+    """Tell of each shown column whether all that is shown of it is numbers; people like those on the right."""
     table = answered.table
     formats = table.formats or find_table_formats(table)
     texts = [

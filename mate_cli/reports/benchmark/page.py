@@ -20,7 +20,7 @@ from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.terminal.console import Console
 
 POINTS_PER_INCH = 110
-"""How large figures are drawn on the page."""
+"""Scale of figures on the page."""
 WIDTH = 10.3
 """Inches of the page's own width at this size."""
 

@@ -1,4 +1,4 @@
-"""What a benchmark measured, put together again from the names of its figures."""
+"""The results of a benchmark, put together from the names of its figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NETWORKS = {"mate": "MATE", "tapas": "TAPAS", "bert": "BERT", "sat": "SAT", "etc
 
 
 class MeasuredCase(NamedTuple):
-    """What was measured on.
+    """The input of a measurement.
 
     Args:
         kind: one of `KINDS`.
@@ -43,7 +43,7 @@ class MeasuredCase(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Written out."""
+        """Kind, tables, length and batch in words."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {shape_title(self.shape)} tables, {self.tokens:,} tokens, {batch}"
 
@@ -86,7 +86,7 @@ class BenchmarkResults:
 
     @property
     def kind(self) -> str:
-        """What was measured, one of `KINDS`."""
+        """The kind of the benchmark, one of `KINDS`."""
         return next(iter(self.cases)).kind
 
     @property
@@ -102,7 +102,7 @@ class BenchmarkResults:
 
     @property
     def threads(self) -> int:
-        """Of PyTorch; 0 when the record does not say."""
+        """The number of PyTorch's threads; 0 when the record does not say."""
         return int(self.run.metrics.get("machine/threads", 0))
 
     def figure(self, case: MeasuredCase, variant: str, direction: str, name: str) -> float | None:

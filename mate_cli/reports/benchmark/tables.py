@@ -116,9 +116,9 @@ COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
         FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
 }
-"""What is shown of a case, by what was measured."""
+"""Columns of the table of a case, by the kind of the benchmark."""
 AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
-"""What the overview compares with."""
+"""The variant that the overview compares with."""
 
 
 def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:

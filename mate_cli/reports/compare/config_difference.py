@@ -1,4 +1,4 @@
-"""What compared configurations have in common, and in which settings they differ."""
+"""The common settings of compared configurations, and those in which they differ."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """What a configuration answered to a question.
+    """The answers of a configuration to a question.
 
     Args:
         label: of the configuration.
@@ -46,7 +46,7 @@ class Disagreement:
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """Who is nearer to the best than to the worst."""
+        """Labels, each with True if its score is nearer to the best than to the worst."""
         middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
         return tuple((answer.label, answer.score > middle) for answer in self.answers)
 

@@ -78,7 +78,7 @@ class Configuration:
 
     @cached_property
     def differ_by_seed(self) -> bool:
-        """Whether the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
+        """True if the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
         runs = list(self.counted)
         return len(split_by_settings(runs, IGNORED)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
 

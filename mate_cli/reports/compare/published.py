@@ -59,7 +59,7 @@ def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Publish
 
 
 FIGURES = ("metrics", "errors", "best")
-"""What an entry has figures under."""
+"""Keys of an entry that hold figures."""
 
 
 def fractions(percent: Mapping[str, float]) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""What runs answered, question by question: predictions/<split>.json read into scores that can be set side by side."""
+"""Answers of runs, question by question: predictions/<split>.json read into scores that can be set side by side."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 SIZES = (0, 20, 50, 100, 200, 500, 1000)
 """Bounds between tables of different size, in cells."""
 SOURCES = {**{one.name: one.title for one in (IN_TABLE, IN_PASSAGE)}, "missing": "Not found"}
-"""Where the answer of a question stands, in the order shown."""
+"""Sources of answers, in the order shown."""
 
 
 Cell = tuple[int, int]
@@ -54,7 +54,7 @@ class ScoredQuestion:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run answered, and its scores as fractions by name; without scores where the answer is not known.
+    """An answer of a run, and its scores as fractions by name; without scores where the right answer is not known.
 
     Args:
         text: the answer.
@@ -77,7 +77,7 @@ class Prediction:
 Questions = Mapping[ScoredQuestion, Prediction]
 """All that a run answered on a split."""
 Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
-"""What a run answered, and its score."""
+"""Answers of a run with their scores."""
 
 
 @dataclass(frozen=True)

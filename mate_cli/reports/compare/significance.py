@@ -1,4 +1,4 @@
-"""Whether one configuration is better than another: by the questions both were asked, and by their runs."""
+"""Significance tests between configurations: over the questions that both answered, and over their runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNS_METHOD = (
 
 
 class Bootstrap(NamedTuple):
-    """What resampling says about a mean difference.
+    """The bootstrap estimate of a mean difference.
 
     Args:
         difference: the observed one.
@@ -73,7 +73,7 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether p is below 0.05."""
+        """True if p is below 0.05."""
         return self.p < LEVEL
 
 

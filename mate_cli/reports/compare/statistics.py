@@ -16,13 +16,13 @@ SPREADS: dict[Statistic, str] = {
     "median_dev": "half the interquartile range",
 }
 CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
-"""What stands before ±, in words."""
+"""Names of the number before ±."""
 LARGEST = 1e100
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What repeated runs say about one number.
+    """The summary of one number over repeated runs.
 
     Args:
         mean: arithmetic mean of the finite values.
@@ -58,7 +58,7 @@ class Summary:
 
     @property
     def spread(self) -> float | None:
-        """What is written behind ±, None for a single value."""
+        """The number behind ±, None for a single value."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
 

@@ -57,29 +57,29 @@ class ResultTable:
 
     @property
     def is_test(self) -> bool:
-        """Whether all of its metrics are of the test split, by which nothing may be chosen."""
+        """True if all of its metrics are of the test split, by which nothing may be chosen."""
         return {column.split for column in self.columns} == {"test"}
 
     @property
     def one_split(self) -> bool:
-        """Whether the title says the split, so that headings need only say the part of the questions."""
+        """True if the title says the split, so that headings need only say the part of the questions."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """Whether the title says the part of the questions, so that headings need only say the split."""
+        """True if the title says the part of the questions, so that headings need only say the split."""
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """Whether the title says the score as well, so that headings need only say the part of the questions."""
+        """True if the title says the score as well, so that headings need only say the part of the questions."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
     @property
     def unit(self) -> str:
-        """What the numbers are in: `in percent`, or `shares in percent` beside others; empty where none is a share."""
+        """The unit of the numbers: `in percent`, or `shares in percent` beside others; empty where none is a share."""
         shares = [column.is_share for column in self.columns]
         return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
 

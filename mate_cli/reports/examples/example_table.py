@@ -20,7 +20,7 @@ MARKS = {
     "✂": ("cut", DROPPED),
     "↗": ("has links", ""),
 }
-"""What stands behind a cell's text: what it means, and the cell's style."""
+"""Marks behind a cell's text: their meaning, and the cell's style."""
 MOST_ROWS = 40
 """So many rows of a table are shown, beside those that hold an answer."""
 NARROWEST = 9

@@ -29,7 +29,7 @@ BETWEEN = " │ "
 
 @dataclass(frozen=True)
 class KeptTokens:
-    """What a network makes of the tokens of one example.
+    """The tokens of one example, those that a network keeps, and their scores.
 
     Args:
         kinds: of each, "question", "header", "body" or "counts".

@@ -41,7 +41,7 @@ class ScoreBar:
 
     @property
     def end(self) -> float:
-        """How far to the right anything is drawn."""
+        """The right end of all that is drawn."""
         return max(self.value + (self.spread or 0.0), *self.dots, 0.0)
 
 

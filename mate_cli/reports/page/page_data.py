@@ -1,4 +1,4 @@
-"""What the page's scripts draw from, as plain values that become compact JSON."""
+"""Data for the page's scripts, as plain values that become compact JSON."""
 
 from __future__ import annotations
 

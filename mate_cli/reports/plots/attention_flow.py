@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST_RATIO = 0.01
-"""Where bars begin: what is less is not told apart."""
+"""The start of bars; smaller ratios all look alike."""
 COLUMNS = 4
 
 

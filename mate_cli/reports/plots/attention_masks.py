@@ -1,4 +1,4 @@
-"""Which token may see which: the masks of some heads, side by side."""
+"""Attention masks of some heads, side by side."""
 
 from __future__ import annotations
 

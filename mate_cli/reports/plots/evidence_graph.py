@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LETTERS = 18
-"""Of what a node is called."""
+"""The most letters of a node's name."""
 LEAST_SHARE = 0.02
 """Edges that bring less are not drawn where weights are known."""
 BEND = 0.18
-"""Of arrows: how far the middle of an arc's control points is from its chord, in parts of that."""
+"""The bend of arrows: the distance of an arc's control points from its chord, in parts of that."""
 _RIGHT, *_KINDS = COLORS[1], COLORS[0], *COLORS[2:]
 
 

@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Level:
-    """What a paper reports with all of its examples."""
+    """A figure of a paper, with all of its training examples."""
 
     label: str
     value: float
@@ -46,7 +46,7 @@ class Level:
 
 @dataclass(frozen=True)
 class GrowthFrame:
-    """What the figure shows."""
+    """The content of the figure."""
 
     metric: MetricName
     lines: tuple[Line, ...]

@@ -1,4 +1,4 @@
-"""How cost grows with length: a panel per shape of tables, a line per variant, both axes logarithmic.
+"""Cost by length: a panel per shape of tables, a line per variant, both axes logarithmic.
 
 Source: MATE paper, figures 4, 5 and 6.
 """
@@ -19,7 +19,7 @@ PANEL = (3.35, 2.75)
 NARROWEST = 6.9
 LEGEND_LINE = 0.19
 LETTERS_PER_INCH, HANDLE_LETTERS = 15, 9
-"""Of the legend, estimated generously."""
+"""Sizes of the legend, estimated generously."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class ScalingFrame:
-    """What a figure shows.
+    """The content of a figure.
 
     Args:
         name: tells the figure's lines from those of others.

@@ -1,4 +1,4 @@
-"""How far the score of answers is above that of the tokens that are kept: a histogram per configuration.
+"""Margins between the score of answers and that of the tokens that are kept: a histogram per configuration.
 
 Source: Krichene et al. 2021 (DoT), figure 3.
 """
@@ -32,7 +32,7 @@ class Margins:
 
 @dataclass(frozen=True)
 class MarginFrame:
-    """What a figure shows: the questions of which data set and split, and the configurations."""
+    """The content of a figure: data set, split, and the configurations."""
 
     dataset: str
     split: str

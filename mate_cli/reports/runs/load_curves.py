@@ -14,7 +14,7 @@ from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import clean, is_number
 
 FINAL = ("final/", "baseline/")
-"""How metrics begin that are measured once, at the end."""
+"""Prefixes of metrics that are measured once, at the end."""
 CLOCK_POINTS = 48
 
 
@@ -28,7 +28,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunLog:
-    """What a run logged: its metrics, and how many epochs and seconds had passed at some of its steps."""
+    """The log of a run: its metrics, and how many epochs and seconds had passed at some of its steps."""
 
     curves: dict[str, Curve]
     epochs: Curve

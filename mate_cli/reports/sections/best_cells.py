@@ -1,4 +1,4 @@
-"""How often the best cell of a ranking stands in a right row, and in a right column."""
+"""Accuracy of the row, and of the column, of the best cell of a ranking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with wrong answers, beside the shares that the MATE paper found in its own."""
+"""Error analysis of answers, beside the shares in the MATE paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a score grows with the number of training examples."""
+"""A score by the number of training examples."""
 
 from __future__ import annotations
 

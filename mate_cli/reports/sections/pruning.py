@@ -1,4 +1,4 @@
-"""How networks that leave out tokens score answers."""
+"""Scores of answers in networks that leave out tokens."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "wrong columns": (COLUMN_ERROR, DOUBLE_ERROR),
     "wrong structure": (SKETCH_ERROR, DOUBLE_ERROR),
 }
-"""What is counted, and the scores that count as it."""
+"""Columns, and the scores that count towards each."""
 NOTES = (
     "percent of the questions above each table; a query may have both wrong columns and a wrong structure",
     "of a configuration with several seeds the run with the median score counts",

@@ -1,4 +1,4 @@
-"""Whether configurations differ from one of them by more than chance."""
+"""Significance of the differences from one configuration."""
 
 from __future__ import annotations
 
