@@ -15,11 +15,11 @@ from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
 from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.backends import find_backends, known_backends
-from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
+from mate_cli.benchmark.backends import find_backends, list_backends
+from mate_cli.benchmark.cases import Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, timed, warm_up
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, time_call, warm_up
 from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
@@ -82,12 +82,12 @@ class AttentionBenchmark(BenchmarkOptions):
     def _backends(self) -> dict[str, AttentionBackend]:
         """The backends in `conf/attention`; sdpa is there already, as `dense_mask`."""
         if self.backends is None:
-            return find_backends([name for name in known_backends() if name != "sdpa"])
+            return find_backends([name for name in list_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> None:
         """See `BenchmarkOptions`."""
-        for case in drawn_cases(["square"], REHEARSED, [1]):
+        for case in draw_cases(["square"], REHEARSED, [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
             for one in ready.values():
                 warm_up(partial(attend_and_back, one, qkv), clock(device), device)
@@ -107,7 +107,7 @@ class AttentionBenchmark(BenchmarkOptions):
             timings = measure_variants(work, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
-            named |= named_figures(timings, work, place.format, REFERENCES, pace.peak)
+            named |= name_figures(timings, work, place.format, REFERENCES, pace.peak)
         named["machine/peak_gflops_per_second"] = pace.peak
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
@@ -166,11 +166,11 @@ def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
     """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan."""
-    planned, ms = timed_plan(Planner((attention.prepared,)).on(device.type), batch)
+    planned, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
     return Ready(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
 
 
-def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
+def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
     """Return a batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
     read, spent, planned = clock(torch.device("cpu")), [], batch
 
@@ -179,7 +179,7 @@ def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
         planned = planner(batch)
 
     for _ in range(PLAN_ROUNDS):
-        spent.append(timed(plan, read)[0])
+        spent.append(time_call(plan, read)[0])
     return planned, 1000 * statistics.median(spent)
 
 

@@ -22,7 +22,7 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
     Raises:
         ConfigError: there is none of a name.
     """
-    known = known_backends()
+    known = list_backends()
     for name in names:
         if name not in known:
             raise ConfigError(
@@ -31,7 +31,7 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
     return {name: instantiate(_composed("attention", [f"+attention={name}"])) for name in names}
 
 
-def known_backends() -> list[str]:
+def list_backends() -> list[str]:
     """Return the names in `conf/attention`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
@@ -49,7 +49,7 @@ def find_network(
     """Make the network of `conf/model` that has this name; Hydra must be at work.
 
     Args:
-        name: one of `known_networks`.
+        name: one of `list_networks`.
         attention: how it is computed.
         length: tokens of its longest input.
         settings: values of its file that are to be otherwise, by their keys in it.
@@ -70,6 +70,6 @@ def find_network(
     return network
 
 
-def known_networks() -> list[str]:
+def list_networks() -> list[str]:
     """Return the names in `conf/model`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))

@@ -23,7 +23,7 @@ QUESTION = 24
 """Tokens of the question, [CLS] and [SEP] in a drawn table; all of them are global."""
 MIXED = 4
 """Examples in a batch of mixed lengths."""
-LARGEST = 16
+MAX_TABLES = 16
 """Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
 POSITIONS = 512
 VOCABULARY = 30522
@@ -76,7 +76,7 @@ class Case:
         return f"{self.shape}/{self.tokens}/{self.label}"
 
 
-def drawn_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
+def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
     """Batches of drawn tables, the shortest first; a mixed batch has lengths n, 3/4 n, n/2 and n/4.
 
     Raises:
@@ -131,7 +131,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
     )
 
 
-def picked_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
+def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
     """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
@@ -174,7 +174,7 @@ def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int)
     examples = real_questions(name, root)
     if name == "wtq":
         one_each = {id(example.table): example for example in examples}
-        examples = sorted(one_each.values(), key=_letters, reverse=True)[:LARGEST]
+        examples = sorted(one_each.values(), key=_letters, reverse=True)[:MAX_TABLES]
     serializer = TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens)
     return [encoding for encoding in serializer.encode(examples) if isinstance(encoding, TableEncoding)]
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.attention import REHEARSED, timed_plan
-from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
-from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
+from mate_cli.benchmark.attention import REHEARSED, time_plan
+from mate_cli.benchmark.backends import find_backends, find_network, list_backends, list_networks
+from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
 from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -106,7 +106,7 @@ class EncoderBenchmark(BenchmarkOptions):
     def _names(self) -> list[str]:
         if self.variants is not None:
             return self.variants
-        mate = [f"mate_{name}" for name in known_backends() if name not in ("eager", DENSE)]
+        mate = [f"mate_{name}" for name in list_backends() if name not in ("eager", DENSE)]
         return [*PEERS, *USUAL, *mate]
 
     def _model(self, name: str) -> nn.Module:
@@ -121,9 +121,9 @@ class EncoderBenchmark(BenchmarkOptions):
             raise ConfigError(f"{tokens!r} is no number of tokens", where="benchmark.variants", remedy=remedy)
         if name in PEERS:
             return PEERS[name](self.shape, longest)
-        known = known_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
+        known = list_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
         if name not in known:
-            names = [*PEERS, *known_networks(), *(f"mate_{one}" for one in known_backends()), *self.networks]
+            names = [*PEERS, *list_networks(), *(f"mate_{one}" for one in list_backends()), *self.networks]
             raise ConfigError(
                 f"no variant is called {name!r}",
                 where="benchmark.variants",
@@ -139,7 +139,7 @@ class EncoderBenchmark(BenchmarkOptions):
     def rehearse(self, device: torch.device) -> None:
         """See `BenchmarkOptions`."""
         longest = max([*self.lengths, self.max_tokens])
-        for case in drawn_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
+        for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
             for job in self._jobs(case, device)[0].values():
                 warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
@@ -156,7 +156,7 @@ class EncoderBenchmark(BenchmarkOptions):
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
             prefix = f"{place}/{direction}"
-            named |= named_figures(timings, work, prefix.format, REFERENCES, pace.peak)
+            named |= name_figures(timings, work, prefix.format, REFERENCES, pace.peak)
             for name, timing in timings.items():
                 if isinstance(timing, Timing):
                     per_second = 1000 * len(case.batch.input_ids) / timing.ms
@@ -179,11 +179,11 @@ class EncoderBenchmark(BenchmarkOptions):
         plans: dict[str, float] = {}
         refused = dict(self.refused)
         for name, model in self.models.items():
-            batches = {name: read_by(name, case.batch)}
+            batches = {name: select_tokens(name, case.batch)}
             if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
-                batches[name + PADDED] = with_padding_declared_real(case.batch)
+                batches[name + PADDED] = declare_padding_real(case.batch)
             for label, batch in batches.items():
-                made = attempt(partial(planned_job, model, batch, device))
+                made = attempt(partial(plan_job, model, batch, device))
                 if isinstance(made, NotRun):
                     refused[label] = made
                     continue
@@ -202,11 +202,11 @@ class EncoderBenchmark(BenchmarkOptions):
         return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
 
 
-def planned_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
+def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
     """Return a model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
     if not isinstance(model, TableEncoder):
         return EncoderJob(model, batch.to(device), batch), None
-    planned, ms = timed_plan(model.planner.on(device.type), batch)
+    planned, ms = time_plan(model.planner.on(device.type), batch)
     return EncoderJob(model, planned.to(device), batch), ms
 
 
@@ -215,14 +215,14 @@ def is_approximate(model: nn.Module) -> bool:
     return isinstance(model, TableEncoder) and any(not backend.exact for backend in model.backends)
 
 
-def known_variants() -> dict[str, tuple[str, str]]:
+def list_variants() -> dict[str, tuple[str, str]]:
     """Networks of ours, and their backends, by the names of variants."""
-    networks, backends = known_networks(), known_backends()
+    networks, backends = list_networks(), list_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
 
 
-def read_by(variant: str, batch: TableBatch) -> TableBatch:
+def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
     """Return what a variant reads of a batch: all, or the first tokens."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
@@ -231,7 +231,7 @@ def read_by(variant: str, batch: TableBatch) -> TableBatch:
     return batch.keep(first.expand(len(batch.input_ids), -1))
 
 
-def with_padding_declared_real(batch: TableBatch) -> TableBatch:
+def declare_padding_real(batch: TableBatch) -> TableBatch:
     """Return the same batch without padding.
 
     Where it was are rows and columns of their own, seen only by global tokens.

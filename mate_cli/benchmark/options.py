@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from mate_cli.benchmark.cases import Case, drawn_cases, encode_dataset, picked_cases
+from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, pick_cases
 from mate_cli.benchmark.countdown import count_down
 from mate_cli.benchmark.machine import DTYPES, find_device, machine_facts, threads
 from mate_cli.benchmark.results import Figures, Pace
@@ -38,14 +38,14 @@ class BenchmarkOptions(ABC):
 
     def cases(self) -> Iterator[Case]:
         """Yield the batches to measure on, one at a time."""
-        yield from drawn_cases(self.shapes, self.lengths, self.batches)
+        yield from draw_cases(self.shapes, self.lengths, self.batches)
         for name, root in (self.real or {}).items():
             try:
                 encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             except (DataError, MissingDependencyError) as error:
                 Console(stderr=True, highlight=False).print(f"{name} is left out: {error}", soft_wrap=True)
                 continue
-            yield from picked_cases(name, encodings, self.real_batches)
+            yield from pick_cases(name, encodings, self.real_batches)
 
     def __iter__(self) -> Iterator[Figures]:
         """Measure, and yield the figures of one case after another.

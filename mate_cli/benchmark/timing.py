@@ -60,7 +60,7 @@ def clock(device: torch.device) -> Clock:
     return read
 
 
-def interleaved(
+def time_turns(
     calls: Mapping[str, Call],
     *,
     rounds: int,
@@ -94,7 +94,7 @@ def interleaved(
         if before is not None:
             before()
         for name in list(taken):
-            spent = attempt(partial(timed, calls[name], read))
+            spent = attempt(partial(time_call, calls[name], read))
             if isinstance(spent, NotRun):
                 refused[name] = spent
                 del taken[name]
@@ -114,7 +114,7 @@ def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timin
     return Timing(wall, on_cpu, len(times), memory)
 
 
-def timed(call: Call, read: Clock) -> tuple[float, float]:
+def time_call(call: Call, read: Clock) -> tuple[float, float]:
     """Wall and on-CPU seconds of one call."""
     wall, on_cpu = read()
     call()
@@ -125,7 +125,7 @@ def timed(call: Call, read: Clock) -> tuple[float, float]:
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
     """Wall seconds and MB of the first call, or why it failed."""
     spent: list[tuple[float, float]] = []
-    memory = attempt(lambda: peak_mb(lambda: spent.append(timed(call, read)), device))
+    memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
     return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
 
 

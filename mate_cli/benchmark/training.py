@@ -10,7 +10,7 @@ import torch
 from pydantic import PositiveInt
 from torch import nn
 
-from mate_cli.benchmark.attention import timed_plan
+from mate_cli.benchmark.attention import time_plan
 from mate_cli.benchmark.cases import encode_dataset, real_lengths, together
 from mate_cli.benchmark.countdown import count_down
 from mate_cli.benchmark.encoder import (
@@ -19,15 +19,15 @@ from mate_cli.benchmark.encoder import (
     Autocast,
     EncoderBenchmark,
     EncoderJob,
+    declare_padding_real,
     is_approximate,
     job_flops,
     output_of,
     packing_gains,
-    read_by,
-    with_padding_declared_real,
+    select_tokens,
 )
 from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
 from mate_cli.benchmark.timing import NotRun, Timing, attempt
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.likelihood import marginal_likelihood
@@ -102,7 +102,7 @@ class TrainingBenchmark(EncoderBenchmark):
         place = f"training/{{}}/{case}/forward_backward".format
         named: Figures = {f"{place(name)}/not_run": one.reason for name, one in refused.items()}
         named["machine/peak_gflops_per_second"] = pace.peak
-        named |= named_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
+        named |= name_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
         tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
         for name, timing in timings.items():
             if isinstance(timing, Timing):
@@ -116,12 +116,12 @@ class TrainingBenchmark(EncoderBenchmark):
         self, batches: Sequence[TableBatch]
     ) -> tuple[dict[str, Learner], dict[str, float], dict[str, NotRun]]:
         """Return every variant in training, what a plan costs it in ms, and why others cannot be had."""
-        unpacked = [with_padding_declared_real(batch) for batch in batches]
+        unpacked = [declare_padding_real(batch) for batch in batches]
         learners: dict[str, Learner] = {}
         plans: dict[str, float] = {}
         refused = dict(self.refused)
         for name, model in self.models.items():
-            read = [read_by(name, batch) for batch in batches]
+            read = [select_tokens(name, batch) for batch in batches]
             given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
             for label, seen in given.items():
                 made = attempt(partial(self._learner, model, seen, read))
@@ -153,7 +153,7 @@ class TrainingBenchmark(EncoderBenchmark):
         model = self._learning(model)
         device = batches[0].input_ids.device
         planner = model.planner.on(device.type) if isinstance(model, TableEncoder) else None
-        planned = [timed_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
+        planned = [time_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
         head = CellSelectionHead(self.shape.hidden_size).to(device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
         jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.processes import Named, gathered
+from mate_cli.lit_modules.processes import HasExampleId, gather_predictions
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning
@@ -24,7 +24,7 @@ from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 NO_ANSWER = "no answer"
 
 ExampleT = TypeVar("ExampleT", bound=Example)
-Prediction = TypeVar("Prediction", bound=Named)
+Prediction = TypeVar("Prediction", bound=HasExampleId)
 Training = Callable[[], Sequence[ExampleT]]
 """Reads the examples that may be learnt from."""
 
@@ -70,7 +70,7 @@ class TaskSpec:
             in one.
         transformers_class: the class of transformers that does the same with a TAPAS.
         auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
-        pools: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
+        uses_pooler: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
     """
 
     monitor: str
@@ -78,7 +78,7 @@ class TaskSpec:
     about_tables: AboutTables | None = None
     transformers_class: str | None = None
     auto_class: str | None = None
-    pools: bool = False
+    uses_pooler: bool = False
 
 
 class TableTask(nn.Module, Generic[ExampleT, Prediction]):
@@ -101,7 +101,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self.encoder, self.metrics = context.encoder, tuple(metrics)
         if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
             raise ConfigError(f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/own_code.md")
-        self.train_poolers(self.spec.pools)
+        self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
@@ -155,10 +155,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     def add_heads(self, build: Callable[[TableEncoder], nn.Module]) -> None:
         """Make the head, and one of the same kind for an encoder inside the network that learns the task itself."""
         self.head, self.early_head = build(self.encoder), None
-        learner = self.encoder.early_learner
+        learner = self.encoder.auxiliary_encoder
         if learner is not None:
             self.early_head = build(learner)
-            self.encoder.lend_scores(self.early_head)
+            self.encoder.share_token_scorer(self.early_head)
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """Return the mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
@@ -167,7 +167,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     def loss_of(self, output: EncoderOutput) -> torch.Tensor:
         """Return the mean loss of what the network makes of a batch, as `loss`."""
         loss = self.output_loss(output, self.head, self.encoder)
-        learner = self.encoder.early_learner
+        learner = self.encoder.auxiliary_encoder
         if learner is None or output.early is None:
             return loss
         return loss + self.output_loss(output.early, self.early_head, learner)
@@ -225,7 +225,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     def lack(self, example: ExampleT) -> str:
         """Return what is not known of an example, so that it teaches nothing; empty where it teaches something."""
-        return lack_of_answer(example)
+        return missing_answer(example)
 
     def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """Return the examples to predict and score."""
@@ -242,8 +242,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
         kept, self._predictions = self._predictions, []
         left, self._prunings = self._prunings, []
-        self.pruned |= {one.example_id: one for one in gathered(left)}
-        return gathered(kept)
+        self.pruned |= {one.example_id: one for one in gather_predictions(left)}
+        return gather_predictions(kept)
 
     def pruned_of(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
         """Return what was left of the inputs of examples that have predictions, by name."""
@@ -251,7 +251,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
 
-def lack_of_answer(example: Example) -> str:
+def missing_answer(example: Example) -> str:
     """Why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER

@@ -50,7 +50,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         about_tables=AboutTables("the north sold most", verdict=True),
         transformers_class="TapasForSequenceClassification",
         auto_class="SequenceClassification",
-        pools=True,
+        uses_pooler=True,
     )
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:

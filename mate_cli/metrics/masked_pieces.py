@@ -4,7 +4,7 @@ import math
 
 from mate_cli.metrics.specs.spec import MetricSpec
 
-MOST_NATS = 50.0
+MAX_NATS = 50.0
 """A perplexity beyond e to this is not told apart from it."""
 MASKED_ACCURACY = MetricSpec("masked_accuracy", "Masked accuracy", 1, order=40)
 PERPLEXITY = MetricSpec("perplexity", "Perplexity", -1, ".1f", order=41, hub_name="perplexity")
@@ -18,4 +18,4 @@ def masked_scores(masked: int, right: int, nats: float) -> dict[str, float]:
     """
     if not masked:
         return {}
-    return {"masked_accuracy": right / masked, "perplexity": math.exp(min(nats / masked, MOST_NATS))}
+    return {"masked_accuracy": right / masked, "perplexity": math.exp(min(nats / masked, MAX_NATS))}

@@ -22,7 +22,7 @@ from mate_cli.models.mate import RowHeadRatio
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.positions import renumbered
 
-LEAST_SCORE = -1e4
+MIN_SCORE = -1e4
 """The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""
 
 
@@ -77,11 +77,11 @@ class Dot(TableEncoder):
         return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
 
     @property
-    def early_learner(self) -> TableEncoder | None:
+    def auxiliary_encoder(self) -> TableEncoder | None:
         """The pruning transformer, where it has a loss of its own."""
         return None if self.learn == "joint" else self.pruner
 
-    def lend_scores(self, head: nn.Module) -> None:
+    def share_token_scorer(self, head: nn.Module) -> None:
         """Let a head of the pruning transformer score by what chooses tokens, as the reference does.
 
         Where it scores something else and no gradient comes through attention, nothing teaches the scores.
@@ -109,7 +109,7 @@ class Dot(TableEncoder):
         plans = self.plans(short)
         bias = None
         if early is not None and self.learn != "pruning":
-            bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=LEAST_SCORE))
+            bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=MIN_SCORE))
         states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
         learnt = None if early is None else scores.detach()
         return EncoderOutput(states, self.pooler(states), short, early, learnt)

@@ -69,7 +69,7 @@ class TransformerXh(TableEncoder):
         super().__init__(size, layers, token_types=("segment_ids",), **options)
         if combine == "identity":
             for layer in self.hopping_layers:
-                layer.begin_with_own()
+                layer.initialize_hop()
 
     @property
     def hopping_layers(self) -> list[HopLayer]:

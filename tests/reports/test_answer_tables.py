@@ -75,7 +75,7 @@ def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(
 def test_without_the_data_set_the_page_says_so(tmp_path, asked, monkeypatch):
     (tmp_path / "large").mkdir()
     (tmp_path / "large" / "tables_tok.tar.xz").write_bytes(b"..")
-    monkeypatch.setattr(answer_tables, "MOST_PACKED", 1)
+    monkeypatch.setattr(answer_tables, "MAX_PACKED", 1)
     gone = {"_target_": find_dataset("hybridqa").target, "name": "hybridqa", "root": str(tmp_path / "nowhere")}
     for number, (data, reason) in enumerate(
         [

@@ -18,7 +18,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Attention
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
+from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.models.layers.relation_attention import RelationAttention
@@ -62,7 +62,7 @@ class RelationsBenchmark:
             table.add_column(heading, justify="right" if heading else "left")
         for kind, make in (("attention", self._alone), ("layer", self._projected)):
             calls = {name: make(backend) for name, backend in backends.items()}
-            found = interleaved(calls, rounds=self.rounds, seconds=self.seconds, device=torch.device("cpu"))
+            found = time_turns(calls, rounds=self.rounds, seconds=self.seconds, device=torch.device("cpu"))
             plain = found[PLAIN]
             for name, timing in found.items():
                 if isinstance(timing, NotRun) or isinstance(plain, NotRun):

@@ -14,7 +14,7 @@ from mate_cli.attention.segment_tasks import Ints, SegmentTasks
 
 LONG = 1024
 """Tiles with more keys than this go to the launch of the largest tiles, which is long enough to hide them."""
-PART, MOST_PARTS = 2048, 4
+PART, MAX_PARTS = 2048, 4
 """Longer lists of partners are cut into parts of about so many, but no more parts; guesses, not measured.
 
 Each part has a plane of results of its own, and these are added up: more parts take more memory.
@@ -55,7 +55,7 @@ def cut(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
         for name in ("query_start", "queries", "global_start", "globals", "local_start", "locals")
     )
     keys = partners[1] + partners[3]
-    parts = np.clip(-(-keys // part), 1, MOST_PARTS)
+    parts = np.clip(-(-keys // part), 1, MAX_PARTS)
     planes = np.arange(parts.sum()) - (np.cumsum(parts) - parts).repeat(parts)
     starts, queries, keys, parts, *partners = (x.repeat(parts) for x in (starts, queries, keys, parts, *partners))
     begin, end = keys * planes // parts, keys * (planes + 1) // parts

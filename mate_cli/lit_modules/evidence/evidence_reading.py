@@ -54,7 +54,7 @@ class EvidenceAnswer:
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
 
-    spec = TaskSpec("dev/f1", label="answer", pools=True)
+    spec = TaskSpec("dev/f1", label="answer", uses_pooler=True)
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from mate_cli.tokenization.hybrider.targets import target_of
 class NodeRanking(CandidateChoice):
     """Chooses a node, knowing how it was found and how surely."""
 
-    spec = TaskSpec("dev/row_accuracy", label="nodes", pools=True)
+    spec = TaskSpec("dev/row_accuracy", label="nodes", uses_pooler=True)
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

@@ -22,7 +22,7 @@ class RowHopping(CandidateChoice):
         nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
     """
 
-    spec = TaskSpec("dev/hop_accuracy", label="hops", pools=True)
+    spec = TaskSpec("dev/hop_accuracy", label="hops", uses_pooler=True)
 
     def __init__(
         self,

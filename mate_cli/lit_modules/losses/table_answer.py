@@ -75,7 +75,7 @@ class TableAnswerLoss:
     def result(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return the number that is expected of each example [B]."""
         chosen = logits.probabilities() * batch.in_body
-        shares = shared_among_tokens(chosen, batch.row_ids, batch.column_ids)
+        shares = share_among_tokens(chosen, batch.row_ids, batch.column_ids)
         aggregations = (_given(logits.aggregation)[:, 1:] / self.aggregation_temperature).softmax(-1)
         return expected_result(shares, _given(batch.numeric_values), aggregations, self.average_approximation)
 
@@ -228,7 +228,7 @@ def answer_loss(
     return huber_loss(expected * computed, answers * computed, delta=delta, reduction="none")
 
 
-def shared_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tensor) -> Tensor:
+def share_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tensor) -> Tensor:
     """Divide what each token of a cell has by their number, all [B, T]; the tokens of a cell follow each other."""
     begins = torch.ones_like(row_ids)
     begins[:, 1:] = (row_ids[:, 1:] != row_ids[:, :-1]) | (column_ids[:, 1:] != column_ids[:, :-1])

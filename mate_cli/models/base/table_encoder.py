@@ -114,11 +114,11 @@ class TableEncoder(nn.Module):
         return {"": self}
 
     @property
-    def early_learner(self) -> TableEncoder | None:
+    def auxiliary_encoder(self) -> TableEncoder | None:
         """The encoder inside it whose states (`EncoderOutput.early`) are to learn the task by a head of their own."""
         return None
 
-    def lend_scores(self, head: nn.Module) -> None:
+    def share_token_scorer(self, head: nn.Module) -> None:
         """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
 
     @property

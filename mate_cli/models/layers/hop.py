@@ -201,7 +201,7 @@ class HopLayer(EncoderLayer):
         mixed = self.combine(torch.cat([self.hop(hopping, nodes), hubs], -1))
         return states.index_copy(0, nodes.hubs, mixed.to(states.dtype))
 
-    def begin_with_own(self) -> None:
+    def initialize_hop(self) -> None:
         """Let hubs begin as what their own text made them, beside what they find."""
         width = self.combine.out_features
         with torch.no_grad():

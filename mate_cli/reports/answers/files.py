@@ -17,8 +17,8 @@ from mate_cli.reports.answers.window import (
     answer_text,
     computed_text,
     confidence_text,
-    how_sure,
     numeric_columns,
+    rate_certainty,
     window,
 )
 from mate_cli.reports.export.data_files import harmless
@@ -119,7 +119,7 @@ def write_answers(session: Session, output: str) -> Path:
     return write_text(file, WRITERS[file.suffix.lower()](session))
 
 
-MOST_ROWS, MOST_COLUMNS = 60, 40
+MAX_ROWS, MAX_COLUMNS = 60, 40
 
 
 def render_answers(session: Session) -> str:
@@ -138,7 +138,7 @@ def render_answers(session: Session) -> str:
 
 def answer_card(answered: TableQuestion) -> Mapping[str, Any]:
     """Return one question with its answer, and the part of the table around the chosen cells."""
-    shown = window(answered, MOST_ROWS, MOST_COLUMNS)
+    shown = window(answered, MAX_ROWS, MAX_COLUMNS)
     right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))
     confidence = confidence_text(answered)
     facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
@@ -146,7 +146,7 @@ def answer_card(answered: TableQuestion) -> Mapping[str, Any]:
     return {
         "answered": answered,
         "text": answer_text(answered),
-        "sure": how_sure(answered),
+        "sure": rate_certainty(answered),
         "facts": " · ".join(filter(None, facts)),
         "shown": shown,
         "names": {column: (header[column].text, right[column]) for column in shown.columns if column is not None},

@@ -10,7 +10,7 @@ from mate_cli.tables.answered import TableQuestion
 from mate_cli.tables.formats.grid import listed
 from mate_cli.tables.table import find_table_formats
 
-MOST_TEXTS = 10
+MAX_TEXTS = 10
 EVEN = 0.5
 """A confidence below which an answer is more likely wrong than right."""
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
@@ -144,7 +144,7 @@ def answer_text(answered: TableQuestion) -> str:
 def _few(answered: TableQuestion) -> str:
     """Return the texts of the chosen cells, equal ones once; only the first of many."""
     texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
-    return listed((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
+    return listed((shorten(text) or "(an empty cell)" for text in texts), MAX_TEXTS)
 
 
 def shorten(text: str, most: int = 200) -> str:
@@ -153,7 +153,7 @@ def shorten(text: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def how_sure(answered: TableQuestion) -> Literal["none", "unsure", "given"]:
+def rate_certainty(answered: TableQuestion) -> Literal["none", "unsure", "given"]:
     """Tell whether there is an answer, and one that is more likely right than wrong."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
         return "none"

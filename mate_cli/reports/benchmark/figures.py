@@ -15,7 +15,7 @@ from mate_cli.reports.benchmark.results import (
     MeasuredCase,
     shape_title,
 )
-from mate_cli.reports.plots.scaling import NARROWEST, Panel, ScalingFrame, scaling_figure
+from mate_cli.reports.plots.scaling import MIN_WIDTH, Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ COSTS = (
 """As in figures 4, 5 and 6 of the MATE paper."""
 
 
-def benchmark_figures(results: BenchmarkResults, least: float = NARROWEST) -> list[tuple[CostFigure, Figure]]:
+def benchmark_figures(results: BenchmarkResults, least: float = MIN_WIDTH) -> list[tuple[CostFigure, Figure]]:
     """Draw what was measured at several lengths, at least so many inches wide."""
     frames = ((cost, scaling_frame(results, cost)) for cost in COSTS)
     return [(cost, scaling_figure(frame, least)) for cost, frame in frames if frame is not None]

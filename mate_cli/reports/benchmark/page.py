@@ -10,7 +10,7 @@ from rich.text import Text
 from mate_cli.files.atomic import write_text
 from mate_cli.reports.benchmark.figures import benchmark_figures
 from mate_cli.reports.benchmark.results import DIRECTIONS, KINDS, BenchmarkResults, measured_figures
-from mate_cli.reports.benchmark.tables import case_table, how_measured, overview_tables
+from mate_cli.reports.benchmark.tables import case_table, describe_measurement, overview_tables
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.html_page import render_template
 from mate_cli.reports.page.page import Card
@@ -48,7 +48,7 @@ def render_benchmark(results: BenchmarkResults) -> str:
         figures=[(cost, figure, f"{POINTS_PER_INCH * figure.get_figwidth():.0f}") for cost, figure in drawn],
         overview=[view for direction in DIRECTIONS for view in overview_tables(results, direction)],
         cases=[case_table(results, case) for case in results.cases],
-        section=ReportSection("how", "How it was measured", "", notes=(how_measured(results),)),
+        section=ReportSection("how", "How it was measured", "", notes=(describe_measurement(results),)),
         content={"rows": list(run_facts(results).items())},
     )
 
@@ -89,7 +89,7 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
     """Print all tables."""
     cases = [case_table(results, case) for case in results.cases]
     print_views([*cases, *overview_tables(results)], console)
-    console.print(Text(f"{machine_text(results)}\n{how_measured(results)}", style="dim"))
+    console.print(Text(f"{machine_text(results)}\n{describe_measurement(results)}", style="dim"))
 
 
 def print_figures(run: LoadedRun, console: Console) -> None:

@@ -138,9 +138,9 @@ def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
         min((v for row in values.values() if (v := row[i]) is not None), default=None) if column.best else None
         for i, column in enumerate(columns)
     ]
-    heads = [stacked(column.over, column.under, minor=column.minor) for column in columns]
+    heads = [stack(column.over, column.under, minor=column.minor) for column in columns]
     writers = [column.write for column in columns]
-    notes = (*not_run(results, case), *_gained_alone(results, case))
+    notes = (*list_skipped(results, case), *_gained_alone(results, case))
     return variants_view(results, case.title, heads, values, writers, best, notes)
 
 
@@ -150,10 +150,10 @@ def _gained_alone(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, .
         return ()
     figure = f"speedup_vs_{AGAINST[case.kind]}"
     gains = {n: [results.figure(case, n, direction, figure) for direction in DIRECTIONS] for n in results.variants}
-    return above_the_bound(results, gains)
+    return explain_gains(results, gains)
 
 
-def stacked(over: str, under: str, *, minor: bool = False) -> Column:
+def stack(over: str, under: str, *, minor: bool = False) -> Column:
     """Return a column with a heading of two lines."""
     return Column(f"{over}\n{under}", stacked=f"{over}\n{under}", minor=minor)
 
@@ -197,7 +197,7 @@ def is_known(results: BenchmarkResults, case: MeasuredCase, direction: str, figu
     return any(results.figure(case, name, direction, figure) is not None for name in results.variants)
 
 
-def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
+def list_skipped(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
     """Return which variants were not run, and why; the direction is named where the other one was run."""
     lines = []
     for name, reasons in results.reasons.get(case, {}).items():
@@ -222,13 +222,13 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> View:
     if not cells.keys() - {BOUND} or len(cases) < 2:
         cells = {}
     most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
-    heads = [stacked(f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases]
+    heads = [stack(f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases]
     title = f"{shape_title(shape)} tables: times as fast as {against}, {DIRECTIONS[direction]}"
     writers = [ratio_text] * len(cases)
-    return variants_view(results, title, heads, cells, writers, most, above_the_bound(results, cells))
+    return variants_view(results, title, heads, cells, writers, most, explain_gains(results, cells))
 
 
-def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
+def explain_gains(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
     """Return which variants gain more than the pairs that they save, and what else they save."""
     pairs = {name: zip(row, cells.get(BOUND, []), strict=False) for name, row in cells.items() if name != BOUND}
     beyond = [name for name, row in pairs.items() if any(mine and most and mine > most for mine, most in row)]
@@ -244,7 +244,7 @@ def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | 
     return tuple(said)
 
 
-def how_measured(results: BenchmarkResults) -> str:
+def describe_measurement(results: BenchmarkResults) -> str:
     """Return what the figures mean, in a few sentences."""
     sentences = [
         "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores.",

@@ -22,7 +22,7 @@ from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.text import table_matches
 
-MOST_PACKED = 100_000_000
+MAX_PACKED = 100_000_000
 """Bytes of archives that are read from end to end for a few tables."""
 AGAIN = "Fetch the data set, or compare where its files are"
 
@@ -101,7 +101,7 @@ def _read(options: str, split: str, asked: tuple[str, ...]) -> dict[str, AnswerT
         raise RunError(f"{own.get('_target_')} is no data set of this program", remedy=AGAIN)
     root = Path(str(own.get("root", "."))).expanduser()
     packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
-    if not info.shipped and sum(packed) > MOST_PACKED:
+    if not info.shipped and sum(packed) > MAX_PACKED:
         raise RunError("packed, and too large to look single tables up in", where=str(root), remedy="Unpack it")
     told = {name: value for name, value in own.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():

@@ -38,7 +38,7 @@ NAMED = (
     "system._target_",
     "system.compared_by",
 )
-MOST_LABELS = 3
+MAX_LABELS = 3
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Difference:
     @property
     def text(self) -> str:
         """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
-        return "; ".join(f"{value}: {listing(names)}" for value, names in told_apart(self.values).items())
+        return "; ".join(f"{value}: {list_labels(names)}" for value, names in shorten_labels(self.values).items())
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
         values: dict[str, list[str]] = {}
         for label, settled in zip(labels, own, strict=True):
             if has_stage(key, settled) and (
-                key in settled or key.endswith("._target_") or not replaced(key, settled, own)
+                key in settled or key.endswith("._target_") or not is_replaced(key, settled, own)
             ):
                 values.setdefault(setting_shown(key, settled), []).append(label)
-        if len(values) > 1 and not is_named(key) and not is_said(key, values):
+        if len(values) > 1 and not is_named(key) and not is_in_labels(key, values):
             found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
     telling = list(TELLING)
     return tuple(sorted(found, key=lambda one: telling.index(one.key) if one.key in telling else len(telling)))
@@ -163,13 +163,13 @@ def is_named(key: str) -> bool:
     return own in NAMED or own.startswith("init.")
 
 
-def is_said(key: str, values: Mapping[str, Sequence[str]]) -> bool:
+def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
     """Say whether every name has the value of this setting in it; of a stage the name does not say of which."""
     parts = [(setting_text(key, value), label.split(BETWEEN)) for value, labels in values.items() for label in labels]
     return not of_stage(key)[0] and all(text in label for text, label in parts)
 
 
-def told_apart(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+def shorten_labels(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     """Name configurations by one part of their names, the model say, where that tells apart who has which value."""
     parts = {label: label_parts(label) for labels in values.values() for label in labels}
     for place in next(iter(parts.values())):
@@ -194,15 +194,15 @@ def has_stage(key: str, settled: Mapping[str, str]) -> bool:
     return not stage or (key in settled if own == "run" else any(other.startswith(stage) for other in settled))
 
 
-def replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
+def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
     """Say whether a setting is missing because another class stands in its place."""
     stage, own = of_stage(key)
     target = f"{stage}{own.partition('.')[0]}._target_"
     return any(key in other and other.get(target) != settled.get(target) for other in others)
 
 
-def listing(labels: Sequence[str]) -> str:
+def list_labels(labels: Sequence[str]) -> str:
     """Write `mate, sat and tapas`, or the first few and how many more there are."""
-    if len(labels) > MOST_LABELS + 1:
-        return f"{', '.join(labels[:MOST_LABELS])} and {len(labels) - MOST_LABELS} more"
+    if len(labels) > MAX_LABELS + 1:
+        return f"{', '.join(labels[:MAX_LABELS])} and {len(labels) - MAX_LABELS} more"
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))

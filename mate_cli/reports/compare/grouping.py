@@ -15,7 +15,7 @@ from mate_cli.runs.names import REPEATED, is_ignored, of_stage
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
-SHOWN_DIFFERENCES, MOST_DIFFERENCES = 2, 4
+SHOWN_DIFFERENCES, MAX_DIFFERENCES = 2, 4
 """Settings in a name; the greater number where fewer leave two configurations with one name."""
 ABSENT = "absent"
 """Stands for the value of a setting that a configuration does not have."""
@@ -132,10 +132,10 @@ def group_runs(
             )
             for apart, part in parts
         )
-    return with_labels(named_among_finished(groups), keys, every_field=bool(by))
+    return with_labels(drop_unfinished_differences(groups), keys, every_field=bool(by))
 
 
-def named_among_finished(groups: Sequence[Configuration]) -> list[Configuration]:
+def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configuration]:
     """Keep of what sets finished configurations apart that in which they differ from finished ones."""
     families: dict[tuple[str, ...], list[Configuration]] = {}
     for group in groups:
@@ -160,7 +160,7 @@ def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tup
     for run, own in zip(runs, every, strict=True):
         for key, inner in stand_ins(run).items():
             if key in own:
-                own[key] = repeated.setdefault((key, frozenset(kept(inner, ignored).items())), own[key])
+                own[key] = repeated.setdefault((key, frozenset(drop_ignored(inner, ignored).items())), own[key])
     differing = differing_settings(every)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run, own in zip(runs, every, strict=True):
@@ -170,10 +170,10 @@ def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tup
 
 def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
     """Return a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
-    return kept(run.config or dict(override_pairs(run)), ignored)
+    return drop_ignored(run.config or dict(override_pairs(run)), ignored)
 
 
-def kept(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
+def drop_ignored(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
     """Return a flat configuration without the ignored keys."""
     return {key: value for key, value in config.items() if not is_ignored(key, ignored)}
 
@@ -223,8 +223,8 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
     """
     finished = [group for group in groups if group.counted] or groups
-    names = dict(zip(map(id, groups), tell_apart(groups, keys, every_field=every_field), strict=True))
-    names |= dict(zip(map(id, finished), tell_apart(finished, keys, every_field=every_field), strict=True))
+    names = dict(zip(map(id, groups), find_distinct_names(groups, keys, every_field=every_field), strict=True))
+    names |= dict(zip(map(id, finished), find_distinct_names(finished, keys, every_field=every_field), strict=True))
     seen: dict[str, int] = {}
     labels: dict[int, str] = {}
     for group in sorted(groups, key=lambda group: not group.counted):
@@ -234,11 +234,11 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     return [replace(group, label=labels[id(group)]) for group in groups]
 
 
-def tell_apart(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
+def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
     """Name configurations by as few fields and differences as tell them apart, if these do."""
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
-    numbers = range(SHOWN_DIFFERENCES, MOST_DIFFERENCES + 1)
+    numbers = range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
     tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
     return next((names for names in tried if len(set(names)) == len(names)), tried[0])
 
@@ -254,12 +254,12 @@ def telling_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> l
     shown = ["model", *(key for key in varying if key != "model")]
     for key in ("command", "attention", "dataset", "init", "task"):
         rest = [one for one in shown if one != key]
-        if key in shown and distinct(groups, rest) == distinct(groups, shown):
+        if key in shown and count_distinct(groups, rest) == count_distinct(groups, shown):
             shown = rest
     return shown
 
 
-def distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
+def count_distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
     """Count the different values that the configurations have in some fields."""
     return len({tuple(group.fields[key] for key in keys) for group in groups})
 

@@ -186,7 +186,7 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
-    split, score, part = taken_apart(metric)
+    split, score, part = split_metric_name(metric)
     versions = {run: _version(run, split) for run in group.counted if metric in run.metrics}
     found = {run: _scored(version, score, part) for run, version in versions.items() if version}
     return {run: scored for run, scored in found.items() if scored}
@@ -201,7 +201,7 @@ def _scored(version: Version, score: str, part: str) -> Scored:
     }
 
 
-def taken_apart(metric: str) -> tuple[str, str, str]:
+def split_metric_name(metric: str) -> tuple[str, str, str]:
     """Return split, score and part of a metric, whose name may have the part before or after the score."""
     name = MetricName.parse(metric)
     return (name.split, name.part, name.score) if name.score in subset_specs() else (name.split, name.score, name.part)

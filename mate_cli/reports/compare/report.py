@@ -99,13 +99,13 @@ def build_report(
     check_statuses(status)
     check_statistic(statistic)
     loaded = load_runs(folders)
-    runs = selected(loaded.runs, status)
+    runs = select_runs(loaded.runs, status)
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
     chosen = choose_metric(groups, metric)
     known = {name for group in groups for name in group.metric_names}
     ranked = by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
-    papers = published_on(runs) if published else ()
+    papers = find_published(runs) if published else ()
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
@@ -127,7 +127,7 @@ def build_report(
     )
 
 
-def selected(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
+def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
     """Keep the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
 
     Raises:
@@ -173,7 +173,7 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
     return asked
 
 
-def published_on(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
+def find_published(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
     """Return what papers report on the datasets of the runs."""
     return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.compare.grouping import IGNORED, Configuration, differing_settings, settings
-from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, taken_apart
+from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, split_metric_name
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun
 
@@ -18,7 +18,7 @@ RESAMPLES = 10_000
 CHUNK = 500
 FEW_VALUES = 100
 SEED = 20_040_725
-FEWEST = 20
+MIN_QUESTIONS = 20
 """Below so many questions a bootstrap says nothing."""
 LEVEL = 0.05
 SAME = 1e-9
@@ -110,12 +110,12 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         return Significance("", reference.label, (), ("no run has a metric to compare yet",))
     own = question_scores(reference, metric)
     if not own:
-        split, score, _ = taken_apart(metric)
+        split, score, _ = split_metric_name(metric)
         remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
         note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
         return Significance(metric, reference.label, (), (note,))
     others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := tested_difference(group, reference, own, metric)) is not None]
+    found = [one for group in others if (one := compare_pair(group, reference, own, metric)) is not None]
     return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
 
 
@@ -129,7 +129,7 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
         lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
     if others > len(found):
         left = plural(others - len(found), "configuration")
-        lines.append(f"{left} without at least {FEWEST} of the same questions left out")
+        lines.append(f"{left} without at least {MIN_QUESTIONS} of the same questions left out")
     return lines
 
 
@@ -159,19 +159,19 @@ def label_words(label: str) -> list[str]:
     return [word for word in label.casefold().split() if word != "·"]
 
 
-def tested_difference(
+def compare_pair(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Compare a configuration with the one of reference and its scores; None below `FEWEST` common questions."""
+    """Compare a configuration with the one of reference and its scores; None below `MIN_QUESTIONS` common questions."""
     scores = question_scores(group, metric)
     common = [question for question in scores if question in others]
-    if len(common) < FEWEST:
+    if len(common) < MIN_QUESTIONS:
         return None
     own = np.array([scores[question] for question in common])
     found = paired_bootstrap(own - np.array([others[question] for question in common]))
     runs = [mean_scores(one, metric, common) for one in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
-    p = welch_p(*(list(one.values()) for one in runs)) if are_repeats else paired_p(matched_differences(*runs))
+    p = welch_p(*(list(one.values()) for one in runs)) if are_repeats else paired_p(match_differences(*runs))
     return Difference(group.label, float(own.mean()), *found, p, questions=len(common), runs=len(runs[0]))
 
 
@@ -181,7 +181,7 @@ def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQue
     return {run: float(np.mean([scored[one][1] for one in questions])) for run, scored in every.items()}
 
 
-def matched_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
+def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
     """Return the differences between runs with the same seed and the same of what varies among either's runs.
 
     None at all where some run has no such other, or two.
@@ -254,14 +254,14 @@ def paired_bootstrap(
     """
     scores = np.asarray(differences, dtype=float)
     observed = float(scores.mean())
-    means = resampled_means(scores, resamples, np.random.default_rng(seed))
+    means = resample_means(scores, resamples, np.random.default_rng(seed))
     # A sum in another order may differ in its last digits, and a tie is as extreme as the observed difference.
     extreme = np.abs(means - observed) >= abs(observed) - 1e-9
     low, high = np.quantile(means, (LEVEL / 2, 1 - LEVEL / 2))
     return Bootstrap(observed, float(low), float(high), float((extreme.sum() + 1) / (resamples + 1)))
 
 
-def resampled_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+def resample_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Draw samples as large as the scores, with replacement, and return the mean of each, [resamples]."""
     values, counts = np.unique(scores, return_counts=True)
     total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]

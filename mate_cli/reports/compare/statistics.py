@@ -17,7 +17,7 @@ SPREADS: dict[Statistic, str] = {
 }
 CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
 """Names of the number before ±."""
-LARGEST = 1e100
+MAX_VALUE = 1e100
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Summary:
 
 def is_finite(value: float) -> bool:
     """Say whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
-    return math.isfinite(value) and abs(value) < LARGEST
+    return math.isfinite(value) and abs(value) < MAX_VALUE
 
 
 def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summary | None:

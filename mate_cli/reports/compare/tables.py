@@ -13,7 +13,7 @@ from mate_cli.reports.compare.published import Published, published_for
 from mate_cli.reports.compare.statistics import Summary, summarize
 from mate_cli.reports.format import center_text
 
-MOST_COLUMNS = 6
+MAX_COLUMNS = 6
 ROUNDING = 1e-12
 Mark = Literal["best", "close", ""]
 
@@ -168,7 +168,7 @@ def layout(
     parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
-    most = 2 * MOST_COLUMNS if wide else MOST_COLUMNS
+    most = 2 * MAX_COLUMNS if wide else MAX_COLUMNS
     for part, columns in sorted(parts.items(), key=lambda item: item[0] not in ("", *SPLITS)):
         title = f"{name} · {part}" if part else name
         for number, start in enumerate(range(0, len(columns), most), 1):
@@ -189,7 +189,7 @@ def build(
 ) -> ResultTable:
     """Fill one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
-    members = without_copies({group: row for group, row in cells.items() if any(row)})
+    members = drop_copies({group: row for group, row in cells.items() if any(row)})
     rows = [
         ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
         for group, short in zip(members, short_labels(members), strict=True)
@@ -198,7 +198,7 @@ def build(
     return ResultTable(title, dataset, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
 
-def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
+def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
     """Leave a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
     owners = {run: group for group in cells for run in group.runs}
 

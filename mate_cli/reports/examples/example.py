@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mate_cli.reports.examples.kept_tokens import KeptTokens
 
-MOST_TEXTS = 12
+MAX_TEXTS = 12
 """So many texts of an answer are shown."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
@@ -65,8 +65,8 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
     if answer is None:
         yield "answer", "not known"
         return
-    said = " | ".join(answer.texts[:MOST_TEXTS]) or "none"
-    more = len(answer.texts) - MOST_TEXTS
+    said = " | ".join(answer.texts[:MAX_TEXTS]) or "none"
+    more = len(answer.texts) - MAX_TEXTS
     yield "answer", said + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
     if not statement and (learnt := _learnt(answer)):
         yield "learnt", learnt

@@ -21,9 +21,9 @@ MARKS = {
     "↗": ("has links", ""),
 }
 """Marks behind a cell's text: their meaning, and the cell's style."""
-MOST_ROWS = 40
+MAX_ROWS = 40
 """So many rows of a table are shown, beside those that hold an answer."""
-NARROWEST = 9
+MIN_COLUMN_WIDTH = 9
 """A column with its border is at least so wide; a table with more columns is shown in parts."""
 
 Place = tuple[int, int]
@@ -40,7 +40,7 @@ def table_views(example: TableExample, kept: Collection[Place], width: int) -> I
         width: of the terminal, in characters.
     """
     table, marks = example.table, _marks(example, kept)
-    most = max(2, (width - NARROWEST) // NARROWEST)
+    most = max(2, (width - MIN_COLUMN_WIDTH) // MIN_COLUMN_WIDTH)
     parts = range(0, len(table.header), most)
     for start in parts:
         columns = range(len(table.header))[start : start + most]
@@ -75,7 +75,7 @@ def _shown_rows(example: TableExample) -> list[int]:
     """Return all rows of a table that is not too long, else the first ones, those with answers, and the last one."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
-    return sorted({*rows[:MOST_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
+    return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
 def _marks(example: TableExample, kept: Collection[Place]) -> dict[Place, list[str]]:

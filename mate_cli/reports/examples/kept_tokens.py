@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.examples.example_table import MOST_ROWS
+from mate_cli.reports.examples.example_table import MAX_ROWS
 from mate_cli.reports.format import plural
 from mate_cli.terminal.console import Console
 
@@ -101,7 +101,7 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
     console.print()
     view, hidden = Table.grid(padding=(0, 2)), 0
     for name, row, places in _lines(tokens):
-        if row > MOST_ROWS and not tokens.in_answer[places].any():
+        if row > MAX_ROWS and not tokens.in_answer[places].any():
             hidden += 1
             continue
         view.add_row(Text(name, style="dim"), _line(tokens, pieces, places, plain=not console.is_terminal))

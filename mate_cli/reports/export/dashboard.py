@@ -16,7 +16,7 @@ from mate_cli.reports.view import View
 from mate_cli.runs.tracking import open_wandb
 
 JOB_TYPE = "comparison"
-MOST_QUESTIONS, MOST_ASKED = 50, 8
+MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
@@ -106,9 +106,9 @@ def rounded_figure(value: float | None) -> float | None:
 
 def questions_sheet(report: Report) -> Sheet:
     """Return questions on which the best configurations disagree, a column with what each of them said."""
-    groups = report.groups[:MOST_ASKED]
+    groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
-    found = disagreements(groups, metric.full, MOST_QUESTIONS) if metric.is_share else ()
+    found = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()
     rows = []
     for one in found:
         said = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in one.answers}

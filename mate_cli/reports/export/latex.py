@@ -63,7 +63,7 @@ def view_latex(view: View, report: Report) -> str:
             body.append(rf"\multicolumn{{{len(kept) + 1}}}{{l}}{{\textit{{Published}}}} \\")
         body.append(row_latex(row, kept))
         before = row.kind
-    caption = [", ".join(filter(None, [escaped(view.title), view.unit])) + "."]
+    caption = [", ".join(filter(None, [escape(view.title), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
     caption += dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks)
@@ -76,12 +76,12 @@ def headings(view: View, kept: Sequence[int]) -> list[str]:
     for level in range(view.levels):
         spans = view.spans(level)
         heads = (
-            rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1) for name, span in spans
+            rf"\multicolumn{{{span}}}{{c}}{{{escape(name)}}}" if name else " & " * (span - 1) for name, span in spans
         )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
-    heads = (escaped(view.columns[place].heading.replace("\n", ", ")) for place in kept)
+    heads = (escape(view.columns[place].heading.replace("\n", ", ")) for place in kept)
     shown = ("$n$" if head == "n" else head for head in heads)
-    return [*lines, " & ".join([escaped("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
+    return [*lines, " & ".join([escape("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
@@ -93,13 +93,13 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
 
 def row_latex(row: Row, kept: Sequence[int]) -> str:
     """Write one row."""
-    return " & ".join([escaped(row.short or row.label), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
+    return " & ".join([escape(row.short or row.label), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
 
 
 def cell_latex(cell: ViewCell) -> str:
     r"""Write `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
     spread = rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
-    text = escaped(cell.text)
+    text = escape(cell.text)
     return COMMANDS[cell.mark] % (text.replace("-", "$-$") if cell.has_minus else text) + spread
 
 
@@ -125,6 +125,6 @@ def environment(columns: str, body: Sequence[str], caption: str, name: str) -> s
     )
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text that LaTeX prints as it is."""
     return text.translate(SPECIAL)

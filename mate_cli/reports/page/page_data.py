@@ -15,7 +15,7 @@ from mate_cli.reports.plots.figures import Drawn, curve_names
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import Curve, RunLog
 
-MOST_LINES, MOST_SCORES = 3, 12
+MAX_LINES, MAX_SCORES = 3, 12
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedFigur
     found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
     models = {run.setting("model") for run in report.runs}
     best = {one.model: one for one in reversed(found) if one.model in models}  # of a model the best, not its ablations
-    own = [one for one in found if best.get(one.model) is one][:MOST_LINES] or found[:1]
+    own = [one for one in found if best.get(one.model) is one][:MAX_LINES] or found[:1]
     return [PublishedFigure(one.label, (value := one.metrics[metric]), spec.text(value), one.source) for one in own]
 
 
@@ -70,7 +70,7 @@ def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
     """Return how a metric is named and printed, and its published figures: one list per data set."""
     lines = [
-        [[line.label, rounded(line.value, metric)] for line in references(report, metric.full, dataset)]
+        [[line.label, round_value(line.value, metric)] for line in references(report, metric.full, dataset)]
         for dataset in datasets_of(report)
     ]
     shown = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
@@ -84,11 +84,11 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
     for number, name in enumerate(names):
         if (curve := log.curves.get(name)) is None or not curve.steps:
             continue
-        grid = plain(curve.steps, 1)
+        grid = round_numbers(curve.steps, 1)
         if grid not in grids:
             grids.append(grid)
         metric = MetricName.parse(name)
-        values[str(number)] = [grids.index(grid), [rounded(value, metric) for value in curve.values]]
+        values[str(number)] = [grids.index(grid), [round_value(value, metric) for value in curve.values]]
     seed = run.text("seed")
     return {
         "name": f"seed {seed}" if seed else run.folder.name,
@@ -102,15 +102,15 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
     """Return steps and the time at them."""
-    return [plain(curve.steps, 1), plain(curve.values, digits)]
+    return [round_numbers(curve.steps, 1), round_numbers(curve.values, digits)]
 
 
-def plain(numbers: Sequence[float], digits: int) -> list[float]:
+def round_numbers(numbers: Sequence[float], digits: int) -> list[float]:
     """Round numbers; a whole one loses its point."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]
 
 
-def rounded(value: float, metric: MetricName) -> float:
+def round_value(value: float, metric: MetricName) -> float:
     """Round to what can be seen: a hundredth of a percent point, else four digits."""
     return round(value, 4) if metric.is_share else float(f"{value:.4g}")
 
@@ -120,4 +120,4 @@ def score_names(report: Report) -> list[str]:
     names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
-    return (main + [name for name in ordered if name not in main])[:MOST_SCORES]
+    return (main + [name for name in ordered if name not in main])[:MAX_SCORES]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_LETTERS = 18
+MAX_LETTERS = 18
 """The most letters of a node's name."""
-LEAST_SHARE = 0.02
+MIN_SHARE = 0.02
 """Edges that bring less are not drawn where weights are known."""
 BEND = 0.18
 """The bend of arrows: the distance of an arc's control points from its chord, in parts of that."""
@@ -97,13 +97,13 @@ def _draw(axes: Axes, view: GraphView, shares: np.ndarray | None, colors: Mappin
     for asks, row in enumerate(view.kinds):
         for asked, kind in enumerate(row):
             share = 0.2 if shares is None else float(shares[asks, asked])
-            if kind and share >= LEAST_SHARE:
+            if kind and share >= MIN_SHARE:
                 _arrow(axes, places[asked], places[asks], colors[kind], share)
     across, up = zip(*places, strict=True)
     paints = [_RIGHT if right else INK for right in view.right]
     axes.scatter(across, up, s=46, c=paints, zorder=3)
     for (x, y), name in zip(places, view.names, strict=True):
-        short = name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…"
+        short = name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + "…"
         axes.annotate(
             literal_text(short), (x, y), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7, color=INK
         )

@@ -29,8 +29,8 @@ from mate_cli.reports.sections.growth import growth_frame
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_CURVES, MOST_BARS, MOST_FIGURES, MOST_REPEATS, MOST_MARGINS = 12, 30, 8, 5, 8
-MOST_POINTS, ALL_POINTS = 240, 12_000
+MAX_CURVES, MAX_BARS, MAX_FIGURES, MAX_REPEATS, MAX_MARGINS = 12, 30, 8, 5, 8
+MAX_POINTS, ALL_POINTS = 240, 12_000
 """Points of a curve, and of all curves of a metric together."""
 
 
@@ -43,28 +43,28 @@ class Drawn:
     logs: tuple[tuple[LoadedRun, RunLog], ...]
 
 
-def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
+def read_logs(report: Report, *, most: int = MAX_CURVES) -> list[Drawn]:
     """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
-    count = sum(len(group.runs[:MOST_REPEATS]) for group in report.groups[:most])
-    points = max(60, min(MOST_POINTS, ALL_POINTS // max(1, count)))
+    count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
+    points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
     drawn: list[Drawn] = []
     for index, group in enumerate(report.groups):
         if len(drawn) == most:
             break
-        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MOST_REPEATS])
-        if any(any(moving(log)) for _, log in logs):  # chains have none of their own
+        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
+        if any(any(list_moving(log)) for _, log in logs):  # chains have none of their own
             drawn.append(Drawn(index, group, logs))
     return drawn
 
 
 def curve_names(drawn: Sequence[Drawn]) -> list[str]:
     """List the logged metrics that are drawn, the most telling first."""
-    counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in moving(log)})
+    counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in list_moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
-    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MOST_FIGURES]
+    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
 
 
-def moving(log: RunLog) -> Iterator[str]:
+def list_moving(log: RunLog) -> Iterator[str]:
     """Yield the metrics that were logged more than once: a single point is no curve."""
     yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
 
@@ -98,7 +98,7 @@ def bars(report: Report) -> tuple[Bar, ...]:
 def metric_values(report: Report, metric: str) -> tuple[Bar, ...]:
     """Return the bars of a metric for the configurations that have it, in the order of the report."""
     drawn = []
-    for index, group in enumerate(report.groups[:MOST_BARS]):
+    for index, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric)) is not None:
             values = (run.metrics.get(metric, math.nan) for run in group.counted)
             drawn.append(Bar(group.label, color_of(index), summary, tuple(filter(is_finite, values))))
@@ -117,7 +117,7 @@ def margin_frames(report: Report) -> list[MarginFrame]:
     for dataset in dict.fromkeys(map(dataset_of, report.groups)):
         for split in reversed(SPLITS):
             if found := tuple(margins(report, dataset, split)):
-                frames.append(MarginFrame(dataset, split, found[:MOST_MARGINS]))
+                frames.append(MarginFrame(dataset, split, found[:MAX_MARGINS]))
                 break
     return frames
 

@@ -80,7 +80,7 @@ def growth_figure(frame: GrowthFrame) -> Figure:
         axes.get_lines()[-1].set_label(literal_text(level.label))
     axes.set_xscale("log")
     sizes = sorted({point.examples for line in frame.lines for point in line.points})
-    axes.xaxis.set_major_locator(FixedLocator(apart(sizes)))
+    axes.xaxis.set_major_locator(FixedLocator(space_out(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("training questions", color=INK)
@@ -91,7 +91,7 @@ def growth_figure(frame: GrowthFrame) -> Figure:
     return figure
 
 
-def apart(sizes: list[int], least: float = 1.25) -> list[int]:
+def space_out(sizes: list[int], least: float = 1.25) -> list[int]:
     """Return the sizes that have room for their numbers beside each other."""
     kept: list[int] = []
     for size in sizes:

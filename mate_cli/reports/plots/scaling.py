@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = (3.35, 2.75)
-NARROWEST = 6.9
+MIN_WIDTH = 6.9
 LEGEND_LINE = 0.19
 LETTERS_PER_INCH, HANDLE_LETTERS = 15, 9
 """Sizes of the legend, estimated generously."""
@@ -54,7 +54,7 @@ class ScalingFrame:
     axis: str = "tokens"
 
 
-def scaling_figure(frame: ScalingFrame, least: float = NARROWEST) -> Figure:
+def scaling_figure(frame: ScalingFrame, least: float = MIN_WIDTH) -> Figure:
     """Draw the panels, at least so many inches wide; panels of a row share their axis of cost."""
     rows, columns = len(frame.panels), max(map(len, frame.panels))
     names = [name for name in frame.variants if any(name in panel.lines for row in frame.panels for panel in row)]

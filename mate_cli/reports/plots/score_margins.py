@@ -16,7 +16,7 @@ from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, n
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEWEST_BINS, MOST_BINS = 12, 40
+MIN_BINS, MAX_BINS = 12, 40
 REST = 0.5
 """So many percent of all questions at either end are counted in the last bins, so that the others have room."""
 
@@ -46,7 +46,7 @@ def score_margins(frame: MarginFrame) -> Figure:
     every = np.concatenate([one.values for one in frame.configurations])
     low, high = np.percentile(every, [REST, 100 - REST])
     room = max(high - low, 1e-3)
-    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, FEWEST_BINS, MOST_BINS))
+    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, MIN_BINS, MAX_BINS))
     edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
     figure, axes = new_figure(9.4, 3.1 + 0.19 * len(frame.configurations))
     axes.axvline(0, color=INK, linewidth=0.9)

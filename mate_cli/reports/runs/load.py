@@ -22,7 +22,7 @@ from mate_cli.runs.record import read_entries
 RETIRED = ("trainer.early_stopping",)
 """Keys of runs by earlier versions that changed nothing where they were null; a stage has them, too."""
 STATUSES = ("finished", "running", "interrupted", "failed")
-LARGEST = 10**300
+MAX_NUMBER = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
 """Letters of a text and of a name, entries of a list or mapping in a record, and of what is wrong with one."""
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
@@ -102,14 +102,14 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     """
     found: dict[Path, LoadedRun] = {}
     warnings: list[str] = []
-    asked = [root for folder in folders for root in matching_folders(str(folder), warnings)]
+    asked = [root for folder in folders for root in match_folders(str(folder), warnings)]
     for root in asked:
         for folder in run_folders(root):
             key = folder.resolve()
             if key not in found and (run := read_run(folder, found.get(key.parent), warnings)) is not None:
                 found[key] = run
     if not found:
-        raise RunError(nothing_found(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
+        raise RunError(describe_missing_runs(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
     return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
 
 
@@ -130,7 +130,7 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
     return LoadedRuns(tuple(runs), tuple(warnings), tuple(folders))
 
 
-def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
+def match_folders(asked: str, warnings: list[str]) -> list[Path]:
     """Return the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
 
     Raises:
@@ -158,7 +158,7 @@ def above_pattern(asked: str) -> Path:
     return folder
 
 
-def nothing_found(asked: list[Path], warnings: list[str]) -> str:
+def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
     """Say where runs were looked for, and that some were there but unreadable."""
     if not asked:
         return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
@@ -190,7 +190,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     except RunError as error:
         warnings.append(f"{clean(record_file)}: left out, {clean(error.problem)}")
         return None
-    warnings += unreadable(folder)
+    warnings += list_unreadable(folder)
     return LoadedRun(
         folder=folder,
         name=clean(folder),
@@ -201,7 +201,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     )
 
 
-def unreadable(folder: Path) -> Iterator[str]:
+def list_unreadable(folder: Path) -> Iterator[str]:
     """Yield a line for each log and file of predictions that is no file, or too large to be read."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
@@ -222,7 +222,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
     odd: list[str] = []
     for key, value in content.items():
         if len(key) <= MAX_NAME and len(record) < MAX_PARTS:
-            record[key], wrong = tidied(value)
+            record[key], wrong = tidy_entry(value)
             odd += [f"{clean(key)} {wrong}"] * bool(wrong)
     if odd:
         warnings.append(
@@ -231,7 +231,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
     return record
 
 
-def tidied(value: object) -> tuple[Any, str]:
+def tidy_entry(value: object) -> tuple[Any, str]:
     """Return an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
     if isinstance(value, str):
         return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
@@ -239,8 +239,8 @@ def tidied(value: object) -> tuple[Any, str]:
         return value, ""
     wrong = f"has {len(value):,} parts" if len(value) > MAX_PARTS else ""
     if isinstance(value, list):
-        return [tidied(part)[0] for part in value[:MAX_PARTS]], wrong
-    parts = {key: tidied(part)[0] for key, part in islice(value.items(), MAX_PARTS) if len(key) <= MAX_NAME}
+        return [tidy_entry(part)[0] for part in value[:MAX_PARTS]], wrong
+    parts = {key: tidy_entry(part)[0] for key, part in islice(value.items(), MAX_PARTS) if len(key) <= MAX_NAME}
     return parts, wrong or "has names that are too long" * (len(parts) < len(value))
 
 
@@ -284,7 +284,7 @@ def is_word(value: object) -> TypeGuard[bool | None]:
 def is_number(value: object) -> bool:
     """Say whether a JSON value is a number (true and false are not), and one that fits a float."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < LARGEST
+        return abs(value) < MAX_NUMBER
     return isinstance(value, float)
 
 

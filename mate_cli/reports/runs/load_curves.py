@@ -51,11 +51,11 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
         for name, value in row.items():
             if name != "step" and is_number(value) and is_finite(value) and not name.startswith(FINAL):
                 collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
-    epochs, seconds = (thinned_clock(collected.pop(name, [])) for name in ("epoch", "time"))
+    epochs, seconds = (thin_clock(collected.pop(name, [])) for name in ("epoch", "time"))
     return RunLog({name: thin(sorted(pairs), points) for name, pairs in collected.items()}, epochs, seconds)
 
 
-def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
+def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
     """Pick (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
     rising = sorted(pairs)
     for index in range(1, len(rising)):

@@ -10,7 +10,7 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import ReportSection, View
 
-MOST_SHOWN = 6
+MAX_SHOWN = 6
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
@@ -18,10 +18,10 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     found = [views for group in report.groups if (views := list(first_flows(group)))]
     if not found:
         return None
-    more = len(found) - MOST_SHOWN
+    more = len(found) - MAX_SHOWN
     notes: tuple[str, ...] = (NOTE, "written by mate evaluate run=FOLDER split=dev analysis=attention_flow")
     notes += (f"{more} more configurations have been analysed",) if more > 0 else ()
-    shown = tuple(view for views in found[:MOST_SHOWN] for view in views)
+    shown = tuple(view for views in found[:MAX_SHOWN] for view in views)
     return ReportSection("flow", "Attention flow", "Attention", shown, notes)
 
 

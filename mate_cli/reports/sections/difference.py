@@ -16,7 +16,7 @@ from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.runs.names import is_ignored
 
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 NAMES = ("A", "B")
 RIGHT, WRONG, PARTLY = "✓", "✗", "◐"
 Pair = tuple[LoadedRun, LoadedRun]
@@ -28,7 +28,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     return None if wide or len(runs) != 2 else difference_section((runs[0], runs[1]))
 
 
-def difference_section(runs: Pair, most: int = MOST_QUESTIONS) -> ReportSection:
+def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     """Compare two runs.
 
     Args:

@@ -16,7 +16,7 @@ from mate_cli.reports.terminal.views import print_views
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.terminal.console import Console
 
-MOST_ROWS = 30
+MAX_ROWS = 30
 SHORT = ("near\nmisses", "numbers\n% of near", "words\n% of near", "right type\n% of others")
 HEADINGS = dict(zip(PAPER, SHORT, strict=True))
 NARROW = 12
@@ -31,7 +31,7 @@ NOTES = (
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return the shares of each kind of error, None where no run answers with texts."""
-    rows = error_rows(report)[:MOST_ROWS]
+    rows = error_rows(report)[:MAX_ROWS]
     if not rows:
         return None
     names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}

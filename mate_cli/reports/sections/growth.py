@@ -32,12 +32,12 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 SIZE = ("trainer.limit_train", "data.extra_train")
 """Settings that only say how many examples there are."""
-FEWEST, MOST = 3, 8
+MIN_SIZES, MAX_LINES = 3, 8
 """Numbers of examples that make a line; lines that are drawn."""
 
 
 def growth_frame(report: Report) -> GrowthFrame | None:
-    """Read the lines of the metric that ranks; None where nothing was trained on `FEWEST` numbers of examples.
+    """Read the lines of the metric that ranks; None where nothing was trained on `MIN_SIZES` numbers of examples.
 
     Points are the mean over seeds with the standard deviation, whatever statistic the report has: of two seeds, half of
     the interquartile range says little.
@@ -46,7 +46,7 @@ def growth_frame(report: Report) -> GrowthFrame | None:
         return None
     groups = group_runs(report.runs, ignore=SIZE)
     lines = tuple(Line(group.label, tuple(_points(group.runs, report.metric))) for group in groups)
-    long = tuple(line for line in lines if len(line.points) >= FEWEST)[:MOST]
+    long = tuple(line for line in lines if len(line.points) >= MIN_SIZES)[:MAX_LINES]
     metric = MetricName.parse(report.metric)
     models = {run.setting("model") for run in report.runs}
     return GrowthFrame(metric, long, tuple(_levels(report.published, metric, models))) if long else None

@@ -14,7 +14,7 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR
 
-MOST_ROWS = 30
+MAX_ROWS = 30
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "wrong": (COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR),
     "wrong columns": (COLUMN_ERROR, DOUBLE_ERROR),
@@ -32,7 +32,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return the errors per data set; None where fewer than two configurations answer with queries."""
     split = (report.metric or "dev/").partition("/")[0]
     datasets: dict[str, dict[str, Questions]] = {}
-    for group in report.groups[:MOST_ROWS]:
+    for group in report.groups[:MAX_ROWS]:
         if scored := scored_queries(group, split):
             datasets.setdefault(group.runs[0].setting("dataset"), {})[group.label] = scored
     views = [view for name, answered in datasets.items() for view in error_views(name, answered)]

@@ -26,7 +26,7 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
     """Print tables as far as there is room, see `fitting`, and sentences below them."""
-    for view in fitting(views, console):
+    for view in fit_views(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
             console.print(Text("\n".join(view.notes), style="dim"))
@@ -37,15 +37,15 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
         console.print(Text(sentences(said), style="dim"), "", sep="\n")
 
 
-def fitting(views: Sequence[View], console: Console) -> list[View]:
+def fit_views(views: Sequence[View], console: Console) -> list[View]:
     """Return the tables without minor columns, and in parts, where not all of them have room as they are."""
     if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
         return list(views)
     major = (view.only([place for place, column in enumerate(view.columns) if not column.minor]) for view in views)
-    return [part for view in major for part in in_parts(view, console)]
+    return [part for view in major for part in split_view(view, console)]
 
 
-def in_parts(view: View, console: Console) -> Iterator[View]:
+def split_view(view: View, console: Console) -> Iterator[View]:
     """Yield a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
     every = range(len(view.columns))
     count = len(every)
@@ -55,7 +55,7 @@ def in_parts(view: View, console: Console) -> Iterator[View]:
         yield view
         return
     yield replace(view.only(every[:count]), notes=())
-    yield from in_parts(view.only(every[count:]), console)
+    yield from split_view(view.only(every[count:]), console)
 
 
 def _has_room(view: View, console: Console) -> bool:
@@ -89,15 +89,15 @@ def terminal_table(view: View, console: Console, *, most: int | None = None) -> 
         else:
             table.add_column(text, overflow="fold", min_width=10)
     before = ""
-    for row in [row for row in view.rows if not row.kind][:MOST_ROWS] + [row for row in view.rows if row.kind]:
+    for row in [row for row in view.rows if not row.kind][:MAX_ROWS] + [row for row in view.rows if row.kind]:
         if row.kind not in (before, "bound"):
             table.add_section()
             if row.kind == "published":
                 table.add_row(Text(row.kind, style="italic"), style="dim")
-        cells = (styled(cell, plain=plain, narrow=narrow) for cell in row.cells)
+        cells = (style_cell(cell, plain=plain, narrow=narrow) for cell in row.cells)
         table.add_row(Text(row.label), *cells, style="dim" if row.kind else "")
         before = row.kind
-    if (more := sum(not row.kind for row in view.rows) - MOST_ROWS) > 0:
+    if (more := sum(not row.kind for row in view.rows) - MAX_ROWS) > 0:
         table.caption = f"{more} more on the page"
     return table
 
@@ -107,7 +107,7 @@ def stacked_heading(column: Column) -> str:
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 
-def styled(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
+def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
     """Write `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
     if cell.states:
         return Text(", ").join(Text(state, style=STATE_STYLES.get(state.split()[-1], "")) for state in cell.states)
@@ -117,8 +117,8 @@ def styled(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
     return text.append(f"{'' if narrow else ' '}±{cell.spread}", style="dim") if cell.spread else text
 
 
-MOST_ROWS = 40
-MOST_DIFFERENCES = 8
+MAX_ROWS = 40
+MAX_DIFFERENCES = 8
 STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
 
 
@@ -150,13 +150,13 @@ def settings_view(report: Report) -> Table:
 def add_settings(view: Table, comparison: Comparison) -> None:
     """Add the lines of one dataset and task."""
     view.add_row(Text(comparison.title), Text(" · ".join(comparison.common) or NOTHING))
-    for difference in comparison.differences[:MOST_DIFFERENCES]:
+    for difference in comparison.differences[:MAX_DIFFERENCES]:
         view.add_row(Text(f"  {difference.key}", style="yellow"), Text(difference.text))
-    if (rest := len(comparison.differences) - MOST_DIFFERENCES) > 0:
+    if (rest := len(comparison.differences) - MAX_DIFFERENCES) > 0:
         view.add_row(Text(f"  {rest} more", style="dim"), Text("on the page", style="dim"))
 
 
-def unfinished_view(report: Report, most: int = MOST_ROWS) -> Table:
+def unfinished_view(report: Report, most: int = MAX_ROWS) -> Table:
     """Draw the first runs that have not finished, and why."""
     view = frame("Not finished")
     view.add_column("Run", overflow="fold", ratio=3)
