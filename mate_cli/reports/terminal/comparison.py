@@ -39,9 +39,9 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
         views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
         print_views(views, console, section.said)
     if not brief:
-        console.print(settings_view(report), "")
+        print_views([settings_view(report)], console)
     if report.unfinished:
-        console.print(unfinished_view(report, MAX_BRIEF if brief else MAX_ROWS), "")
+        print_views([unfinished_view(report, MAX_BRIEF if brief else MAX_ROWS)], console)
     console.print(Text("\n".join(footer(report, console, brief=brief)), style="dim"))
 
 

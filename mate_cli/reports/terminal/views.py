@@ -10,13 +10,14 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.compare.config_difference import Comparison
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.view import Column, Mark, View, ViewCell, sentences
+from mate_cli.reports.view import Column, Mark, Row, View, ViewCell, sentences
 from mate_cli.terminal.console import Console
 
+MAX_ROWS = 40
+MAX_DIFFERENCES = 8
+STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
 NARROW = 110
 LABEL = 20
 """Columns of the terminal for the names of rows, where these are that long: with less, a table is shown in parts."""
@@ -25,7 +26,7 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Print tables as far as there is room, see `fitting`, and sentences below them."""
+    """Print tables as far as there is room, see `fit_views`, and sentences below them."""
     for view in fit_views(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
@@ -117,11 +118,6 @@ def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
     return text.append(f"{'' if narrow else ' '}±{cell.spread}", style="dim") if cell.spread else text
 
 
-MAX_ROWS = 40
-MAX_DIFFERENCES = 8
-STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
-
-
 def frame(title: str, *, narrow: bool = False) -> Table:
     """Return an empty table in the house style."""
     return Table(
@@ -135,42 +131,32 @@ def frame(title: str, *, narrow: bool = False) -> Table:
     )
 
 
-def settings_view(report: Report) -> Table:
-    """Draw what the configurations of each dataset and task have in common, and the settings in which they differ."""
-    view = frame("Settings")
-    view.add_column("Dataset and task", overflow="fold", max_width=34)
-    view.add_column("In common, then what differs", overflow="fold")
-    for number, comparison in enumerate(report.comparisons):
-        if number and (comparison.differences or report.comparisons[number - 1].differences):
-            view.add_section()
-        add_settings(view, comparison)
-    return view
+def settings_view(report: Report) -> View:
+    """Return the settings that configurations of each dataset and task share, and those in which they differ."""
+    lines: list[tuple[str, str]] = []
+    for comparison in report.comparisons:
+        differences = comparison.differences
+        lines.append((comparison.title, " · ".join(comparison.common) or NOTHING))
+        lines += [(f"  {one.key}", one.text) for one in differences[:MAX_DIFFERENCES]]
+        if len(differences) > MAX_DIFFERENCES:
+            lines.append((f"  {len(differences) - MAX_DIFFERENCES} more", "on the page"))
+    rows = tuple(Row(name, (ViewCell(text),)) for name, text in lines)
+    return View("Settings", (Column("In common, then what differs", is_number=False),), rows, "Dataset and task")
 
 
-def add_settings(view: Table, comparison: Comparison) -> None:
-    """Add the lines of one dataset and task."""
-    view.add_row(Text(comparison.title), Text(" · ".join(comparison.common) or NOTHING))
-    for difference in comparison.differences[:MAX_DIFFERENCES]:
-        view.add_row(Text(f"  {difference.key}", style="yellow"), Text(difference.text))
-    if (rest := len(comparison.differences) - MAX_DIFFERENCES) > 0:
-        view.add_row(Text(f"  {rest} more", style="dim"), Text("on the page", style="dim"))
-
-
-def unfinished_view(report: Report, most: int = MAX_ROWS) -> Table:
-    """Draw the first runs that have not finished, and why."""
-    view = frame("Not finished")
-    view.add_column("Run", overflow="fold", ratio=3)
-    view.add_column("Seed", justify="right", no_wrap=True)
-    view.add_column("Status", no_wrap=True)
-    view.add_column("Reason", overflow="fold", ratio=2)
-    for run in report.unfinished[:most]:
-        view.add_row(*unfinished_texts(run, report))
-    if len(report.unfinished) > most:
-        view.caption = f"{len(report.unfinished) - most} more on the page"
-    return view
-
-
-def unfinished_texts(run: LoadedRun, report: Report) -> list[Text]:
-    """Write the line of one run that has not finished."""
-    state = Text(run.status, style=STATE_STYLES.get(run.status, ""))
-    return [Text(run.name), Text(run.text("seed") or NOTHING), state, Text(reason_text(run, report.created))]
+def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:
+    """Return the first runs that have not finished, and why."""
+    columns = (Column("Seed"), Column("Status", is_number=False), Column("Reason", is_number=False))
+    rows = tuple(
+        Row(
+            run.name,
+            (
+                ViewCell(run.text("seed") or NOTHING),
+                ViewCell(run.status, states=(run.status,)),
+                ViewCell(reason_text(run, report.created)),
+            ),
+        )
+        for run in report.unfinished[:most]
+    )
+    more = len(report.unfinished) - most
+    return View("Not finished", columns, rows, "Run", notes=(f"{more} more on the page",) * (more > 0))
