@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Column, Table
@@ -62,29 +62,30 @@ def _no_problems(report: CheckReport) -> Text:
 
 def _counts(report: CheckReport) -> Table:
     """Return a row per counted thing that is there at all, a column per split, one for what the whole release has."""
-    names = dict.fromkeys(name for row in report.counts.values() for name, number in row.items() if number)
     columns = dict(report.counts) | ({"published": report.published} if report.published else {})
-    table = Table("", *(Column(split, justify="right", no_wrap=True) for split in columns))
-    for name in names:
-        numbers = (row.get(name, 0) for row in columns.values())
-        table.add_row(NAMES.get(name, name), *(f"{number:,}" if number else NOTHING for number in numbers))
-    return table
+    names = dict.fromkeys(name for row in report.counts.values() for name, number in row.items() if number)
+    rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
+    return _number_table("", columns, rows, ",")
 
 
 def _sizes(percentiles: Mapping[str, Mapping[int, int]]) -> Table:
-    names = {50: "median", 100: "largest"}
-    table = Table("size", *(Column(names.get(level, f"{level} %"), justify="right") for level in LEVELS))
-    for measure, values in percentiles.items():
-        table.add_row(measure, *(f"{values[level]:,}" for level in LEVELS))
-    return table
+    heads = [{50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS]
+    return _number_table(
+        "size", heads, {name: [row[level] for level in LEVELS] for name, row in percentiles.items()}, ","
+    )
 
 
 def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
     names = dict.fromkeys(name for row in shares.values() for name in row)
-    table = Table("inputs, in percent", *(Column(split, justify="right", no_wrap=True) for split in shares))
-    for name in names:
-        values = (row.get(name) for row in shares.values())
-        table.add_row(name, *(NOTHING if value is None else f"{100 * value:.1f}" for value in values))
+    rows = {name: [100 * row[name] if name in row else None for row in shares.values()] for name in names}
+    return _number_table("inputs, in percent", shares, rows, ".1f")
+
+
+def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
+    """Return a table of numbers; None is none."""
+    table = Table(head, *(Column(name, justify="right", no_wrap=True) for name in columns))
+    for name, numbers in rows.items():
+        table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))
     return table
 
 

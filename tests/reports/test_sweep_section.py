@@ -40,7 +40,8 @@ def swept(tmp_path_factory):
 
 def test_what_was_varied_is_told_apart_by_how_much_it_explains(swept):
     report = build_report([swept])
-    runs = [one for place, group in enumerate(report.groups) for one in score_runs(place, group, MetricName.parse(METRIC))]
+    metric = MetricName.parse(METRIC)
+    runs = [run for place, group in enumerate(report.groups) for run in score_runs(place, group, metric)]
     rate, depth = panels(runs)
     assert rate.keys == ("optimizer.lr", "optimizer.factor")
     assert depth.keys == ("extra.depth",)

@@ -25,7 +25,7 @@ _SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?
 
 
 def report_json(report: Report) -> str:
-    """Write configurations (median, mean, spreads and n per metric) and run as JSON; NaN becomes null."""
+    """Write configurations (median, mean, spreads and n per metric) and runs as JSON; NaN becomes null."""
     content = {
         "schema": 1,
         "created": report.created.isoformat(timespec="seconds"),
@@ -82,7 +82,7 @@ def report_csv(report: Report) -> str:
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
-    """Return the configuration of a run, by dotted key; of places and name of the machine nothing."""
+    """Return the configuration of a run, by dotted key; of places and names of the machine nothing."""
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 

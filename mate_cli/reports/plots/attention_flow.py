@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import COLORS, INK, color_of, literal_text, new_figure, new_panels
+from mate_cli.reports.plots.style import COLORS, INK, LEGEND, color_of, literal_text, new_figure, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def flow_bars(targets: Sequence[str], series: Mapping[str, Sequence[float]]) -> 
     axes.set_xticks(range(len(targets)), [target.replace(", ", ",\n") for target in targets])
     axes.grid(visible=False, axis="x")
     axes.set_ylabel("attention over uniform attention", color=INK)
-    figure.legend(loc="outside upper left", ncols=min(4, len(series)), frameon=False, fontsize=8, labelcolor=INK)
+    figure.legend(loc="outside upper left", ncols=min(4, len(series)), **LEGEND)
     return figure
 
 

@@ -27,7 +27,7 @@ from mate_cli.reports.runs.load_curves import RunLog, load_log
 from mate_cli.reports.sections.growth import growth_frame
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 MAX_CURVES, MAX_BARS, MAX_FIGURES, MAX_REPEATS, MAX_MARGINS = 12, 30, 8, 5, 8
 MAX_POINTS, ALL_POINTS = 240, 12_000
@@ -90,25 +90,14 @@ def curve_frame(drawn: Sequence[Drawn], name: str) -> CurveFrame:
     return CurveFrame(MetricName.parse(name), tuple(one.group.label for one in drawn), lines)
 
 
-def bars(report: Report) -> tuple[Bar, ...]:
-    """Return the bars of the main metric, best first, in the colours of the curves."""
-    return metric_values(report, report.metric) if report.metric else ()
-
-
-def metric_values(report: Report, metric: str) -> tuple[Bar, ...]:
-    """Return the bars of a metric for the configurations that have it, in the order of the report."""
+def main_bars(report: Report) -> tuple[Bar, ...]:
+    """Return the bars of the main metric in the order of the report, in the colours of the curves; none without any."""
     drawn = []
     for index, group in enumerate(report.groups[:MAX_BARS]):
-        if (summary := group.summary(metric)) is not None:
-            values = (run.metrics.get(metric, math.nan) for run in group.counted)
+        if report.metric and (summary := group.summary(report.metric)) is not None:
+            values = (run.metrics.get(report.metric, math.nan) for run in group.counted)
             drawn.append(Bar(group.label, color_of(index), summary, tuple(filter(is_finite, values))))
     return tuple(drawn)
-
-
-def draw_bars(report: Report) -> Figure | None:
-    """Draw the main metric, None when no run has any."""
-    drawn = bars(report)
-    return metric_bars(MetricName.parse(report.metric), drawn) if report.metric and drawn else None
 
 
 def margin_frames(report: Report) -> list[MarginFrame]:
@@ -139,8 +128,8 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
         RunError: the folder cannot be written.
     """
     drawn = [(f"curves_{file_name(frame.metric.full)}", learning_curves(frame)) for frame in curve_frames(report)]
-    if (chart := draw_bars(report)) is not None and report.metric:
-        drawn.insert(0, (f"bars_{file_name(report.metric)}", chart))
+    if report.metric and (bars := main_bars(report)):
+        drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
     drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
     if (growth := growth_frame(report)) is not None:
         drawn.append((f"growth_{file_name(growth.metric.full)}", growth_figure(growth)))

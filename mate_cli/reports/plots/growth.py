@@ -7,7 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
+from mate_cli.reports.plots.style import INK, add_legend, color_of, dash_of, literal_text, mark_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,9 +85,7 @@ def growth_figure(frame: GrowthFrame) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("training questions", color=INK)
     axes.set_title(literal_text(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 1 if max(map(len, labels)) > 40 else 2
-    figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=8, labelcolor=INK)
+    add_legend(figure, axes.get_legend_handles_labels()[1])
     return figure
 
 

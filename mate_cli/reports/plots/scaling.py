@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_panels
+from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, mark_of, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,9 +70,7 @@ def scaling_figure(frame: ScalingFrame, least: float = MIN_WIDTH) -> Figure:
         axis.set_xlabel(frame.axis, color=INK)
     drawn = {line.get_label(): line for row in axes for axis in row for line in axis.get_lines()}
     handles = [drawn[literal_text(name)] for name in names]
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=in_a_row, frameon=False, fontsize=8, labelcolor=INK
-    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=in_a_row, **LEGEND)
     return figure
 
 

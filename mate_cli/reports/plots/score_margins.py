@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.pruning import SCORE_MARGIN
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, new_figure
+from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def score_margins(frame: MarginFrame) -> Figure:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("score (log P) of the answer's tokens above that of the table's tokens that are kept", color=INK)
     axes.set_ylabel("questions (%)", color=INK)
-    figure.legend(loc="outside lower left", frameon=False, fontsize=8, labelcolor=INK)
+    figure.legend(loc="outside lower left", **LEGEND)
     return figure
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.files.atomic import replacing
 
@@ -21,6 +22,8 @@ MARKS = ("o", "s", "^", "D", "v", "P", "*", ">")
 """Shapes of points; a colour that comes again has the next one."""
 # On the page these two become CSS variables, so that one figure serves light and dark.
 INK, GRID = "#3b4150", "#d9dce3"
+LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
+"""Of every legend, beside its place."""
 FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
 
 
@@ -30,7 +33,7 @@ def literal_text(text: str) -> str:
 
 
 def color_of(index: int) -> str:
-    """Return the colour of the index-th configuration; colour repeat with another dash."""
+    """Return the colour of the index-th configuration; colours repeat with another dash."""
     return COLORS[index % len(COLORS)]
 
 
@@ -72,6 +75,13 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
         axes.grid(color=GRID, linewidth=0.7)
         axes.set_axisbelow(True)
     return figure, panels.tolist()
+
+
+def add_legend(figure: Figure, labels: Sequence[str]) -> None:
+    """Put the names of lines below the axes, side by side where they are short."""
+    handles, shown = figure.axes[0].get_legend_handles_labels()
+    if shown:
+        figure.legend(handles, shown, loc="outside lower left", ncols=1 + (max(map(len, labels)) <= 40), **LEGEND)
 
 
 def as_svg(figure: Figure, salt: str) -> str:

@@ -19,8 +19,6 @@ from mate_cli.files.plain import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.record import read_entries
 
-RETIRED = ("trainer.early_stopping",)
-"""Keys of runs by earlier versions that changed nothing where they were null; a stage has them, too."""
 STATUSES = ("finished", "running", "interrupted", "failed")
 MAX_NUMBER = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
@@ -258,9 +256,8 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Read a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
-    found = dict(flat_settings(read_settings(file.parent)))
-    return {key: value for key, value in found.items() if not (key.endswith(RETIRED) and value == "null")}
+    """Read a file once for as long as it stays the same: YAML is slow."""
+    return dict(flat_settings(read_settings(file.parent)))
 
 
 def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
