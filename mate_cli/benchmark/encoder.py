@@ -14,10 +14,9 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import REHEARSED, time_plan
-from mate_cli.benchmark.backends import find_backends, find_network, list_backends, list_networks
+from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
 from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
 from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, warm_up
 from mate_cli.errors import ConfigError

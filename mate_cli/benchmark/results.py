@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from mate_cli.benchmark.machine import matmul_peak
-from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
+from mate_cli.benchmark.timing import Call, NotRun, Timing, matmul_peak, time_turns
 
 Figures = dict[str, float | str]
 """Numbers by name; a text says why there is none."""

@@ -12,7 +12,6 @@ from torch import nn
 
 from mate_cli.benchmark.attention import time_plan
 from mate_cli.benchmark.cases import encode_dataset, real_lengths, together
-from mate_cli.benchmark.countdown import count_down
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
@@ -26,9 +25,9 @@ from mate_cli.benchmark.encoder import (
     packing_gains,
     select_tokens,
 )
-from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.options import count_down
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
-from mate_cli.benchmark.timing import NotRun, Timing, attempt
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, machine_facts
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW

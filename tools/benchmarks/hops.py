@@ -24,7 +24,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LinearLR
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.benchmark.machine import threads
+from mate_cli.benchmark.timing import threads
 from mate_cli.data.loading.collate import collate
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
