@@ -2,14 +2,12 @@
 
 import gc
 import json
-import os
-import subprocess
+import runpy
 import sys
-from pathlib import Path
 
 import pytest
+from golden import ROOT
 
-ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools" / "benchmarks"
 sys.path.append(str(TOOLS))
 
@@ -21,15 +19,15 @@ def _only_own_garbage():
 
 
 @pytest.fixture
-def measured_by(tmp_path):
+def measured_by(tmp_path, monkeypatch, capsys):
     """Runs a script of tools/benchmarks: what it shows, the figures of its record, and their folder."""
 
     def measure(name, *words):
-        command = [sys.executable, TOOLS / f"{name}.py", *words]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
-        assert done.returncode == 0, done.stderr
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *words])
+        runpy.run_path(str(TOOLS / f"{name}.py"), run_name="__main__")
         (folder,) = (tmp_path / "outputs" / "benchmark" / name).iterdir()
-        return done.stdout, json.loads((folder / "record.json").read_text())["metrics"], folder
+        return capsys.readouterr().out, json.loads((folder / "record.json").read_text())["metrics"], folder
 
     return measure

@@ -1,7 +1,6 @@
 """Scripts that time the loading and encoding of examples, and relation-aware attention, on little of each."""
 
-import subprocess
-import sys
+import re
 
 import pytest
 
@@ -32,11 +31,14 @@ def test_tokenizers_encode_alike_and_are_timed(measured_by):
     assert "sample" in shown
 
 
-def test_a_value_that_cannot_be_is_refused_in_one_line(tmp_path):
-    from conftest import TOOLS
-
-    command = [sys.executable, TOOLS / "relations.py", "nodes=0"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "nodes: Input should be greater than 0\n"
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("nodes=0", "nodes: Input should be greater than 0"),
+        ("node=3", "node is no key; choose from nodes, examples, width, heads, rounds, seconds"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(measured_by, tmp_path, word, told):
+    with pytest.raises(SystemExit, match=re.escape(told)):
+        measured_by("relations", word)
     assert not (tmp_path / "outputs").exists()
