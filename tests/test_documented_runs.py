@@ -38,7 +38,7 @@ GROWTH = {
 }
 """Rows of the table of growth: the network, `model.lexical_features`, and steps where these are not of whole epochs."""
 VARIANTS = {"standard, norm before": "pre_norm"}
-"""Names of rows for variants of `benchmark=depth`."""
+"""Names of rows for variants of `tools/benchmarks/depth.py`."""
 Growth = Mapping[tuple[tuple[str, ...], int], Mapping[int, tuple[float, float]]]
 """Hits@1 in percent of dev and test, by row and number of training questions, then by seed."""
 

@@ -1,1 +1,1 @@
-"""What finished networks do with their inputs: each analysis is a file here and one in conf/analysis/."""
+"""Analyses of trained networks: each is a file here and one in conf/analysis/."""

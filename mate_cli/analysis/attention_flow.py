@@ -51,7 +51,7 @@ class AttentionFlow(Analysis):
     examples: Annotated[int, Field(gt=0)] | None = 200
 
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """The shares of every head of every network in it, as fractions: `attention` [layers][heads][targets].
+        """Return the shares of every head of every network in it, as fractions: `attention` [layers][heads][targets].
 
         Raises:
             ConfigError: a network attends to something else than tokens.
@@ -73,7 +73,7 @@ class AttentionFlow(Analysis):
 
 @dataclass
 class Flow:
-    """What was observed of one encoder so far.
+    """The attention observed in one encoder so far.
 
     Args:
         encoder: observed.
@@ -101,7 +101,7 @@ class Flow:
         self.examples += int(known.sum())
 
     def content(self) -> dict[str, Any]:
-        """The means as plain values, and which heads share a mask."""
+        """Return the means as plain values, and which heads share a mask."""
         attention = torch.stack(self.attention) / self.examples
         uniform = self.uniform / self.examples
         groups = [{"label": label, "heads": heads} for label, heads in head_groups(self.encoder).items()]
@@ -109,7 +109,7 @@ class Flow:
 
 
 def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
-    """The heads that share a mask, as (layer, head) from 0, by what they are called; none where all do."""
+    """Return the heads that share a mask, as (layer, head) from 0, by what they are called; none where all do."""
     patterns = {pattern: said for said, pattern in encoder.patterns.items()}
     groups: dict[str, list[tuple[int, int]]] = {}
     for layer, spec in enumerate(encoder.specs):
@@ -180,7 +180,7 @@ class _Observer:
         self.seen.append(target_shares(probabilities, self.found, plan.batch.in_body))
 
     def take(self) -> tuple[list[Tensor], Tensor, Tensor]:
-        """What was seen since the last time, in the form of `Flow.add`."""
+        """Return what was seen since the last time, in the form of `Flow.add`."""
         if self.batch is None:
             raise RuntimeError("nothing was read")
         real = self.batch.attention_mask[:, None, None, :].float()
@@ -191,7 +191,7 @@ class _Observer:
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
-    """What each key is to each query: Int64 [B, T, T], the place in `TARGETS`, or `PADDING`."""
+    """Return what each key is to each query: Int64 [B, T, T], the place in `TARGETS`, or `PADDING`."""
     same_row, same_column = ((ids[:, :, None] == ids[:, None, :]).long() for ids in (batch.row_ids, batch.column_ids))
     outside, header = (known[:, None, :] for known in (batch.segment_ids == 0, batch.row_ids == 0))
     kinds = torch.where(header, HEADER + same_column, BODY + same_row + 2 * same_column)
@@ -200,7 +200,7 @@ def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
 
 
 def target_shares(probabilities: Tensor, kinds: Tensor, sources: Tensor) -> Tensor:
-    """How much of the attention of some tokens goes to each kind, the mean over these tokens: [B, N, targets].
+    """Return how much of the attention of some tokens goes to each kind, the mean over these tokens: [B, N, targets].
 
     Args:
         probabilities: of every head, [B, N, T, T].

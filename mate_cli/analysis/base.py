@@ -1,4 +1,4 @@
-"""What an analysis is, and how one looks at a finished run."""
+"""The interface of analyses, and running one on a finished run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ class Analysis(ABC):
     """Looks at what a finished network does with a split."""
 
     name: ClassVar[str]
-    """What its file in the run's folder is called."""
+    """The name of its file in the run's folder."""
 
     @abstractmethod
     def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
-        """What there is to say, as plain values.
+        """Return what there is to say, as plain values.
 
         Raises:
             MateError: this network or these inputs have nothing of the kind.

@@ -1,4 +1,4 @@
-"""How patterns are computed: the interface of all attention, and of the backends that any network can be given."""
+"""Computation of patterns: the interface of all attention, and of the backends that any network can be given."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class Work(NamedTuple):
-    """What is computed in one layer on one batch besides its dense layers on tokens.
+    """The operations of one layer on one batch besides its dense layers on tokens.
 
     Args:
         pairs: of queries and keys, over all heads.
@@ -28,10 +28,10 @@ class Work(NamedTuple):
 
 
 class Attention(ABC):
-    """How a layer computes its pattern; it may have weights, and then it is part of one network."""
+    """The attention of a layer; it may have weights, and then it is part of one network."""
 
     among_tokens: ClassVar[bool] = True
-    """Whether tokens attend to tokens by queries and keys alone, as in `Eager`: to no slots, by no relations."""
+    """True if tokens attend to tokens by queries and keys alone, as in `Eager`: to no slots, by no relations."""
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:  # noqa: B027 - most need not refuse
         """Accept the pattern, and the share of attention weights to be dropped in training.
@@ -41,7 +41,7 @@ class Attention(ABC):
         """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """What it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
+        """Return what it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
         return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
@@ -67,10 +67,10 @@ class AttentionBackend(Attention):
     """A way to compute patterns, without weights: any network can be given it, and processes that make batches too."""
 
     exact: ClassVar[bool] = True
-    """Whether it equals the others wherever `supports` lets it pass."""
+    """True if it equals the others wherever `supports` lets it pass."""
 
     leaves_choice: ClassVar[bool] = False
-    """Whether it asks for no way in particular, so that a network with attention of its own may pass it over."""
+    """True if it asks for no way in particular, so that a network with attention of its own may pass it over."""
 
     def check_machine(self, device: str) -> None:
         """Accept a kind of device of this machine, as PyTorch calls it; also looks up what `prepare` will ask of it.
@@ -83,11 +83,11 @@ class AttentionBackend(Attention):
         """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
 
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of its work so far, in words."""
+        """Return what a record should say of its work so far, in words."""
         return {}
 
     def counts(self) -> dict[str, int]:
-        """What `facts` tell, for a run that is resumed to count on from."""
+        """Return what `facts` tell, for a run that is resumed to count on from."""
         return {}
 
     def count_on(self, counts: Mapping[str, int]) -> None:
@@ -122,7 +122,7 @@ class Planner:
     device: str = "cpu"
 
     def on(self, device: str) -> "Planner":
-        """The same for another kind of device, which this process looks at, as those that make batches cannot.
+        """Return the same for another kind of device, which this process looks at, as those that make batches cannot.
 
         Raises:
             ConfigError: a backend cannot run there.
@@ -133,7 +133,7 @@ class Planner:
         return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """The batch with its plans prepared, to be pinned and moved with it."""
+        """Return the batch with its plans prepared, to be pinned and moved with it."""
         plans = Plans((pattern for pattern, _ in self.layers), batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:

@@ -1,4 +1,4 @@
-"""What may be seen: a definition of which token may see which, apart from how it is computed."""
+"""Attention patterns: definitions of which token may see which, apart from how it is computed."""
 
 from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 class AttentionPattern(ABC):
-    """Which token may see which: a boolean mask per group of heads, and nothing about speed.
+    """A definition of which token may see which: a boolean mask per group of heads, and nothing about speed.
 
     Args:
         head_groups: how many heads share each mask, in the order of the heads.
@@ -34,17 +34,17 @@ class AttentionPattern(ABC):
         return sum(self.head_groups)
 
     def group_labels(self) -> list[str]:
-        """What the heads of each group are called where people look at masks."""
+        """Return what the heads of each group are called where people look at masks."""
         if len(self.head_groups) == 1:
             return ["all heads"]
         return [f"{heads} heads ({place})" for place, heads in enumerate(self.head_groups, 1)]
 
     @abstractmethod
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """The definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""
+        """Return the definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""
 
     def mask(self, batch: TableBatch) -> Tensor:
-        """The definition for every head: Bool [B, N, T, T], or [B, 1, T, T] where all heads are alike."""
+        """Return the definition for every head: Bool [B, N, T, T], or [B, 1, T, T] where all heads are alike."""
         masks = self.group_masks(batch)
         if masks.shape[1] == 1:
             return masks
@@ -59,10 +59,10 @@ class SegmentedPattern(Protocol):
     head_groups: tuple[int, ...]
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """The segment of every token, for each group of heads: Int64 [groups, B, T]."""
+        """Return the segment of every token, for each group of heads: Int64 [groups, B, T]."""
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Which tokens see and are seen by all: Bool [B, T]."""
+        """Return which tokens see and are seen by all: Bool [B, T]."""
 
 
 def global_tokens(batch: TableBatch) -> Tensor:
@@ -94,7 +94,7 @@ def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
 
 
 def _pairs_of(ids: Tensor, real: Tensor, is_global: Tensor) -> int:
-    """One example and head: globals see and are seen by all, the others see their segment."""
+    """Return one example and head: globals see and are seen by all, the others see their segment."""
     total, seen_by_all = int(real.sum()), int((is_global & real).sum())
     segments = torch.unique(ids[real & ~is_global], return_counts=True)[1]
     return seen_by_all * (2 * total - seen_by_all) + int((segments**2).sum())

@@ -18,7 +18,7 @@ Derived = TypeVar("Derived")
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the P real tokens of a batch [B, T] lie, example after example.
+    """The places of the P real tokens of a batch [B, T], example after example.
 
     Args:
         shape: B and T.
@@ -60,7 +60,7 @@ def _spread(packed: Tensor, places: Tensor, rows: int) -> Tensor:
 
 
 def find_packing(batch: TableBatch) -> Packing:
-    """The packing of a batch."""
+    """Return the packing of a batch."""
     real = batch.attention_mask == 1
     lengths = tuple(real.sum(1).tolist())
     places = None if sum(lengths) == real.numel() else real.flatten().nonzero().squeeze(1)
@@ -68,7 +68,7 @@ def find_packing(batch: TableBatch) -> Packing:
 
 
 class AttentionPlan:
-    """What every head may see in one batch; it holds no parameters and is cheap until asked.
+    """The attention plan of one batch: what every head may see; it holds no parameters and computes masks on demand.
 
     Args:
         batch: the tokens it is applied to; what was prepared with it is not derived again.
@@ -94,7 +94,7 @@ class AttentionPlan:
         return self.derive("mask", lambda plan: plan.pattern.mask(plan.batch))
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Derived]) -> Derived:
-        """What `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
+        """Return what `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
         key = (self.pattern, name)
         if key not in self.derived:
             self.derived[key] = on_device(build(self), self.batch.input_ids.device)
@@ -105,7 +105,7 @@ class AttentionPlan:
         return self.packing.unpack(qkv).permute(2, 0, 3, 1, 4).unbind()
 
     def pack_heads(self, output: Tensor) -> Tensor:
-        """The attended values without padding: [B, N, T, H] to [P, N, H]."""
+        """Return the attended values without padding: [B, N, T, H] to [P, N, H]."""
         return self.packing.pack(output.transpose(1, 2))
 
 
@@ -123,6 +123,6 @@ class Plans:
 
     @property
     def packing(self) -> Packing:
-        """Where the real tokens of the batch lie."""
+        """The places of the real tokens of the batch."""
         found = next(iter(self._plans.values()), None)
         return find_packing(self._batch) if found is None else found.packing

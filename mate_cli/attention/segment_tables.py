@@ -15,12 +15,12 @@ CALL_COST, GPU_CALL_COST = 3000, 1_000_000
 """Cost of one more fused call, in (query, key) pairs; measured on two CPU cores, and guessed for GPUs."""
 
 PADDING_COST = 1.08
-"""How much dearer a pair becomes when the call needs a mask for padded keys; measured on two CPU cores."""
+"""Factor by which a mask for padded keys makes a pair dearer; measured on two CPU cores."""
 
 
 @dataclass(frozen=True)
 class Gather:
-    """Which row of a table goes to which slot; Int32.
+    """Row indices of a table for each slot; Int32.
 
     Args:
         rows: the row in every filled slot, in the order of the slots.
@@ -31,7 +31,7 @@ class Gather:
     offsets: Tensor
 
     def __call__(self, table: Tensor) -> Tensor:
-        """The table [rows, C] as slots [slots, C]; zeros where a slot is empty."""
+        """Return the table [rows, C] as slots [slots, C]; zeros where a slot is empty."""
         if not len(self.rows):
             return table.new_zeros(len(self.offsets) - 1, table.shape[1])
         return torch.embedding_bag(table, self.rows, self.offsets, include_last_offset=True)[0]
@@ -61,7 +61,7 @@ class TaskClass:
 
     @property
     def sizes(self) -> list[int]:
-        """How many slots there are for queries, keys and values."""
+        """Numbers of slots for queries, keys and values."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
     @property
@@ -99,7 +99,7 @@ class SegmentTables:
 
 
 def segment_tables(plan: AttentionPlan) -> SegmentTables:
-    """The tables of a plan, derived once per batch; a few milliseconds on the CPU.
+    """Return the tables of a plan, derived once per batch; a few milliseconds on the CPU.
 
     Projections [P, 3, N, H] are a table of P * 3 * V rows, outputs [P, N, H] one of P * V rows.
     """
@@ -148,7 +148,7 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -
 
 
 def _slots(tasks: SegmentTasks, chosen: Ints) -> tuple[Ints, Ints]:
-    """The row of the table of outputs in every query slot [S, queries] and key slot [S, keys], -1 where empty."""
+    """Give the row of the table of outputs in every query slot [S, queries] and key slot [S, keys], -1 where empty."""
     rows, start, queries, global_start, num_globals = (
         x.numpy() for x in (tasks.rows, tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
     )
@@ -167,7 +167,7 @@ def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
 
 
 def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """The row of the table of projections in every slot of a class, -1 where empty.
+    """Return the row of the table of projections in every slot of a class, -1 where empty.
 
     A query is in row p * 3 * V + v where its output is in p * V + v; its key is V rows further, its value 2 * V.
     """
@@ -198,7 +198,7 @@ def _gather(slots: Ints) -> Gather:
 
 
 def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
-    """Where every row of the outputs is found, and what every row of the projections receives."""
+    """Return where every row of the outputs is found, and what every row of the projections receives."""
     num_rows, nothing = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
     asking = np.concatenate([nothing, *(queries.ravel() for queries, _ in slots)])
     output_slots = np.zeros(num_rows, dtype=np.int64)
@@ -211,7 +211,7 @@ def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: Segmen
 
 
 def _global_tokens(tasks: SegmentTasks, ends: list[int]) -> tuple[Tensor, ...]:
-    """The global tokens of every example, from the first block's part of the rows, which is sorted by example."""
+    """Give the global tokens of every example, from the first block's part of the rows, which is sorted by example."""
     asks_all = tasks.local_start > tasks.query_start
     places = [torch.zeros(0, dtype=torch.int64)] * len(ends)
     for start, count in zip(tasks.query_start[asks_all].tolist(), tasks.queries[asks_all].tolist(), strict=True):

@@ -53,7 +53,7 @@ class SegmentTasks:
 
 
 def segment_tasks(plan: AttentionPlan) -> SegmentTasks:
-    """The tasks of a plan, derived once per batch; under a millisecond for a few thousand tokens."""
+    """Return the tasks of a plan, derived once per batch; under a millisecond for a few thousand tokens."""
     return plan.derive("segment_tasks", _find_tasks)
 
 
@@ -86,6 +86,6 @@ def _find_tasks(plan: AttentionPlan) -> SegmentTasks:
 
 
 def _runs(values: Ints) -> tuple[Ints, Ints, Ints]:
-    """The value, start and length of every run of equal values."""
+    """Return the value, start and length of every run of equal values."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return values[starts], starts, np.diff(starts, append=len(values))

@@ -10,18 +10,16 @@ import torch
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.sdpa import Sdpa, split_heads
 from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.backends import find_backends, known_backends
-from mate_cli.benchmark.definition import attend_by_definition
-from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
+from mate_cli.benchmark.backends import find_backends, list_backends
+from mate_cli.benchmark.cases import Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt, clock, timed, warm_up
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, time_call, warm_up
 from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
@@ -30,8 +28,10 @@ from mate_cli.tokenization.layout import TableBatch
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
 PLAN_ROUNDS = 3
-SMALL, TRIAL = 64, 512
-"""Tokens that are enough to call everything once, and to see how fast it is."""
+SLICE = 256
+"""Queries that are compared with the definition at a time, so that memory stays bounded."""
+REHEARSED = (64, 512)
+"""Tokens of the tables that everything is called on once."""
 
 
 class Ready(NamedTuple):
@@ -63,7 +63,7 @@ class AttentionBenchmark(BenchmarkOptions):
     checked: NonNegativeInt
 
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
-        """Every variant for so many tokens, dense attention first.
+        """Return every variant for so many tokens, dense attention first.
 
         Raises:
             ConfigError: a name is unknown.
@@ -80,34 +80,24 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """Those in `conf/attention`; sdpa is there already, as `dense_mask`."""
+        """The backends in `conf/attention`; sdpa is there already, as `dense_mask`."""
         if self.backends is None:
-            return find_backends([name for name in known_backends() if name != "sdpa"])
+            return find_backends([name for name in list_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
-    def rehearse(self, device: torch.device) -> dict[str, float]:
+    def rehearse(self, device: torch.device) -> None:
         """See `BenchmarkOptions`."""
-        spent = {}
-        for case in drawn_cases(["square"], [SMALL, TRIAL], [1]):
+        for case in draw_cases(["square"], REHEARSED, [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
-            for name, one in ready.items():
-                spent[name] = warm_up(partial(attend_and_back, one, qkv), clock(device), device)
-        work = self.gflop(case, backward=True)
-        return {
-            name: work[name] / one[0] for name, one in spent.items() if name in work and not isinstance(one, NotRun)
-        }
-
-    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
-        """The work of one call of each variant that can do a case."""
-        able = {n: one for n, one in self.variants(case.tokens).items() if not self._refusal(n, one, case)}
-        return {name: self._gflop_of(one, case.batch, backward=backward) for name, one in able.items()}
+            for one in ready.values():
+                warm_up(partial(attend_and_back, one, qkv), clock(device), device)
 
     def _gflop_of(self, attention: LayerSpec, batch: TableBatch, *, backward: bool) -> float:
         work = attention.backend.work(AttentionPlan(attention.pattern, batch))
         return work_flops(work, self.head_size, backward=backward) / 1e9
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """All figures of one case."""
+        """Return all figures of one case."""
         named, ready = self._prepared(case, pace.device)
         named |= bounds(case, self.heads, self.head_size)
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
@@ -117,7 +107,7 @@ class AttentionBenchmark(BenchmarkOptions):
             timings = measure_variants(work, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
-            named |= named_figures(timings, work, place.format, REFERENCES, pace.peak)
+            named |= name_figures(timings, work, place.format, REFERENCES, pace.peak)
         named["machine/peak_gflops_per_second"] = pace.peak
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
@@ -129,7 +119,7 @@ class AttentionBenchmark(BenchmarkOptions):
         return named
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, Ready]]:
-        """The variants that can do a case, what their plans cost, and why others cannot."""
+        """Return the variants that can do a case, what their plans cost, and why others cannot."""
         named: Figures = {}
         ready: dict[str, Ready] = {}
         for name, attention in self.variants(case.tokens).items():
@@ -163,25 +153,25 @@ class AttentionBenchmark(BenchmarkOptions):
 
 @torch.no_grad()
 def forward_pass(ready: Ready, qkv: Tensor) -> Tensor:
-    """The forward pass alone: [P, 3, N, H] to [P, N, H]."""
+    """Return the forward pass alone: [P, 3, N, H] to [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
 
 def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
-    """The forward and the backward pass; the output stands in for its own gradient."""
+    """Return the forward and the backward pass; the output stands in for its own gradient."""
     inputs = qkv.detach().requires_grad_()
     output = ready.attention.backend.forward(inputs, ready.plan)
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
-    """A variant that is prepared for a batch on a device, and the milliseconds of its plan."""
-    planned, ms = timed_plan(Planner((attention.prepared,)).on(device.type), batch)
+    """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan."""
+    planned, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
     return Ready(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
 
 
-def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
-    """A batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
+def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
+    """Return a batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
     read, spent, planned = clock(torch.device("cpu")), [], batch
 
     def plan() -> None:
@@ -189,12 +179,12 @@ def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
         planned = planner(batch)
 
     for _ in range(PLAN_ROUNDS):
-        spent.append(timed(plan, read)[0])
+        spent.append(time_call(plan, read)[0])
     return planned, 1000 * statistics.median(spent)
 
 
 def bounds(case: Case, heads: int, head_size: int) -> Figures:
-    """What an exact method could gain at most: all pairs, padding included, over the needed ones."""
+    """Return what an exact method could gain at most: all pairs, padding included, over the needed ones."""
     dense, needed = all_pairs(Full(heads), case.batch), needed_pairs(RowColumnHeads(heads), case.batch)
     named: Figures = {}
     for direction, backward in DIRECTIONS.items():
@@ -205,7 +195,7 @@ def bounds(case: Case, heads: int, head_size: int) -> Figures:
 
 
 def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float | NotRun]:
-    """The largest difference of any output from what the variant's pattern defines, or why it is not known."""
+    """Return the largest difference of any output from what the variant's pattern defines, or why it is not known."""
     exact: dict[AttentionPattern, Tensor] = {}
 
     def largest(one: Ready) -> float:
@@ -215,3 +205,21 @@ def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float | Not
         return float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
 
     return {name: attempt(partial(largest, one)) for name, one in ready.items()}
+
+
+@torch.no_grad()
+def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
+    """Attend as it is defined, a slice of the queries at a time: [P, 3, N, H] to Float64 [P, N, H]."""
+    masks = plan.pattern.group_masks(plan.batch).unbind(1)
+    heads = [split_heads(x, plan.pattern) for x in plan.heads(qkv.double())]
+    outputs = []
+    for mask, query, key, value in zip(masks, *heads, strict=True):
+        slices = zip(torch.split(query, SLICE, dim=2), torch.split(mask, SLICE, dim=1), strict=True)
+        outputs.append(torch.cat([_attend(q, key, value, seen) for q, seen in slices], dim=2))
+    return plan.pack_heads(torch.cat(outputs, dim=1))
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """Some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -1,18 +1,23 @@
-"""The attention backends and networks that a configuration can name."""
+"""The attention backends and networks that a configuration can name, and encoders of the installed `transformers`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
+from mate_cli.benchmark.cases import VOCABULARY
 from mate_cli.errors import ConfigError
 from mate_cli.files.targets import find_beside, find_targets
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 
 def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
@@ -21,7 +26,7 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
     Raises:
         ConfigError: there is none of a name.
     """
-    known = known_backends()
+    known = list_backends()
     for name in names:
         if name not in known:
             raise ConfigError(
@@ -30,13 +35,13 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
     return {name: instantiate(_composed("attention", [f"+attention={name}"])) for name in names}
 
 
-def known_backends() -> list[str]:
-    """The names in `conf/attention`, a folder of the user's own included."""
+def list_backends() -> list[str]:
+    """Return the names in `conf/attention`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 
 def _composed(group: str, words: list[str]) -> DictConfig:
-    """A choice of a group; a module that it names may lie in the working folder."""
+    """Return a choice of a group; a module that it names may lie in the working folder."""
     node: DictConfig = compose("benchmark", words)[group]
     find_beside(find_targets(OmegaConf.to_container(node, resolve=True)))
     return node
@@ -48,7 +53,7 @@ def find_network(
     """Make the network of `conf/model` that has this name; Hydra must be at work.
 
     Args:
-        name: one of `known_networks`.
+        name: one of `list_networks`.
         attention: how it is computed.
         length: tokens of its longest input.
         settings: values of its file that are to be otherwise, by their keys in it.
@@ -69,6 +74,57 @@ def find_network(
     return network
 
 
-def known_networks() -> list[str]:
-    """The names in `conf/model`, a folder of the user's own included."""
+def list_networks() -> list[str]:
+    """Return the names in `conf/model`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))
+
+
+Encode = Callable[[TableBatch], Tensor]
+
+
+class TransformersBert(nn.Module):
+    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
+
+    def __init__(self, size: EncoderSize, positions: int) -> None:
+        from transformers import BertConfig, BertModel
+
+        super().__init__()
+        config = BertConfig(**_shape(size), max_position_embeddings=positions, attn_implementation="sdpa")
+        self.model = BertModel(config, add_pooling_layer=False)
+
+    def forward(self, batch: TableBatch) -> Tensor:
+        """States [B, T, D]."""
+        return self.model(batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+
+
+class TransformersTapas(nn.Module):
+    """`TapasModel` with its default attention; row and column ids beyond its tables become the last ones."""
+
+    def __init__(self, size: EncoderSize, positions: int) -> None:
+        from transformers import TapasConfig, TapasModel
+
+        super().__init__()
+        self.model = TapasModel(TapasConfig(**_shape(size)), add_pooling_layer=False)
+
+    def forward(self, batch: TableBatch) -> Tensor:
+        """States [B, T, D]."""
+        types = [getattr(batch, name).clamp(max=rows - 1) for name, rows in TOKEN_TYPES.items()]
+        output = self.model(batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=torch.stack(types, -1))
+        return output.last_hidden_state
+
+
+PEERS: dict[str, Callable[[EncoderSize, int], nn.Module]] = {
+    "transformers_tapas": TransformersTapas,
+    "transformers_bert": TransformersBert,
+}
+"""Constructors by name."""
+
+
+def _shape(size: EncoderSize) -> dict[str, int]:
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": size.hidden_size,
+        "num_hidden_layers": size.num_layers,
+        "num_attention_heads": size.num_heads,
+        "intermediate_size": size.intermediate_size,
+    }

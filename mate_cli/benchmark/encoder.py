@@ -11,15 +11,14 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.attention import SMALL, TRIAL, timed_plan
-from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
-from mate_cli.benchmark.inputs.cases import VOCABULARY, Case, drawn_cases, real_lengths
+from mate_cli.benchmark.attention import REHEARSED, time_plan
+from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
+from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.peers import PEERS
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt, clock, warm_up
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.flops import dense_flops, encoder_flops, work_flops
@@ -31,7 +30,7 @@ PADDED = "_padded"
 CUT = "@"
 """Between a variant and the number of tokens that it reads."""
 DENSE = "sdpa"
-"""How a network attends that is named without a backend: by PyTorch's own kernel, where it asks for any."""
+"""The backend of a network that is named without one: PyTorch's own kernel, where it asks for any."""
 USUAL = ("tapas", "sat", "etc", "linformer")
 """Networks that are measured beside MATE with every backend when no variants are named."""
 REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}
@@ -106,11 +105,11 @@ class EncoderBenchmark(BenchmarkOptions):
     def _names(self) -> list[str]:
         if self.variants is not None:
             return self.variants
-        mate = [f"mate_{name}" for name in known_backends() if name not in ("eager", DENSE)]
+        mate = [f"mate_{name}" for name in list_backends() if name not in ("eager", DENSE)]
         return [*PEERS, *USUAL, *mate]
 
     def _model(self, name: str) -> nn.Module:
-        """A network with random weights.
+        """Return a network with random weights.
 
         Raises:
             ConfigError: the name is unknown.
@@ -121,9 +120,9 @@ class EncoderBenchmark(BenchmarkOptions):
             raise ConfigError(f"{tokens!r} is no number of tokens", where="benchmark.variants", remedy=remedy)
         if name in PEERS:
             return PEERS[name](self.shape, longest)
-        known = known_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
+        known = list_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
         if name not in known:
-            names = [*PEERS, *known_networks(), *(f"mate_{one}" for one in known_backends()), *self.networks]
+            names = [*PEERS, *list_networks(), *(f"mate_{one}" for one in list_backends()), *self.networks]
             raise ConfigError(
                 f"no variant is called {name!r}",
                 where="benchmark.variants",
@@ -136,25 +135,15 @@ class EncoderBenchmark(BenchmarkOptions):
         options = {key: value for key, value in options.items() if key not in settings}
         return find_network(network, backend, longest, settings, **options)
 
-    def rehearse(self, device: torch.device) -> dict[str, float]:
+    def rehearse(self, device: torch.device) -> None:
         """See `BenchmarkOptions`."""
         longest = max([*self.lengths, self.max_tokens])
-        spent: dict[str, tuple[float, float | None] | NotRun] = {}
-        for case in drawn_cases(["square"], [SMALL, min(TRIAL, longest)], [1]):
-            jobs, _, _ = self._jobs(case, device)
-            for name, job in jobs.items():
-                spent[name] = warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
-        work = {name: job_flops(job, self.shape, backward=True) / 1e9 for name, job in jobs.items()}
-        return {name: work[name] / one[0] for name, one in spent.items() if not isinstance(one, NotRun)}
-
-    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
-        """The work of one call of each variant."""
-        seen = {name: read_by(name, case.batch) for name in self.models}
-        jobs = {name: EncoderJob(model, seen[name], seen[name]) for name, model in self.models.items()}
-        return {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}
+        for case in draw_cases(["square"], [min(tokens, longest) for tokens in REHEARSED], [1]):
+            for job in self._jobs(case, device)[0].values():
+                warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
 
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """All figures of one case."""
+        """Return all figures of one case."""
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
         jobs, plans, refused = self._jobs(case, pace.device)
         named: Figures = {
@@ -166,7 +155,7 @@ class EncoderBenchmark(BenchmarkOptions):
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
             prefix = f"{place}/{direction}"
-            named |= named_figures(timings, work, prefix.format, REFERENCES, pace.peak)
+            named |= name_figures(timings, work, prefix.format, REFERENCES, pace.peak)
             for name, timing in timings.items():
                 if isinstance(timing, Timing):
                     per_second = 1000 * len(case.batch.input_ids) / timing.ms
@@ -189,11 +178,11 @@ class EncoderBenchmark(BenchmarkOptions):
         plans: dict[str, float] = {}
         refused = dict(self.refused)
         for name, model in self.models.items():
-            batches = {name: read_by(name, case.batch)}
+            batches = {name: select_tokens(name, case.batch)}
             if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
-                batches[name + PADDED] = with_padding_declared_real(case.batch)
+                batches[name + PADDED] = declare_padding_real(case.batch)
             for label, batch in batches.items():
-                made = attempt(partial(planned_job, model, batch, device))
+                made = attempt(partial(plan_job, model, batch, device))
                 if isinstance(made, NotRun):
                     refused[label] = made
                     continue
@@ -212,28 +201,28 @@ class EncoderBenchmark(BenchmarkOptions):
         return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
 
 
-def planned_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
-    """A model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
+def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
+    """Return a model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
     if not isinstance(model, TableEncoder):
         return EncoderJob(model, batch.to(device), batch), None
-    planned, ms = timed_plan(model.planner.on(device.type), batch)
+    planned, ms = time_plan(model.planner.on(device.type), batch)
     return EncoderJob(model, planned.to(device), batch), ms
 
 
 def is_approximate(model: nn.Module) -> bool:
-    """Whether a network's attention is only near to what its pattern says."""
+    """Tell whether a network's attention is only near to what its pattern says."""
     return isinstance(model, TableEncoder) and any(not backend.exact for backend in model.backends)
 
 
-def known_variants() -> dict[str, tuple[str, str]]:
+def list_variants() -> dict[str, tuple[str, str]]:
     """Networks of ours, and their backends, by the names of variants."""
-    networks, backends = known_networks(), known_backends()
+    networks, backends = list_networks(), list_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
 
 
-def read_by(variant: str, batch: TableBatch) -> TableBatch:
-    """What a variant reads of a batch: all, or the first tokens."""
+def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
+    """Return what a variant reads of a batch: all, or the first tokens."""
     tokens = variant.partition(CUT)[2]
     if not tokens or int(tokens) >= batch.input_ids.shape[1]:
         return batch
@@ -241,8 +230,11 @@ def read_by(variant: str, batch: TableBatch) -> TableBatch:
     return batch.keep(first.expand(len(batch.input_ids), -1))
 
 
-def with_padding_declared_real(batch: TableBatch) -> TableBatch:
-    """The same batch without padding: where it was are rows and columns of their own, seen only by global tokens."""
+def declare_padding_real(batch: TableBatch) -> TableBatch:
+    """Return the same batch without padding.
+
+    Where it was are rows and columns of their own, seen only by global tokens.
+    """
     padding = batch.attention_mask == 0
     own = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
@@ -264,7 +256,7 @@ def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
 
 
 def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str], str]) -> Figures:
-    """How much faster than with padding declared real, of the variants that were measured both ways."""
+    """Return how much faster than with padding declared real, of the variants that were measured both ways."""
     pairs = {name: (timing, timings.get(name + PADDED)) for name, timing in timings.items()}
     return {
         f"{prefix(name)}/speedup_vs_padded": padded.ms / packed.ms
@@ -274,13 +266,13 @@ def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str]
 
 
 def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
-    """The forward pass alone."""
+    """Return the forward pass alone."""
     with torch.no_grad(), autocast():
         return states_of(job)
 
 
 def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
-    """The forward and the backward pass to all weights; the states stand in for their own gradient."""
+    """Return the forward and the backward pass to all weights; the states stand in for their own gradient."""
     with autocast():
         states = states_of(job)
     return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)
@@ -292,6 +284,6 @@ def states_of(job: EncoderJob) -> Tensor:
 
 
 def output_of(job: EncoderJob) -> EncoderOutput:
-    """What ours or a peer makes of its batch."""
+    """Return what ours or a peer makes of its batch."""
     output = job.model(job.batch)
     return EncoderOutput(output, output[:, 0], job.batch) if isinstance(output, Tensor) else output

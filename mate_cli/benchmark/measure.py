@@ -25,7 +25,7 @@ class BenchmarkStopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stopped_by_sigterm() -> Iterator[None]:
+def interrupt_on_sigterm() -> Iterator[None]:
     """Take SIGTERM for Ctrl-C, where this is the main thread and signals can be had."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -62,7 +62,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     )
     clock = Clock()
     try:
-        with stopped_by_sigterm():
+        with interrupt_on_sigterm():
             for figures in _parts(instantiate(config["benchmark"])):
                 keep(record, figures)
                 record.wall_seconds = round(clock(), 1)

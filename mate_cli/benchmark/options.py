@@ -1,20 +1,18 @@
-"""What benchmarks of attention and of encoders have in common: on what they measure, and how carefully."""
+"""Options that benchmarks of attention and of encoders share: inputs, rounds, device, and how far they are."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
+from rich.progress import BarColumn, Progress, TextColumn
 
-from mate_cli.benchmark.inputs.cases import Case, drawn_cases, picked_cases
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, pick_cases
 from mate_cli.benchmark.results import Figures, Pace
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import DTYPES, find_device, machine_facts, threads
-from mate_cli.benchmark.timing.timing import expected_seconds
+from mate_cli.benchmark.timing import DTYPES, find_device, machine_facts, threads
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.terminal.console import Console
 
@@ -39,15 +37,15 @@ class BenchmarkOptions(ABC):
     threads: PositiveInt | None
 
     def cases(self) -> Iterator[Case]:
-        """The batches to measure on, one at a time."""
-        yield from drawn_cases(self.shapes, self.lengths, self.batches)
+        """Yield the batches to measure on, one at a time."""
+        yield from draw_cases(self.shapes, self.lengths, self.batches)
         for name, root in (self.real or {}).items():
             try:
                 encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             except (DataError, MissingDependencyError) as error:
                 Console(stderr=True, highlight=False).print(f"{name} is left out: {error}", soft_wrap=True)
                 continue
-            yield from picked_cases(name, encodings, self.real_batches)
+            yield from pick_cases(name, encodings, self.real_batches)
 
     def __iter__(self) -> Iterator[Figures]:
         """Measure, and yield the figures of one case after another.
@@ -56,31 +54,19 @@ class BenchmarkOptions(ABC):
             ConfigError: a name is unknown, or the device is not there.
         """
         with self.pace() as pace:
-            speeds = self.rehearse(pace.device)
+            self.rehearse(pace.device)
             yield machine_facts(pace.device)
             cases = {case.name: case for case in self.cases()}
-            expected = {
-                name: sum(self.expected_seconds(self.gflop(case, backward=one), speeds) for one in DIRECTIONS.values())
-                for name, case in cases.items()
-            }
-            for _, case in counted(cases, expected):
+            for _, case in count_down(cases, len(DIRECTIONS) * self.seconds):
                 yield self.measure(case, pace)
 
     @abstractmethod
-    def rehearse(self, device: torch.device) -> dict[str, float]:
-        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
-
-        Returns:
-            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
-        """
-
-    @abstractmethod
-    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
-        """The work of one call of each variant that can do a case."""
+    def rehearse(self, device: torch.device) -> None:
+        """Call every variant on small tables, so that compiling and loading at first use are not timed."""
 
     @abstractmethod
     def measure(self, case: Case, pace: Pace) -> Figures:
-        """All figures of one case."""
+        """Return all figures of one case."""
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -100,12 +86,39 @@ class BenchmarkOptions(ABC):
             pace.measure_peak(seconds=0.5)
             yield pace
 
-    def expected_seconds(self, work: Mapping[str, float], speeds: Mapping[str, float]) -> float:
-        """Return about how long all rounds of one case and direction take.
 
-        Args:
-            work: GFLOP of a call of each variant.
-            speeds: GFLOP per second of each, from its trial; those without one are not run.
-        """
-        calls = [gflop / speeds[name] for name, gflop in work.items() if name in speeds]
-        return expected_seconds(calls, rounds=self.rounds, seconds=self.seconds)
+MINUTE = 60.0
+
+Part = TypeVar("Part")
+
+
+def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
+    """Yield the parts of a benchmark with their names, and say on the error stream how many there are.
+
+    A terminal shows a bar, a file or pipe gets a line per part.
+
+    Args:
+        parts: by name, in their order.
+        seconds: that one of them takes at most, about.
+        console: to write on.
+    """
+    console = console or Console(stderr=True, highlight=False)
+    total = len(parts) * seconds
+    if total > MINUTE:
+        text = f"{len(parts)} cases to measure, at most about {estimate_text(total)}"
+        console.print(f"{text}; stopped, it shows what it has measured", soft_wrap=True)
+    columns = (BarColumn(), TextColumn("measuring {task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(parts))
+        for number, (name, part) in enumerate(parts.items()):
+            text = f"{name}, {number + 1} of {len(parts)}"
+            bar.update(task, description=text, completed=number)
+            if not console.is_terminal:
+                console.print(f"measuring {text}", style="dim", soft_wrap=True)
+            yield name, part
+
+
+def estimate_text(seconds: float) -> str:
+    """Return a time as people say it: `7 minutes`."""
+    number, unit = (round(seconds / 60), "minute") if seconds >= 1.5 * MINUTE else (round(seconds), "second")
+    return f"{number} {unit}{'' if number == 1 else 's'}"

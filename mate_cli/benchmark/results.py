@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from mate_cli.benchmark.timing.machine import matmul_peak
-from mate_cli.benchmark.timing.timing import Call, NotRun, Timing, interleaved
+from mate_cli.benchmark.timing import Call, NotRun, Timing, matmul_peak, time_turns
 
 Figures = dict[str, float | str]
 """Numbers by name; a text says why there is none."""
@@ -28,7 +27,7 @@ class Variant(NamedTuple):
 
 @dataclass
 class Pace:
-    """How carefully to measure, and what is known of speeds so far.
+    """Limits of measurements, and the speeds known so far.
 
     Args:
         rounds: at most so many.
@@ -57,7 +56,7 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
     expected = {name: one.gflop / pace.speeds.get(name, pace.peak) for name, one in variants.items()}
     slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
     calls = {name: one.call for name, one in variants.items() if name not in slow}
-    timings = interleaved(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device, before=pace.measure_peak)
+    timings = time_turns(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device, before=pace.measure_peak)
     for name, timing in timings.items():
         if isinstance(timing, Timing):
             pace.speeds[name] = max(pace.speeds.get(name, 0.0), speed(variants[name], timing))
@@ -70,7 +69,7 @@ def speed(variant: Variant, timing: Timing) -> float:
     return variant.gflop / max(timing.ms / 1000, 1e-9)
 
 
-def named_figures(
+def name_figures(
     timings: Mapping[str, Timing | NotRun],
     variants: Mapping[str, Variant],
     prefix: Callable[[str], str],

@@ -1,6 +1,6 @@
 """Training steps on real questions: forward, loss, backward, clipping and optimizer, as `mate train` takes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -10,28 +10,26 @@ import torch
 from pydantic import PositiveInt
 from torch import nn
 
-from mate_cli.benchmark.attention import timed_plan
+from mate_cli.benchmark.attention import time_plan
+from mate_cli.benchmark.cases import encode_dataset, real_lengths, together
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
     Autocast,
     EncoderBenchmark,
     EncoderJob,
+    declare_padding_real,
     is_approximate,
     job_flops,
     output_of,
     packing_gains,
-    read_by,
-    with_padding_declared_real,
+    select_tokens,
 )
-from mate_cli.benchmark.inputs.cases import real_lengths, together
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import machine_facts
-from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt
+from mate_cli.benchmark.options import count_down
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
+from mate_cli.benchmark.timing import NotRun, Timing, attempt, machine_facts
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
-from mate_cli.lit_modules.losses.candidates import marginal_likelihood
+from mate_cli.lit_modules.losses.likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -80,12 +78,12 @@ class TrainingBenchmark(EncoderBenchmark):
         """
         with self.pace() as pace:
             yield machine_facts(pace.device)
-            orders = self._batches_of_orders()
-            for case, batches in counted(orders, self._expected_steps(orders, pace.device)):
+            self.rehearse(pace.device)
+            for case, batches in count_down(self._batches_of_orders(), self.seconds):
                 yield self.measure_steps(case, [batch.to(pace.device) for batch in batches], pace)
 
     def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
-        """The batches of every order of every dataset, by the name of the case."""
+        """Return the batches of every order of every dataset, by the name of the case."""
         found: dict[str, list[TableBatch]] = {}
         for name, root in (self.real or {}).items():
             encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
@@ -94,25 +92,8 @@ class TrainingBenchmark(EncoderBenchmark):
                 found[case] = draw_batches(encodings, order, self)
         return found
 
-    def _expected_steps(self, orders: Mapping[str, Sequence[TableBatch]], device: torch.device) -> dict[str, float]:
-        """About how many seconds each case takes."""
-        speeds = self.rehearse(device)
-        return {
-            case: self.expected_seconds(
-                {
-                    name: self._gflop(model, [read_by(name, batch) for batch in batches])
-                    for name, model in self.models.items()
-                },
-                speeds,
-            )
-            for case, batches in orders.items()
-        }
-
-    def _gflop(self, model: nn.Module, batches: Sequence[TableBatch]) -> float:
-        return sum(job_flops(EncoderJob(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
-
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
-        """All figures of one order of questions; those named forward_backward are of a whole step."""
+        """Return all figures of one order of questions; those named forward_backward are of a whole step."""
         learners, plans, refused = self._learners(batches)
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
@@ -120,7 +101,7 @@ class TrainingBenchmark(EncoderBenchmark):
         place = f"training/{{}}/{case}/forward_backward".format
         named: Figures = {f"{place(name)}/not_run": one.reason for name, one in refused.items()}
         named["machine/peak_gflops_per_second"] = pace.peak
-        named |= named_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
+        named |= name_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
         tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
         for name, timing in timings.items():
             if isinstance(timing, Timing):
@@ -133,13 +114,13 @@ class TrainingBenchmark(EncoderBenchmark):
     def _learners(
         self, batches: Sequence[TableBatch]
     ) -> tuple[dict[str, Learner], dict[str, float], dict[str, NotRun]]:
-        """Every variant in training, what a plan costs it in ms, and why others cannot be had."""
-        unpacked = [with_padding_declared_real(batch) for batch in batches]
+        """Return every variant in training, what a plan costs it in ms, and why others cannot be had."""
+        unpacked = [declare_padding_real(batch) for batch in batches]
         learners: dict[str, Learner] = {}
         plans: dict[str, float] = {}
         refused = dict(self.refused)
         for name, model in self.models.items():
-            read = [read_by(name, batch) for batch in batches]
+            read = [select_tokens(name, batch) for batch in batches]
             given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
             for label, seen in given.items():
                 made = attempt(partial(self._learner, model, seen, read))
@@ -150,7 +131,7 @@ class TrainingBenchmark(EncoderBenchmark):
         return learners, plans, refused
 
     def _learning(self, model: nn.Module) -> nn.Module:
-        """The model in training, with the same dropout on its attention, ours and that of a peer.
+        """Return the model in training, with the same dropout on its attention, ours and that of a peer.
 
         Raises:
             ConfigError: a backend cannot drop attention weights.
@@ -167,11 +148,11 @@ class TrainingBenchmark(EncoderBenchmark):
     def _learner(
         self, model: nn.Module, batches: Sequence[TableBatch], labelled: Sequence[TableBatch]
     ) -> tuple[Learner, float]:
-        """A model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
+        """Return a model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
         model = self._learning(model)
         device = batches[0].input_ids.device
         planner = model.planner.on(device.type) if isinstance(model, TableEncoder) else None
-        planned = [timed_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
+        planned = [time_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
         head = CellSelectionHead(self.shape.hidden_size).to(device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
         jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
@@ -188,7 +169,7 @@ class TrainingBenchmark(EncoderBenchmark):
 
 
 def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: TrainingBenchmark) -> list[TableBatch]:
-    """The first batches of a training run on these questions, of as many as are measured.
+    """Return the first batches of a training run on these questions, of as many as are measured.
 
     Raises:
         ConfigError: there are fewer questions than a batch has.
@@ -201,7 +182,7 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
 
 
 def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> TableBatch:
-    """The labels of the tokens that states are of: all of them, or those that a network keeps."""
+    """Return the labels of the tokens that states are of: all of them, or those that a network keeps."""
     kept = output.batch.places
     return labelled if kept is None or output.batch is job.batch else labelled.keep(kept)
 

@@ -23,7 +23,7 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     Raises:
         DataError: the example cannot be encoded.
     """
-    from mate_cli.reports.examples.evidence import NodeView, print_nodes
+    from mate_cli.reports.examples.example import NodeView, print_nodes
     from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
     from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.processes import Named, gathered
+from mate_cli.lit_modules.processes import HasExampleId, gather_predictions
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning
@@ -24,14 +24,14 @@ from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 NO_ANSWER = "no answer"
 
 ExampleT = TypeVar("ExampleT", bound=Example)
-Prediction = TypeVar("Prediction", bound=Named)
+Prediction = TypeVar("Prediction", bound=HasExampleId)
 Training = Callable[[], Sequence[ExampleT]]
 """Reads the examples that may be learnt from."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a prediction points at, for people to see.
+    """The cells or nodes that a prediction points at, for people to see.
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
@@ -47,7 +47,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class AboutTables:
-    """How a task answers about any table.
+    """The way in which a task answers about any table.
 
     Args:
         question: an example of what can be asked of it.
@@ -60,7 +60,7 @@ class AboutTables:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What a task is to those that run it, known before any network is built.
+    """The declaration of a task, known before any network is built.
 
     Args:
         monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
@@ -70,7 +70,7 @@ class TaskSpec:
             in one.
         transformers_class: the class of transformers that does the same with a TAPAS.
         auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
-        pools: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
+        uses_pooler: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
     """
 
     monitor: str
@@ -78,7 +78,7 @@ class TaskSpec:
     about_tables: AboutTables | None = None
     transformers_class: str | None = None
     auto_class: str | None = None
-    pools: bool = False
+    uses_pooler: bool = False
 
 
 class TableTask(nn.Module, Generic[ExampleT, Prediction]):
@@ -101,21 +101,21 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self.encoder, self.metrics = context.encoder, tuple(metrics)
         if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
             raise ConfigError(f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/own_code.md")
-        self.train_poolers(self.spec.pools)
+        self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
 
     spec: ClassVar[TaskSpec]
-    """What it is to those that run it."""
+    """Its declaration."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """The mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
+        """Give the mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
-        """One prediction per example, from what the network makes of the batch that it was given."""
+        """Return one prediction per example, from what the network makes of the batch that it was given."""
 
     def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
         """As `predictions`, of a validation during training, where a task may take a quicker way."""
@@ -141,11 +141,11 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
-        """The answer text of each prediction, by example."""
+        """Return the answer text of each prediction, by example."""
 
     @abstractmethod
     def right(self, prediction: Prediction, example: ExampleT) -> bool:
-        """Whether a prediction counts as correct, for tables that people read."""
+        """Tell whether a prediction counts as correct, for tables that people read."""
 
     def train_poolers(self, needed: bool) -> None:
         """Learn the poolers, or not: processes wait for the gradient of every trained weight."""
@@ -155,38 +155,40 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     def add_heads(self, build: Callable[[TableEncoder], nn.Module]) -> None:
         """Make the head, and one of the same kind for an encoder inside the network that learns the task itself."""
         self.head, self.early_head = build(self.encoder), None
-        learner = self.encoder.early_learner
+        learner = self.encoder.auxiliary_encoder
         if learner is not None:
             self.early_head = build(learner)
-            self.encoder.lend_scores(self.early_head)
+            self.encoder.share_token_scorer(self.early_head)
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
-        """The mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
+        """Return the mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
         return self.loss_of(self.encoder(batch))
 
     def loss_of(self, output: EncoderOutput) -> torch.Tensor:
-        """The mean loss of what the network makes of a batch, as `loss`."""
+        """Return the mean loss of what the network makes of a batch, as `loss`."""
         loss = self.output_loss(output, self.head, self.encoder)
-        learner = self.encoder.early_learner
+        learner = self.encoder.auxiliary_encoder
         if learner is None or output.early is None:
             return loss
         return loss + self.output_loss(output.early, self.early_head, learner)
 
     def predict(self, batch: TableBatch) -> list[Prediction]:
-        """One prediction per example of a batch."""
+        """Return one prediction per example of a batch."""
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """The scores of the head as the models of transformers return them, those of tokens [B, length]."""
+        """Return the scores of the head as the models of transformers return them, those of tokens [B, length]."""
         raise NotImplementedError(f"{type(self).__name__} has no class of transformers")
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """What the pipelines of transformers ask a configuration for."""
+        """Options that the pipelines of transformers read from a configuration."""
         return {}
 
     def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
-        """One prediction per example, of those of several networks that were trained alike: the mean of their scores.
+        """Return one prediction per example, of those of several networks that were trained alike.
+
+        The mean of their scores.
 
         Raises:
             ConfigError: the task has no such mean.
@@ -199,7 +201,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return None, None
 
     def details(self, prediction: Prediction) -> dict[str, Any]:
-        """What a file of predictions says of one besides its answer: cells as [row, column, probability], and more."""
+        """Return what a file of predictions says of one besides its answer.
+
+        Cells as [row, column, probability], and more.
+        """
         selection = self.selection(prediction)
         if selection is None:
             return {}
@@ -207,7 +212,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
 
     def selection(self, prediction: Prediction) -> Selection | None:
-        """What a prediction points at; None where that is no cell of the question's table, nor a class."""
+        """Return what a prediction points at; None where that is no cell of the question's table, nor a class."""
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
@@ -215,15 +220,15 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """The examples to learn from; those without a usable label are left out."""
+        """Return the examples to learn from; those without a usable label are left out."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
     def skip_reason(self, example: ExampleT) -> str:
-        """What is not known of an example, so that it teaches nothing; empty where it teaches something."""
-        return lack_of_answer(example)
+        """Return what is not known of an example, so that it teaches nothing; empty where it teaches something."""
+        return missing_answer(example)
 
     def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
-        """The examples to predict and score."""
+        """Return the examples to predict and score."""
         return list(examples)
 
     def keep_predictions(self, batch: TableBatch, *, validating: bool = False) -> None:
@@ -234,19 +239,19 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
     def collected(self) -> list[Prediction]:
-        """The predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
+        """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
         kept, self._predictions = self._predictions, []
         left, self._prunings = self._prunings, []
-        self.pruned |= {one.example_id: one for one in gathered(left)}
-        return gathered(kept)
+        self.pruned |= {one.example_id: one for one in gather_predictions(left)}
+        return gather_predictions(kept)
 
     def pruned_of(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
-        """What was left of the inputs of examples that have predictions, by name."""
+        """Return what was left of the inputs of examples that have predictions, by name."""
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
 
-def lack_of_answer(example: Example) -> str:
+def missing_answer(example: Example) -> str:
     """Why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
@@ -259,6 +264,6 @@ def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> li
 
 
 def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
-    """Names of the examples whose answer is in the table, and of those whose answer is in a passage."""
+    """Return names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
     return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}

@@ -9,7 +9,7 @@ import torch
 
 from mate_cli.data.links import link_examples
 from mate_cli.lit_modules.base import ExampleT, TableTask, by_source
-from mate_cli.lit_modules.losses.candidates import soft_cross_entropy
+from mate_cli.lit_modules.losses.likelihood import soft_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import Metric
@@ -42,7 +42,7 @@ class Choosing(TableTask[ExampleT, Choice]):
     def output_loss(
         self, output: EncoderOutput, head: CandidateHead | OptionHead, encoder: TableEncoder
     ) -> torch.Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         found = head(output, encoder.pooler)
         return soft_cross_entropy(found.logits, found.mask, found.right).mean()
 
@@ -63,7 +63,7 @@ class CandidateChoice(Choosing[LinkedExample]):
     """
 
     side_vocabularies: ClassVar[tuple[int, ...]] = ()
-    """How many values each side feature of a candidate has."""
+    """Numbers of values of each side feature of a candidate."""
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)
@@ -72,18 +72,18 @@ class CandidateChoice(Choosing[LinkedExample]):
 
     @abstractmethod
     def chosen(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
-        """What was chosen: a node, or a cell or page of its row."""
+        """Return what was chosen: a node, or a cell or page of its row."""
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
-        """The share of questions with an answer whose choice is right."""
+        """Return the share of questions with an answer whose choice is right."""
         right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
         known = [name for name, example in examples.items() if example.answer]
         return accuracy(MetricName.parse(self.spec.monitor).score, right, known, by_source(examples))
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
-        """The text of what is chosen, or the title of a page, by example."""
+        """Return the text of what is chosen, or the title of a page, by example."""
         return {one.example_id: self.chosen(one, examples[one.example_id]).content for one in predictions}
 
     def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """The questions with their nodes, linked once and read from the cache ever after."""
+        """Return the questions with their nodes, linked once and read from the cache ever after."""
         return link_examples(examples, self.links)

@@ -19,7 +19,7 @@ from mate_cli.lit_modules.base import (
     by_source,
     with_probabilities,
 )
-from mate_cli.lit_modules.losses.candidates import binary, hard_em, marginal_likelihood
+from mate_cli.lit_modules.losses.likelihood import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric
@@ -85,7 +85,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return [example for example in known if example.answer and len(example.answer.coordinates) == 1]
 
     def build_head(self, encoder: TableEncoder) -> torch.nn.Module:
-        """What scores the cells of an encoder's output."""
+        """Return what scores the cells of an encoder's output."""
         return CellSelectionHead(encoder.size.hidden_size)
 
     def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
@@ -94,7 +94,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return cells
 
     def output_loss(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> torch.Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         cells = self.cell_logits(output, head, encoder)
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
@@ -115,7 +115,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return rankings
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Of the tokens of each cell [B, length], so shifted that those of the best cell alone are above zero.
+        """Score the tokens of each cell [B, length], so shifted that those of the best cell alone are above zero.
 
         A softmax over cells is not changed by that.
         """
@@ -124,7 +124,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
     @property
     def auto_config(self) -> dict[str, Any]:
-        """That there are no aggregations."""
+        """The statement that there are no aggregations."""
         return {"aggregation_labels": None}
 
     def joined(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
@@ -143,20 +143,20 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
     def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """The text of each best cell, by example."""
+        """Return the text of each best cell, by example."""
         best = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
         return {name: examples[name].table.rows[row][column].text for name, (row, column) in best.items()}
 
     def right(self, prediction: CellRanking, example: TableExample) -> bool:
-        """Whether the best cell is a candidate."""
+        """Tell whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 
     def details(self, prediction: CellRanking) -> dict[str, Any]:
-        """All cells of the ranking."""
+        """Return all cells of the ranking."""
         return {"cells": with_probabilities(prediction.cells, prediction.probabilities)}
 
     def selection(self, prediction: CellRanking) -> Selection | None:
-        """The best cell."""
+        """Return the best cell."""
         if not prediction.cells:
             return None
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])

@@ -15,17 +15,17 @@ from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.classification import ClassHead
+from mate_cli.models.heads.score import ClassHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 CLASSES = ("refuted", "entailed")
-"""What a statement can be; the place is its label."""
+"""Verdicts on a statement; the place is the label."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a statement was found to be.
+    """The verdict on a statement.
 
     Args:
         label: 1 when the table entails it, 0 when it refutes it.
@@ -50,7 +50,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         about_tables=AboutTables("the north sold most", verdict=True),
         transformers_class="TapasForSequenceClassification",
         auto_class="SequenceClassification",
-        pools=True,
+        uses_pooler=True,
     )
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
@@ -62,20 +62,20 @@ class Entailment(TableTask[TableExample, Verdict]):
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
-        """The mean loss of what one encoder makes of the statements whose class is known, a scalar."""
+        """Return the mean loss of what one encoder makes of the statements whose class is known, a scalar."""
         classes = output.batch.class_ids
         assert classes is not None
         total = cross_entropy(head(output).float(), classes, ignore_index=-1, reduction="sum")
         return total / (classes != -1).sum().clamp(min=1)
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
-        """The likelier label of each example."""
+        """Return the likelier label of each example."""
         shares, labels = self.head(output).float().softmax(-1).max(-1)
         found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in found]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Of the classes [B, 2]."""
+        """Score the classes, [B, 2]."""
         return {"logits": self.head(output).float()}
 
     @property
@@ -89,15 +89,15 @@ class Entailment(TableTask[TableExample, Verdict]):
         return by_parts(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """The label in words, by example."""
+        """Return the label in words, by example."""
         return {prediction.example_id: CLASSES[prediction.label] for prediction in predictions}
 
     def right(self, prediction: Verdict, example: TableExample) -> bool:
-        """Whether the verdict is the label."""
+        """Tell whether the verdict is the label."""
         return prediction.label == _label(example)
 
     def selection(self, prediction: Verdict) -> Selection | None:
-        """No cell, but how sure the verdict is."""
+        """Return no cell, but how sure the verdict is."""
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
@@ -111,7 +111,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
 
 def _class_head(encoder: TableEncoder) -> ClassHead:
-    """A head for an encoder; with what it knows of lexical features, where it reads them."""
+    """Return a head for an encoder; with what it knows of lexical features, where it reads them."""
     lexical = deepcopy(getattr(encoder.embeddings, "lexical", None))
     return ClassHead(encoder.size.hidden_size, len(CLASSES), lexical)
 

@@ -41,7 +41,7 @@ class LitTask(pl.LightningModule):
         self.register_load_state_dict_pre_hook(_name_below_task)
 
     def state_dict(self, *args: Any, **options: Any) -> dict[str, Any]:
-        """The weights of the task."""
+        """Return the weights of the task."""
         return self.task.state_dict(*args, **options)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: ANN401 - torch's own
@@ -80,7 +80,7 @@ class LitTask(pl.LightningModule):
             )
 
     def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
-        """The loss of one micro-batch."""
+        """Return the loss of one micro-batch."""
         loss = self.task.loss(batch)
         self._losses.append(loss.detach())
         return loss
@@ -130,9 +130,9 @@ class LitData(pl.LightningDataModule):
         return self.data.epoch(step)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, or the rest of it."""
+        """Return the whole run as one pass, or the rest of it."""
         return self.data.train_dataloader()
 
     def val_dataloader(self) -> DataLoader[TableBatch]:
-        """The development split."""
+        """Return the development split."""
         return self.data.loader("dev")

@@ -24,7 +24,7 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class MaskedPieces:
-    """How well the masked pieces of one example were told.
+    """The scores of the masked pieces of one example.
 
     Args:
         masked: how many there are.
@@ -57,12 +57,15 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
-        """The mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
         logits, labels, _ = masked_logits(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[MaskedPieces]:
-        """What became of the masked pieces of each example; of those that the network leaves out all are as likely."""
+        """Return what became of the masked pieces of each example.
+
+        Of those that the network leaves out all are as likely.
+        """
         logits, labels, owner = masked_logits(output, self.head, self.encoder)
         each = torch.stack(
             [
@@ -80,12 +83,12 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Of all pieces, for each token [B, length, V]; 0 for all where a token is not kept."""
+        """Score all pieces for each token, [B, length, V]; 0 for all where a token is not kept."""
         logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
         return {"logits": output.spread_out(logits, length, 0.0)}
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
-        """The share of masked pieces that were told, and the perplexity of all masked pieces."""
+        """Return the share of masked pieces that were told, and the perplexity of all masked pieces."""
         return masked_scores(
             masked=sum(one.masked for one in predictions),
             right=sum(one.right for one in predictions),
@@ -97,7 +100,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
 
     def right(self, prediction: MaskedPieces, example: Example) -> bool:
-        """Whether all masked pieces were told."""
+        """Tell whether all masked pieces were told."""
         return prediction.right == prediction.masked
 
 

@@ -38,20 +38,23 @@ class OptionChoice(Choosing[ChoiceExample]):
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
-        """The share of questions whose right option is chosen, and of parts of them; one without a choice is wrong."""
+        """Return the share of questions whose right option is chosen, and of parts of them.
+
+        One without a choice is wrong.
+        """
         right = {choice.example_id: self.right(choice, examples[choice.example_id]) for choice in predictions}
         return by_parts(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, str]:
-        """The text of each chosen option, by example."""
+        """Return the text of each chosen option, by example."""
         return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
 
     def right(self, prediction: Choice, example: ChoiceExample) -> bool:
-        """Whether the chosen option is the right one."""
+        """Tell whether the chosen option is the right one."""
         return example.answer is not None and prediction.place == example.answer.label
 
     def selection(self, prediction: Choice) -> Selection | None:
-        """No cell, but how sure the choice is."""
+        """Return no cell, but how sure the choice is."""
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, ChoiceExample], training: Training[ChoiceExample]) -> dict[str, float]:

@@ -38,20 +38,20 @@ class PassageReading(SpanReading):
         super().__init__(context, max_span_length, None, dropout, no_answer, metrics=metrics)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """The questions with an answer, and with `no_answer` those that are known to have none."""
+        """Return the questions with an answer, and with `no_answer` those that are known to have none."""
         return [example for example in examples if example.answer and (example.answer.texts or self.no_answer)]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """All questions."""
+        """Return all questions."""
         return list(examples)
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """The text of each span; empty where no answer is likelier than any."""
+        """Return the text of each span; empty where no answer is likelier than any."""
         found = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(found, examples)
 
     def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
-        """Whether the span is one of the references, by the official exact match."""
+        """Tell whether the span is one of the references, by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 import torch.distributed as dist
 
 
-class Named(Protocol):
+class HasExampleId(Protocol):
     """Anything about one example."""
 
     @property
@@ -14,11 +14,11 @@ class Named(Protocol):
         """The example."""
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=HasExampleId)
 
 
-def gathered(batches: list[list[T]]) -> list[T]:
-    """The predictions of all processes, in the order in which one process would make them; all must call this.
+def gather_predictions(batches: list[list[T]]) -> list[T]:
+    """Return the predictions of all processes, in the order in which one process would make them; all must call this.
 
     Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
     """

@@ -1,4 +1,4 @@
-"""What a network left of its input, as its output tells: no task and no metric knows which network it is."""
+"""The input that a network keeps, read from its output: no task and no metric knows which network it is."""
 
 import math
 
@@ -10,7 +10,10 @@ from mate_cli.tokenization.layout import TableBatch, gather_tokens
 
 
 def prunings(given: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
-    """What is left of each example, and of its answer where labels mark it; an empty list where every token is kept."""
+    """Return what is left of each example, and of its answer where labels mark it.
+
+    An empty list where every token is kept.
+    """
     left = output.batch
     if left.places is None:
         return []
@@ -28,12 +31,15 @@ def prunings(given: TableBatch, output: EncoderOutput, *, of_answers: bool) -> l
 
 
 def _margins(scores: torch.Tensor, in_answer: torch.Tensor, left: TableBatch) -> torch.Tensor:
-    """The mean score of the answer's tokens less that of the table's that are left [B]; NaN where there are none."""
+    """Return the mean score of the answer's tokens less that of the table's that are left [B].
+
+    NaN where there are none.
+    """
     assert left.places is not None
     in_table = (left.column_ids > 0) & (left.attention_mask == 1)
     return _mean(scores, in_answer) - _mean(gather_tokens(scores, left.places), in_table)
 
 
 def _mean(scores: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """The mean over the chosen tokens of each example, [B, T] to [B]; NaN where none is."""
+    """Return the mean over the chosen tokens of each example, [B, T] to [B]; NaN where none is."""
     return scores.float().masked_fill(~chosen, 0.0).sum(1) / chosen.sum(1)

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from mate_cli.data.cell_examples import negatives, reading_example
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, TaskSpec, by_source
-from mate_cli.lit_modules.losses.span import span_loss
+from mate_cli.lit_modules.losses.likelihood import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -72,7 +72,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         self.serializer = context.serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Every candidate cell of every question, up to `cells_per_question` each, and `negatives` others."""
+        """Return every candidate cell of every question, up to `cells_per_question` each, and `negatives` others."""
         known = super().training_examples(examples)
         others = negatives(known, self.negatives)
         return [one for example in known for one in (*self._with_answer(example), *others.get(example.example_id, ()))]
@@ -85,18 +85,18 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """The first candidate cell of every question that has one."""
+        """Return the first candidate cell of every question that has one."""
         known = super().training_examples(examples)
         return [reading_example(example, *example.answer.coordinates[0]) for example in known if example.answer]
 
     def output_loss(self, output: EncoderOutput, head: SpanHead, encoder: TableEncoder) -> torch.Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         assert output.batch.label_ids is not None
         logits = head(output.with_states(self.dropout(output.states)))
         return span_loss(logits.float(), output.batch.label_ids).mean()
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SpanPrediction]:
-        """The best span of each example."""
+        """Return the best span of each example."""
         logits = self.head(output).float()
         shares = logits.flatten(1).softmax(-1)
         nothing = shares[:, 0].tolist() if self.no_answer else [0.0] * len(shares)
@@ -109,7 +109,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return [SpanPrediction(*span) for span in spans]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """Of spans as the head scores them, and of first and last tokens: a softmax over these sums that over spans."""
+        """Score spans, and first and last tokens: a softmax over these sums that over spans."""
         logits = self.head(output).float()
         tokens, most = logits.shape[1:]
         shifted = [
@@ -124,18 +124,21 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         }
 
     def joined(self, members: Sequence[Sequence[SpanPrediction]]) -> list[SpanPrediction]:
-        """The span with the best mean probability; a span that is not the best of a member has none of that member."""
+        """Return the span with the best mean probability.
+
+        A span that is not the best of a member has none of that member.
+        """
         found: dict[str, list[SpanPrediction]] = {}
         for prediction in chain.from_iterable(members):
             found.setdefault(prediction.example_id, []).append(prediction)
         return [_mean_span(predictions, len(members)) for predictions in found.values()]
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """The text of each predicted span, by example."""
+        """Return the text of each predicted span, by example."""
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
 
     def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
-        """Whether the span is the answer, by the official exact match."""
+        """Tell whether the span is the answer, by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 
 from mate_cli.lit_modules.base import TableTask, TaskSpec
-from mate_cli.lit_modules.losses.actions import derivation_loss
+from mate_cli.lit_modules.losses.likelihood import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -46,11 +46,11 @@ class SqlPrediction:
     others: tuple[tuple[Action, ...], ...] = ()
 
     def query(self, example: SchemaExample) -> Query | None:
-        """The query, on the schema of its example."""
+        """Return the query, on the schema of its example."""
         return None if self.actions is None else build_query(self.actions, example.schema)
 
     def texts(self, example: SchemaExample) -> Iterator[str]:
-        """The SQL of the query, then of the others."""
+        """Yield the SQL of the query, then of the others."""
         for actions in (*([self.actions] if self.actions else []), *self.others):
             yield write(build_query(actions, example.schema), example.schema)
 
@@ -96,21 +96,21 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return [example for example in examples if example.actions]
 
     def skip_reason(self, example: SchemaExample) -> str:
-        """A query, or one that the grammar can make."""
+        """Return a query, or one that the grammar can make."""
         if example.query is None:
             return "no query"
         return "" if example.actions else "a query that the grammar cannot make"
 
     def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         return derivation_loss(head(output), self.smoothing).mean()
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
-        """The best derivation of each example."""
+        """Return the best derivation of each example."""
         return self._derived(output, self.search)
 
     def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
-        """The derivation of the best action at each step, in a fraction of the time."""
+        """Return the derivation of the best action at each step, in a fraction of the time."""
         return self._derived(output, self.greedy)
 
     def _derived(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
@@ -121,7 +121,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return [_prediction(name, some) for name, some in zip(output.batch.example_ids, found, strict=True)]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
-        """The SQL of each prediction, by example; empty where there is no query.
+        """Return the SQL of each prediction, by example; empty where there is no query.
 
         Where it is known what runs, the best query that does; the best of all where none does.
         Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding", 2018, for whole queries.
@@ -134,7 +134,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
 
     def right(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
-        """Whether the query is the known one, by the official exact-set match."""
+        """Tell whether the query is the known one, by the official exact-set match."""
         query = prediction.query(example)
         return bool(query and example.query and queries_match(query, example.query, example.schema))
 
@@ -144,7 +144,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return score_queries(queries, examples)
 
     def details(self, prediction: SqlPrediction) -> dict[str, Any]:
-        """The score of the query."""
+        """Return the score of the query."""
         return {"score": prediction.score} if prediction.actions else {}
 
 

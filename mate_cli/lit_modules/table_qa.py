@@ -161,7 +161,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
-        """Whether there are cells to select, a number to compute (weak), or nothing to select where that is allowed."""
+        """Tell whether there are cells to select, a number to compute (weak), or nothing where that is allowed."""
         weak, computed = self.criterion.aggregation == "weak", answer.aggregation not in (None, "none")
         if self.criterion.aggregation == "supervised" and answer.aggregation is None:
             return False
@@ -170,12 +170,12 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return self.options.allow_empty_column_selection and (computed or not answer.texts)
 
     def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         logits = head(output.with_states(self.dropout(output.states)))
         return self.criterion(logits, output.batch).mean()
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[TableAnswer]:
-        """The cells and the aggregation of each example."""
+        """Return the cells and the aggregation of each example."""
         logits: AnswerLogits = self.head(output)
         cells = likely_cells(logits.probabilities(), output.batch, self.threshold)
         columns, aggregations = (_best(scores, len(cells)) for scores in (logits.columns, logits.aggregation))
@@ -187,7 +187,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         ]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Of tokens [B, length], above zero in cells of the answer, and of aggregations [B, A] where there are any."""
+        """Score tokens [B, length], above zero in cells of the answer, and aggregations [B, A] where there are any."""
         logits: AnswerLogits = self.head(output)
         found = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
         return found if logits.aggregation is None else found | {"logits_aggregation": logits.aggregation.float()}
@@ -215,18 +215,18 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return scores
 
     def answers(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """The text of the cells, or the computed number, by example."""
+        """Return the text of the cells, or the computed number, by example."""
         return {
             p.example_id: ", ".join(answer_texts(p.aggregation, p.cells, examples[p.example_id].table))
             for p in predictions
         }
 
     def right(self, prediction: TableAnswer, example: TableExample) -> bool:
-        """Whether the denotation is the true one."""
+        """Tell whether the denotation is the true one."""
         return denotation_is_right(prediction, example)
 
     def selection(self, prediction: TableAnswer) -> Selection | None:
-        """All chosen cells; none may be."""
+        """Return all chosen cells; none may be."""
         own = prediction
         return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
 
@@ -247,7 +247,7 @@ def _guessed(name: str, guess: Guess) -> TableAnswer:
 def likely_cells(
     probabilities: Tensor, batch: TableBatch, threshold: float
 ) -> list[tuple[Coordinates, tuple[float, ...]]]:
-    """The body cells whose tokens' probabilities [B, T] have a mean above a threshold, by column, and these means.
+    """Give the body cells whose tokens' probabilities [B, T] have a mean above a threshold, by column, and these means.
 
     Source: google-research/tapas, `experiments/prediction_utils.py`.
     """
@@ -265,7 +265,10 @@ def _likely(shares: np.ndarray, names: np.ndarray, threshold: float) -> tuple[Co
 
 
 def _best(logits: Tensor | None, count: int) -> list[tuple[int, float]]:
-    """The place with the best score [B, A] and its probability; the first one for sure where there are no scores."""
+    """Return the place with the best score [B, A] and its probability.
+
+    The first one for sure where there are no scores.
+    """
     if logits is None:
         return [(0, 1.0)] * count
     shares, places = logits.softmax(-1).max(-1)

@@ -7,15 +7,15 @@ from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
 ACCURACIES = MetricTable("Accuracy", layout="accuracies")
 ACCURACY = MetricSpec("accuracy", "Accuracy", 1, order=80, importance=3, table=ACCURACIES, hub_name="accuracy")
 ROW_ACCURACY = MetricSpec("row_accuracy", "Row accuracy", 1, order=30)
-"""Of ranking: the chosen node is in a row with the answer."""
+"""Accuracy of ranking: the chosen node is in a row with the answer."""
 HOP_ACCURACY = MetricSpec("hop_accuracy", "Hop accuracy", 1, order=31)
-"""Of hopping: the chosen cell holds the answer, or links to the page that does."""
+"""Accuracy of hopping: the chosen cell holds the answer, or links to the page that does."""
 
 
 def accuracy(
     name: str, right: Collection[str], questions: Collection[str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
-    """The share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
+    """Return the share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
     kept = {"": list(questions)} | {
         f"/{key}": [one for one in ids if one in questions] for key, ids in (groups or {}).items()
     }

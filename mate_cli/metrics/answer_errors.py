@@ -1,4 +1,4 @@
-"""What is wrong with wrong answers: nearly right ones, wrong numbers, other entities, and cells of the wrong row.
+"""Error analysis: nearly right answers, wrong numbers, other entities, and cells of the wrong row.
 
 Source: MATE paper, section 7, whose authors sorted the errors of MATE on the development split of HybridQA by hand.
 Here rules do it, and the shares are near theirs in kind, not made to equal them.
@@ -23,7 +23,7 @@ KINDS: dict[Kind, str] = {
     "other_type": "other answer type",
     "empty": "no answer",
 }
-"""What is wrong with an answer, for people, in the order shown."""
+"""Titles of the kinds of errors, in the order shown."""
 NEAR: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
 """One is within the other once both are normalised, or both are the same number."""
 SAME_TYPE: tuple[Kind, ...] = ("wrong_number", "same_type")
@@ -33,7 +33,7 @@ PLACES: dict[Place, str] = {
     "wrong_column": "right row, wrong column",
     "wrong_row": "wrong row",
 }
-"""Where the answer was looked for, of questions of which some cell holds the answer or links to it."""
+"""Titles of the places of chosen cells, of questions of which some cell holds the answer or links to it."""
 PAPER = {
     "near misses": 0.55,
     "numbers (% of near misses)": 0.30,
@@ -58,7 +58,7 @@ _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
 def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
-    """What is wrong with an answer; None where it is one of the references once normalised.
+    """Return what is wrong with an answer; None where it is one of the references once normalised.
 
     Of several references the one to which the answer is nearest counts.
     """
@@ -72,7 +72,7 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
-    """Where a cell stands, by (row, column), beside those that hold the answer or link to it."""
+    """Return where a cell stands, by (row, column), beside those that hold the answer or link to it."""
     if cell in candidates:
         return "right_cell"
     return "wrong_column" if cell[0] in {row for row, _ in candidates} else "wrong_row"
@@ -92,7 +92,7 @@ class ErrorCounts:
         return self.kinds.total()
 
     def shares(self) -> dict[str, float]:
-        """The shares that `PAPER` has, as far as there are such answers."""
+        """Return the shares that `PAPER` has, as far as there are such answers."""
         near, same = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR, SAME_TYPE))
         numbers, rest = self.kinds["number_form"], self.wrong - near
         parts = {
@@ -155,7 +155,7 @@ def _numbered(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(text: str) -> str:
-    """What an answer is: a date, a number, a name (its longer words are capitalised), or words."""
+    """Return what an answer is: a date, a number, a name (its longer words are capitalised), or words."""
     words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
     numbered = _numbered([word.lower() for word in words])
     digits = [word for word in numbered if word.isdigit()]

@@ -24,7 +24,7 @@ _NEARLY = 1e-6
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where to stop answering so that the answers given are right often enough.
+    """A threshold of confidence below which a model abstains, so that enough of its answers are right.
 
     Args:
         target: the accuracy that was asked for.
@@ -60,11 +60,11 @@ class Calibration:
     thresholds: tuple[Threshold, ...] = ()
 
     def __call__(self, confidence: float) -> float:
-        """The calibrated confidence, from 0 to 1."""
+        """Return the calibrated confidence, from 0 to 1."""
         return _along(self.knots, confidence)
 
     def threshold(self, target: float) -> Threshold | None:
-        """The threshold stored for an accuracy, or for the next greater one; None where it cannot be reached."""
+        """Return the threshold stored for an accuracy, or for the next greater one; None where it cannot be reached."""
         return next((found for found in self.thresholds if found.target >= target), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
 
 
 def expected_calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The mean difference between confidence and accuracy over ten equal ranges of confidence, by answers in each.
+    """Give the mean difference between confidence and accuracy over ten equal ranges of confidence, by answers in each.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.
     """
@@ -133,7 +133,7 @@ def expected_calibration_error(confidences: Sequence[float], right: Sequence[boo
 
 
 def threshold_for(target: float, confidences: Sequence[float], right: Sequence[bool]) -> Threshold | None:
-    """The lowest confidence from which on the answers are right often enough; None where none is high enough."""
+    """Return the lowest confidence from which on the answers are right often enough; None where none is high enough."""
     pairs = sorted(zip(confidences, right, strict=True), key=lambda pair: -pair[0])
     kept, correct, found = 0, 0, None
     for confidence, group in groupby(pairs, key=lambda pair: pair[0]):
@@ -182,7 +182,7 @@ def _log_odds(share: float) -> float:
 
 
 def _by_the_others(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
-    """Each answer calibrated by the other folds; every fifth answer is one fold."""
+    """Yield each answer calibrated by the other folds; every fifth answer is one fold."""
     for fold in range(FOLDS):
         own = pairs[fold::FOLDS]
         others = [pair for place, pair in enumerate(pairs) if place % FOLDS != fold] or pairs

@@ -42,7 +42,7 @@ class Selected(Protocol):
 
 
 def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
-    """The normal form of the true answer: its number where it has one, else what its cells give.
+    """Return the normal form of the true answer: its number where it has one, else what its cells give.
 
     None where the answer was found neither as cells nor as a number: no prediction can be right then.
     """
@@ -54,7 +54,7 @@ def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
 
 
 def denotation_is_right(selected: Selected, example: TableExample) -> bool:
-    """Whether the denotation of a selection is the true one."""
+    """Tell whether the denotation of a selection is the true one."""
     if example.answer is None:
         return False
     predicted = normal_form(denotation_of(selected.aggregation, selected.cells, example.table))
@@ -62,7 +62,7 @@ def denotation_is_right(selected: Selected, example: TableExample) -> bool:
 
 
 def right_denotations(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, bool]:
-    """Whether each question with an answer is right, by name; without a prediction it is not."""
+    """Tell whether each question with an answer is right, by name; without a prediction it is not."""
     return {
         name: name in predictions and denotation_is_right(predictions[name], example)
         for name, example in examples.items()
@@ -71,7 +71,7 @@ def right_denotations(predictions: Mapping[str, Selected], examples: Mapping[str
 
 
 def structure_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """The share of questions whose aggregation, whose cells, and whose aggregation and cells are exactly the true ones.
+    """Return the shares of questions whose aggregation, whose cells, and whose both are exactly the true ones.
 
     An answer that names no aggregation has none. Where the answers were found by text alone, as for
     WikiTableQuestions, these say little.

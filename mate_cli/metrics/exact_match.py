@@ -17,7 +17,7 @@ EM = MetricSpec("em", "EM", 1, order=10, importance=4, table=ANSWERS, hub_name="
 F1 = MetricSpec("f1", "F1", 1, order=11, importance=2, table=ANSWERS, hub_name="f1")
 GOLD_EM = MetricSpec("gold_em", "Gold EM", 1, order=20, table=READING, hub_name="exact_match")
 GOLD_F1 = MetricSpec("gold_f1", "Gold F1", 1, order=21, table=READING, hub_name="f1")
-"""Of a reader that is given a cell with the answer."""
+"""F1 of a reader that is given a cell with the answer."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -29,7 +29,7 @@ def normalize_answer(text: str) -> str:
 
 
 def exact_match(prediction: str, reference: str) -> bool:
-    """Whether both texts are equal once normalised."""
+    """Tell whether both texts are equal once normalised."""
     return normalize_answer(prediction) == normalize_answer(reference)
 
 

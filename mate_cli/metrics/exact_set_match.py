@@ -26,7 +26,7 @@ BY_HARDNESS = tuple(
 
 
 def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-    """The share of questions with a known query that are matched, in all and by hardness, and the shares of errors."""
+    """Return the share of known queries that are matched, in all and by hardness, and the shares of errors."""
     known = {name: example for name, example in examples.items() if example.query}
     if not known:
         return {}
@@ -41,7 +41,7 @@ def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, Sc
 
 
 def _error(query: Query | None, example: SchemaExample) -> str:
-    """What is wrong with a query; empty where nothing is."""
+    """Return what is wrong with a query; empty where nothing is."""
     assert example.query is not None
     if query is None:
         return DOUBLE_ERROR

@@ -1,4 +1,4 @@
-"""What a run logs while it trains, beside the scores of its task."""
+"""Metrics that a run logs while it trains, beside the scores of its task."""
 
 from mate_cli.metrics.specs.spec import MetricSpec
 

@@ -21,18 +21,18 @@ BY_SUBSET = tuple(
     SubsetSpec(name, name.capitalize(), "by subset", 10 + place)
     for place, name in enumerate(("simple", "complex", "small"))
 )
-"""Of TabFact."""
+"""Subsets of TabFact."""
 BY_JOIN = (
     SubsetSpec("first_column", "First column", "by what is joined", 14),
     SubsetSpec("other_columns", "Other columns", "by what is joined", 15),
 )
-"""Of synthetic questions: whether the first cell of the row is the answer or a clue."""
+"""Subsets of synthetic questions: the first cell of the row is the answer or a clue, or not."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str) -> dict[str, float]:
-    """The mean of a score over all questions with an answer, and over each part of them.
+    """Return the mean of a score over all questions with an answer, and over each part of them.
 
     Args:
         correct: the score of a question, from 0 to 1, by its name; a question that is not in it counts 0.
@@ -50,7 +50,7 @@ def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableEx
 
 
 def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    """Names of the examples of each part that the dataset names."""
+    """Return names of the examples of each part that the dataset names."""
     groups: dict[str, list[str]] = {}
     for name, example in examples.items():
         for subset in example.subsets:
@@ -63,7 +63,7 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
 
 
 def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
-    """How many words and punctuation marks each uncut input has: the question, the header and all cells.
+    """Return how many words and punctuation marks each uncut input has: the question, the header and all cells.
 
     Questions that came before are not counted, nor titles and linked passages.
     """
@@ -79,7 +79,7 @@ def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
-    """Names by length, one part more than there are limits; nothing where all are in one part."""
+    """Return names by length, one part more than there are limits; nothing where all are in one part."""
     groups: dict[str, list[str]] = {part: [] for part in parts}
     for name, length in lengths.items():
         groups[parts[sum(length > limit for limit in limits)]].append(name)
@@ -87,12 +87,12 @@ def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[st
 
 
 def length_parts() -> tuple[str, ...]:
-    """The names of the parts by words, the shortest first."""
+    """Return the names of the parts by words, the shortest first."""
     return _names(LIMITS, "words")
 
 
 def token_parts() -> tuple[str, ...]:
-    """The names of the parts by tokens, the shortest first."""
+    """Return the names of the parts by tokens, the shortest first."""
     return _names(TOKEN_LIMITS, "tokens")
 
 

@@ -1,4 +1,4 @@
-"""What becomes of answers where a network leaves out tokens before it answers.
+"""Metrics of networks that leave out tokens before they answer.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, figure
 3, for the margin.
@@ -12,14 +12,14 @@ from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
 
 PRUNING = MetricTable("Pruning", layout="subsets")
 KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
-"""Of the questions whose answer is in the encoded input, the share of which some of it is left."""
+"""The share of questions of whose answer some is kept, among those whose answer is in the encoded input."""
 KEPT_TOKENS = MetricSpec("kept_tokens", "Tokens read", 0, ".0f", order=111, importance=0, table=PRUNING)
 SCORE_MARGIN = MetricSpec("score_margin", "Score margin", 1, ".3f", order=112, importance=0, table=PRUNING)
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is left of one example's input.
+    """The part of one example's input that is kept.
 
     Args:
         kept_tokens: how many tokens.
@@ -35,7 +35,7 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """The means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
+    """Return the means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
     found = list(prunings)
     values = {
         KEPT.name: [float(one.answer_kept) for one in found if one.answer_kept is not None],

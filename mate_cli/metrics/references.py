@@ -16,12 +16,12 @@ UNANSWERED = SubsetSpec("no_answer", "No answer", "by whether there is an answer
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
-    """Whether a prediction is one of the references once normalised; without any, whether it is empty."""
+    """Tell whether a prediction is one of the references once normalised; without any, whether it is empty."""
     return any(exact_match(prediction, reference) for reference in _counted(references))
 
 
 def best_f1(prediction: str, references: Sequence[str]) -> float:
-    """The best F1 with any of the references, 0 to 1; without any, 1 of an empty prediction."""
+    """Return the best F1 with any of the references, 0 to 1; without any, 1 of an empty prediction."""
     return max(f1(prediction, reference) for reference in _counted(references))
 
 
@@ -62,5 +62,5 @@ def score_reading(
 
 
 def _counted(references: Sequence[str]) -> tuple[str, ...]:
-    """The references that have a word; the empty answer where none has."""
+    """Return the references that have a word; the empty answer where none has."""
     return tuple(text for text in references if normalize_answer(text)) or ("",)

@@ -22,7 +22,7 @@ GOLD_PREVIOUS = SubsetSpec("gold_previous", "Right answers before", "with right 
 
 
 def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """The share of conversations in which every question is right; one that `right` lacks is wrong.
+    """Return the share of conversations in which every question is right; one that `right` lacks is wrong.
 
     A conversation without its first questions is left out. Single questions are no conversations: where no
     conversation has a second question, there is no score.
@@ -41,7 +41,10 @@ def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExa
 def place_accuracy(
     right: Mapping[str, bool], examples: Mapping[str, TableExample], name: str = "denotation_accuracy"
 ) -> dict[str, float]:
-    """The share of first, second and third questions with an answer that are right: <name>/q1, <name>/q2, <name>/q3."""
+    """Return the share of first, second and third questions with an answer that are right.
+
+    <name>/q1, <name>/q2, <name>/q3.
+    """
     groups: dict[str, list[str]] = {f"q{place}": [] for place in range(1, PLACES + 1)}
     for key, example in examples.items():
         if example.conversation and example.answer and len(example.history) < PLACES:

@@ -27,7 +27,7 @@ SPECIAL = ("yes", "no", "noanswer")
 
 
 class Overlap(NamedTuple):
-    """How far two answers, or two sets of sentences, are the same; all from 0 to 1."""
+    """The overlap of two answers, or two sets of sentences; all from 0 to 1."""
 
     em: float
     f1: float
@@ -59,7 +59,7 @@ def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -
 
 
 def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Collection[tuple[int, int]]) -> Overlap:
-    """Of sets of sentences; without any prediction the precision is 0, without any reference the recall."""
+    """Compare sets of sentences; without any prediction the precision is 0, without any reference the recall."""
     ours, theirs = set(prediction), set(reference)
     same = len(ours & theirs)
     precision = same / len(ours) if ours else 0.0

@@ -52,11 +52,11 @@ class Item:
 
     @property
     def key(self) -> object:
-        """What items that count as one have in common."""
+        """The key that items which count as one share."""
         return next(value for value in (self.number, self.date, self.text) if value is not None)
 
     def agrees(self, other: Item) -> bool:
-        """Whether either may stand for the other."""
+        """Tell whether either may stand for the other."""
         if self.text == other.text:
             return True
         if self.number is not None and other.number is not None:
@@ -101,7 +101,7 @@ def read_items(texts: Sequence[str], canonical: Sequence[str] = ()) -> tuple[Ite
 
 
 def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence[str] = ()) -> bool:
-    """Whether predicted items are the true answer.
+    """Tell whether predicted items are the true answer.
 
     Args:
         predicted: one text per item.
@@ -113,7 +113,9 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
 
 
 def official_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """The share of questions with an answer that are right by this evaluation; without a prediction they are not.
+    """Return the share of questions with an answer that are right by this evaluation.
+
+    Without a prediction they are not.
 
     Returns:
         official_accuracy; nothing where no answer says what its texts stand for, as the evaluation needs to know.
@@ -126,7 +128,7 @@ def official_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str
 
 
 def is_right_for(selected: Selected, example: TableExample) -> bool:
-    """Whether what a selection gives is the example's answer by this evaluation."""
+    """Tell whether what a selection gives is the example's answer by this evaluation."""
     if example.answer is None:
         return False
     items = official_items(denotation_of(selected.aggregation, selected.cells, example.table))
@@ -134,7 +136,7 @@ def is_right_for(selected: Selected, example: TableExample) -> bool:
 
 
 def _read_number(text: str) -> float | None:
-    """The whole or broken number that a text is, where it is finite."""
+    """Return the whole or broken number that a text is, where it is finite."""
     for read in (_integer, _decimal):
         try:
             number = read(text)

@@ -39,12 +39,12 @@ OURS = "MateFor"
 
 
 def auto_name(name: str) -> str:
-    """The class of transformers that loads a class of ours, such as `AutoModelForMaskedLM`."""
+    """Return the class of transformers that loads a class of ours, such as `AutoModelForMaskedLM`."""
     return "AutoModel" + name.removeprefix("Mate").removeprefix("Model")
 
 
 class Task(Protocol):
-    """What a head is part of: see `lit_modules.base.TableTask`."""
+    """The task that a head is part of: see `lit_modules.base.TableTask`."""
 
     spec: ClassVar[Any]
 
@@ -52,10 +52,10 @@ class Task(Protocol):
         """Scores by the names that transformers has for them."""
 
     def loss_of(self, output: EncoderOutput) -> Tensor:
-        """The mean loss of what the network makes of a batch with labels."""
+        """Return the mean loss of what the network makes of a batch with labels."""
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Any]:
-        """What follows from the scores, one per example."""
+        """Return what follows from the scores, one per example."""
 
     def named_children(self) -> Any:  # noqa: ANN401 - as of every module
         """Its parts by name: the network and the heads."""
@@ -84,7 +84,7 @@ class _WordsOnDemand:
 
 @dataclass
 class _Kind:
-    """What classes for one kind of task differ in."""
+    """The parts in which classes for one kind of task differ."""
 
     output: type[ModelOutput]
     labels: str
@@ -119,7 +119,7 @@ class MateForTask(MateModel):
 
     @property
     def task(self) -> Task:
-        """What the head is part of."""
+        """The task that the head is part of."""
         return cast(Task, self._task[0])
 
     def forward(  # type: ignore[override]  # labels come where TAPAS has them
@@ -170,7 +170,7 @@ class MateForTask(MateModel):
         return made if self.wants_object(return_dict) else made.to_tuple()
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """The scores of the head by the names that transformers has for them, those of tokens [B, length].
+        """Return the scores of the head by the names that transformers has for them, those of tokens [B, length].
 
         Raises:
             ConfigError: it is to be exported, and its work depends on the data.
@@ -184,7 +184,7 @@ class MateForTask(MateModel):
             raise ConfigError(problem, remedy="Export AutoModel, and score its states outside") from error
 
     def only(self, others: Mapping[str, Tensor | None], name: str) -> Tensor | None:
-        """The one input that a signature does not name.
+        """Return the one input that a signature does not name.
 
         Raises:
             TypeError: there are others.
@@ -199,7 +199,10 @@ class MateForTask(MateModel):
 
 
 def _classes(labels: Tensor) -> Tensor:
-    """One class for each example [B], also of [B, 1]; -1 where it is not known, as where transformers has -100."""
+    """Return one class for each example [B], also of [B, 1].
+
+    -1 where it is not known, as where transformers has -100.
+    """
     return labels.long().flatten().clamp(min=-1)
 
 
@@ -272,7 +275,7 @@ class MateForSequenceClassification(MateForTask):
     kind = _Kind(SequenceClassifierOutput, "class_ids")
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """The class of each statement [B], also of [B, 1]; -1 where it is not known."""
+        """Return the class of each statement [B], also of [B, 1]; -1 where it is not known."""
         return _classes(labels)
 
 
@@ -284,7 +287,7 @@ class MateForMaskedLM(MateForTask):
 
 @dataclass
 class SpanScores(QuestionAnsweringModelOutput):
-    """What a reader makes of a batch.
+    """The output of a reader for a batch.
 
     Args:
         span_logits: of the span from token t of l + 1 tokens, [B, T, L], for the tokens that the network keeps.

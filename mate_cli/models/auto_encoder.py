@@ -72,7 +72,7 @@ class MateConfig(PretrainedConfig):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], vocab_size: int, *, reset_positions: bool, **others: Any) -> MateConfig:
-        """The configuration of a network as our own configuration names it."""
+        """Return the configuration of a network as our own configuration names it."""
         parts = {name: settings[name] for name in ("model", "attention", "task", "encoding")}
         known = _shape(settings["model"]) | others
         return cls(**parts, vocab_size=vocab_size, reset_position_index_per_cell=reset_positions, **known)
@@ -90,7 +90,7 @@ def dense_attention(implementation: str) -> str:
 
 
 def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The size of a network, under the names that all configurations of transformers share."""
+    """Return the size of a network, under the names that all configurations of transformers share."""
     size = model.get("size")
     if size is None:  # a class of the user's own may call it otherwise
         return {}
@@ -219,7 +219,7 @@ class MateModel(PreTrainedModel):
         return {"missing_keys": set(), "unexpected_keys": left, "mismatched_keys": mismatched, "error_msgs": []}
 
     def get_input_embeddings(self) -> nn.Module:
-        """The table of word pieces."""
+        """Return the table of word pieces."""
         return self.encoder.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
@@ -339,7 +339,7 @@ class MateModel(PreTrainedModel):
         return output, states and tuple(output.with_states(one).spread(length) for one in states), weights
 
     def wants_object(self, return_dict: bool | None) -> bool:
-        """Whether what is returned has names."""
+        """Tell whether what is returned has names."""
         return bool(self.config.return_dict if return_dict is None else return_dict)
 
     def _positions(self, types: Mapping[str, Tensor]) -> Tensor:

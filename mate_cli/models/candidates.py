@@ -8,7 +8,7 @@ Datasets", ACL 2021, section 4.2.
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.attention.patterns import CandidateBlocks
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec

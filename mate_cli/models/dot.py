@@ -12,8 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, Planner
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
@@ -23,7 +22,7 @@ from mate_cli.models.mate import RowHeadRatio
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.positions import renumber_positions
 
-LEAST_SCORE = -1e4
+MIN_SCORE = -1e4
 """The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""
 
 
@@ -78,11 +77,11 @@ class Dot(TableEncoder):
         return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
 
     @property
-    def early_learner(self) -> TableEncoder | None:
+    def auxiliary_encoder(self) -> TableEncoder | None:
         """The pruning transformer, where it has a loss of its own."""
         return None if self.learn == "joint" else self.pruner
 
-    def lend_scores(self, head: nn.Module) -> None:
+    def share_token_scorer(self, head: nn.Module) -> None:
         """Let a head of the pruning transformer score by what chooses tokens, as the reference does.
 
         Where it scores something else and no gradient comes through attention, nothing teaches the scores.
@@ -96,7 +95,7 @@ class Dot(TableEncoder):
         return Planner(()) if self.pruner is None else self.pruner.planner
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """All tokens for the pruning transformer; of those that the other one reads only the number is known."""
+        """Return all tokens for the pruning transformer; of those that the other one reads only the number is known."""
         kept = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
         own = self, batch.keep(kept.expand(len(batch.input_ids), -1))
         return [own] if self.pruner is None else [*self.pruner.reading(batch), own]
@@ -110,13 +109,13 @@ class Dot(TableEncoder):
         plans = self.plans(short)
         bias = None
         if early is not None and self.learn != "pruning":
-            bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=LEAST_SCORE))
+            bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=MIN_SCORE))
         states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
         learnt = None if early is None else scores.detach()
         return EncoderOutput(states, self.pooler(states), short, early, learnt)
 
     def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
-        """The logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""
+        """Give the logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""
         if early is None:
             return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
         scores: Tensor = self.scores(early)

@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.base import Attention, AttentionBackend, Work
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
@@ -23,7 +23,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 Sharing = Literal["headwise", "key_value", "layerwise"]
 
 INITIAL_GAIN = 0.5**0.5
-"""Of the slots before training; official code (fairseq): keeps mixed keys at the scale of keys."""
+"""Gain of the slots before training; official code (fairseq): keeps mixed keys at the scale of keys."""
 
 
 class Linformer(TableEncoder):
@@ -126,7 +126,7 @@ class MixedAttention(Attention):
             )
 
     def work(self, plan: AttentionPlan) -> Work:
-        """Every token with every slot: once mixed into it, once attending to it; padding included."""
+        """Return every token with every slot: once mixed into it, once attending to it; padding included."""
         examples, tokens = plan.packing.shape
         pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)
         return Work(pairs, mixed=pairs)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, Planner
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -87,13 +87,13 @@ class RelationAware(TableEncoder):
 
     @property
     def planner(self) -> Planner:
-        """What prepares batches for the encoder of word pieces; nothing where its states are kept."""
+        """The planner of batches for the encoder of word pieces; nothing where its states are kept."""
         if self.kept is not None:
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """All word pieces for the pre-trained layers, nodes for the others."""
+        """Return all word pieces for the pre-trained layers, nodes for the others."""
         assert self.extra is not None
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
 
@@ -119,7 +119,7 @@ class RelationAware(TableEncoder):
         return EncoderOutput(states, self.pooler(states), nodes)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """The vectors of words and those of names, real ones only, each [nodes, width]."""
+        """Return the vectors of words and those of names, real ones only, each [nodes, width]."""
         words, names = self._vectors(batch)
         kinds = node_kinds(batch)
         if not self.before_map:
@@ -127,7 +127,7 @@ class RelationAware(TableEncoder):
         return [words[kinds == WORD], names[kinds > WORD]]
 
     def token_states(self, batch: TableBatch) -> Tensor:
-        """What the encoder of word pieces says of a batch, [B, T, D]."""
+        """Return what the encoder of word pieces says of a batch, [B, T, D]."""
         if not self.frozen:
             return self._encode(batch)
         with torch.no_grad():
@@ -159,7 +159,7 @@ class _Layers:
     layers: Sequence[EncoderLayer]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """What they see of it."""
+        """Return what they see of it."""
         return Plans((layer.spec.pattern for layer in self.layers), batch)
 
 

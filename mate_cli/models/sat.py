@@ -6,8 +6,7 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 from typing import Any, Literal
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
-from mate_cli.attention.patterns.sat import SatLayer
+from mate_cli.attention.patterns import SameRowOrColumn, SatLayer
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.window import Window
+from mate_cli.attention.patterns import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -86,7 +86,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """What slots begin with: their kind, and the embedding that tokens of that row or column carry."""
+    """First states of slots: their kind, and the embedding that tokens of that row or column carry."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class SlotEmbeddings(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, slots: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Places of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""
+        """Place of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""
         is_column = slots >= SLOTS_OF_A_KIND
         places = torch.cat([rows[:SLOTS_OF_A_KIND], columns[1 : SLOTS_OF_A_KIND + 1]])
         return self.dropout(self.LayerNorm(self.kind(is_column.long()) + places[slots]))

@@ -6,7 +6,7 @@ Source: Herzig et al., "TaPas: Weakly Supervised Table Parsing via Pre-training"
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.attention.patterns import CandidateBlocks
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -69,7 +69,7 @@ class TransformerXh(TableEncoder):
         super().__init__(size, layers, token_types=("segment_ids",), **options)
         if combine == "identity":
             for layer in self.hopping_layers:
-                layer.begin_with_own()
+                layer.initialize_hop()
 
     @property
     def hopping_layers(self) -> list[HopLayer]:
@@ -77,7 +77,7 @@ class TransformerXh(TableEncoder):
         return [layer for layer in self.layers if isinstance(layer, HopLayer)]
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
-        """How much of each node every node takes in each layer that hops: [B, N, K, K], each."""
+        """Return how much of each node every node takes in each layer that hops: [B, N, K, K], each."""
         found: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
         hooks = [one.register_forward_hook(lambda _, __, weights: found.append(weights)) for one in softmaxes]

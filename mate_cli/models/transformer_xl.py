@@ -6,7 +6,7 @@ Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Le
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.previous_segment import PreviousSegment
+from mate_cli.attention.patterns import PreviousSegment
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec

@@ -55,7 +55,7 @@ SECTIONS: tuple[BuildSection, ...] = (
 
 
 BRIEF = (results.report_section, significance.report_section, cost.report_section)
-"""What is printed where no more is asked for."""
+"""Sections that are printed by default."""
 
 
 def report_sections(report: Report, *, wide: bool = False, brief: bool = False) -> Iterator[ReportSection]:

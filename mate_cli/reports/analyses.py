@@ -1,4 +1,4 @@
-"""What analyses of runs have found; each is shown by a file of its name here."""
+"""Findings of analyses of runs; each is shown by a file of its name here."""
 
 from __future__ import annotations
 

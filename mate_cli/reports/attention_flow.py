@@ -44,7 +44,7 @@ of few columns of a table's tokens, a row one of many rows.
 
 @dataclass(frozen=True)
 class HeadsFlow:
-    """Where some heads look, the mean over them.
+    """The attention of some heads, the mean over them.
 
     Args:
         label: what they are called.
@@ -57,13 +57,13 @@ class HeadsFlow:
     uniform: Mapping[str, float]
 
     def ratio(self, target: str) -> float | None:
-        """How often as much as uniform attention; None where that gives nothing."""
+        """Return how often as much as uniform attention; None where that gives nothing."""
         return self.attention[target] / self.uniform[target] if self.uniform[target] else None
 
 
 @dataclass(frozen=True)
 class NetworkFlow:
-    """Where the heads of one network look.
+    """The attention of the heads of one network.
 
     Args:
         name: empty for the network itself, else what it is called inside it.
@@ -79,7 +79,7 @@ class NetworkFlow:
 
 
 def network_flows(found: Mapping[str, Any]) -> list[NetworkFlow]:
-    """What an analysis has found, network by network.
+    """Return what an analysis has found, network by network.
 
     Raises:
         ValueError: it is of other targets.
@@ -100,7 +100,7 @@ def network_flows(found: Mapping[str, Any]) -> list[NetworkFlow]:
 
 
 def read_flows(folder: Path) -> list[NetworkFlow]:
-    """What was found of the run in a folder; nothing where there is none, or it cannot be read."""
+    """Return what was found of the run in a folder; nothing where there is none, or it cannot be read."""
     file = folder / "analysis" / f"{NAME}.json"
     again = "Analyse the run again"
     try:
@@ -130,7 +130,10 @@ def print_findings(found: Mapping[str, Any], console: Console) -> None:
 
 
 def flow_views(network: NetworkFlow) -> Iterator[View]:
-    """All heads of a network beside the paper's, a row per target; then the heads that share a mask, and figures."""
+    """Yield all heads of a network beside the paper's, a row per target.
+
+    Then the heads that share a mask, and figures.
+    """
     whole, *panels = network.panels
     rows = []
     for target in whole.attention:
@@ -150,7 +153,7 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
 
 
 def ratio_cells(panel: HeadsFlow, target: str) -> tuple[ViewCell, ViewCell]:
-    """The ratio to uniform attention, and the percent, of some heads."""
+    """Return the ratio to uniform attention, and the percent, of some heads."""
     ratio = panel.ratio(target)
     return ViewCell() if ratio is None else _cell(ratio), _cell(panel.attention[target])
 
@@ -164,7 +167,7 @@ def _flow_figures(network: NetworkFlow) -> list[Figure]:
 
 
 def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
-    """The figures by file name: ratios as bars, and every head as a heat map."""
+    """Return the figures by file name: ratios as bars, and every head as a heat map."""
     drawn = {}
     for network in network_flows(found):
         name = f"{NAME}_{network.name}" if network.name else NAME
@@ -173,7 +176,7 @@ def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
 
 
 def ratio_figure(network: NetworkFlow) -> Figure:
-    """The ratios of a network's heads beside the paper's."""
+    """Return the ratios of a network's heads beside the paper's."""
     series = {panel.label: [panel.ratio(target) or 0.0 for target in panel.attention] for panel in network.panels}
     series["paper, TAPAS"] = [PAPER[target][0] / PAPER[target][1] for target in network.panels[0].attention]
     return flow_bars(tuple(network.panels[0].attention), series)

@@ -1,4 +1,4 @@
-"""How numbers are written, the same in the terminal and on the page."""
+"""Number formats, the same in the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Writes the middle of a summary as the metric says."""
+    """Write the middle of a summary as the metric says."""
     return NOTHING if summary is None else metric.spec.text(summary.center)
 
 
 def spread_text(summary: Summary | None, metric: MetricName) -> str:
-    """Writes a spread in the unit of its middle, empty for a single run."""
+    """Write a spread in the unit of its middle, empty for a single run."""
     if summary is None or summary.spread is None:
         return ""
     return metric.spec.spread_text(summary.spread)
 
 
 def count_text(value: float | None) -> str:
-    """Writes a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
+    """Write a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
     if value is None:
         return NOTHING
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
@@ -33,14 +33,14 @@ def count_text(value: float | None) -> str:
 
 
 def rate_text(value: float | None) -> str:
-    """Writes examples per second: 3.2, 182."""
+    """Write examples per second: 3.2, 182."""
     if value is None:
         return NOTHING
     return f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def duration_text(seconds: float | None) -> str:
-    """Writes a duration with its two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
+    """Write a duration with its two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
     if seconds is None:
         return NOTHING
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
@@ -55,5 +55,5 @@ def duration_text(seconds: float | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Writes `1 run`, `3 runs`."""
+    """Write `1 run`, `3 runs`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -41,7 +41,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """What stands right above the cells."""
+        """The text right above the cells."""
         return self.short or self.title
 
 
@@ -73,7 +73,7 @@ class ViewCell:
 
     @property
     def has_minus(self) -> bool:
-        """Whether a hyphen in the text is a minus."""
+        """True if a hyphen in the text is a minus."""
         return self.ends is not None or (self.value is not None and self.value < 0)
 
 
@@ -135,23 +135,23 @@ class View:
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
 
     def only(self, places: Sequence[int]) -> View:
-        """The table with these of its columns."""
+        """Return the table with these of its columns."""
         rows = (replace(row, cells=tuple(row.cells[place] for place in places)) for row in self.rows)
         return replace(self, columns=tuple(self.columns[place] for place in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
-        """Joins neighbouring columns that share a group: its name, and how many they are."""
+        """Join neighbouring columns that share a group: its name, and how many they are."""
         keys = (column.groups[: level + 1] for column in self.columns)
         return [(key[level] if len(key) > level else "", len(list(same))) for key, same in groupby(keys)]
 
     @property
     def levels(self) -> int:
-        """How many lines of groups stand above the headings."""
+        """The number of lines of groups above the headings."""
         return max((len(column.groups) for column in self.columns), default=0)
 
     @cached_property
     def widest_ends(self) -> list[float]:
-        """How far from nothing any interval of each column reaches, 0 where it has none."""
+        """The largest distance from zero that an interval of each column reaches, 0 where it has none."""
         reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in self._by_column()]
         return [(max(ends) or 1.0) if ends else 0.0 for ends in reach]
 
@@ -163,7 +163,7 @@ class View:
 
     @property
     def is_short(self) -> bool:
-        """Whether it is a single line of few cells, so that another table has room beside it."""
+        """True if it is a single line of few cells, so that another table has room beside it."""
         return len(self.rows) == 1 and len(self.columns) <= 4
 
     def drawn(self) -> Sequence[Figure]:

@@ -209,7 +209,7 @@ class SideChoice(TableTask[SideExample, Side]):
         "dev/side_error",
         label="side",
         about_tables=AboutTables("which side is larger?", verdict=True),
-        pools=True,
+        uses_pooler=True,
     )
 
     def __init__(self, context, **options):

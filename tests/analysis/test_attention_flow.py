@@ -75,7 +75,7 @@ def expected_kind(given, b, i, j):
 
 
 def test_uniform_attention_is_uniform_whatever_the_padding():
-    from mate_cli.attention.patterns.full import Full
+    from mate_cli.attention.patterns import Full
 
     encoder = every(Full)
     for layer in encoder.encoder.layer:

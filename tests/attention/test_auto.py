@@ -14,10 +14,9 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.patterns import RowColumnHeads, SameRowOrColumn
 from mate_cli.attention.plan import Plans
-from mate_cli.benchmark.inputs.cases import SHAPES, draw_table, together
+from mate_cli.benchmark.cases import SHAPES, draw_table, together
 from mate_cli.tokenization.tensor_buffer import map_tensors
 
 PATTERN = RowColumnHeads(16)

@@ -16,9 +16,7 @@ from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.candidates import CandidateBlocks
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import CandidateBlocks, Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 

@@ -7,11 +7,7 @@ from batches import batch_from, batches, one_table, pad
 from golden import others, tapas
 from hypothesis import given
 
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
-from mate_cli.attention.patterns.sat import SatLayer
-from mate_cli.attention.patterns.window import Window
+from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn, SatLayer, Window
 
 MASKS = np.load(tapas("g1_masks.npz"))
 LOWER, UPPER = SatLayer(4, columns=False), SatLayer(4, columns=True)

@@ -6,7 +6,7 @@ from batches import batch_from, batches, refuses
 from hypothesis import given
 
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.attention.patterns import CandidateBlocks
 
 
 def test_who_sees_whom():

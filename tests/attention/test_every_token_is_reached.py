@@ -9,9 +9,7 @@ from batches import batches
 from hypothesis import assume, given
 
 from mate_cli.attention.pattern import global_tokens
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from mate_cli.attention.backends import flex
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.flex import Flex
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 

@@ -11,9 +11,9 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.inputs.cases import draw_table, together
+from mate_cli.benchmark.cases import draw_table, together
 
 PATTERN = RowColumnHeads(4)
 CARD = [Triton(), Triton(tiles=(64,)), Flex(), Segments(), Auto()]

@@ -4,7 +4,7 @@ import torch
 from batches import batches
 from hypothesis import given
 
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 
 

@@ -9,8 +9,7 @@ from batches import attend_padded, batch_from, exact_backends
 from golden import tapas
 
 from mate_cli.attention.backends.bucketed import Bucketed
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 

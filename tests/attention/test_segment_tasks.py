@@ -5,8 +5,7 @@ from batches import batches
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 

@@ -15,9 +15,7 @@ from hypothesis import given
 
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.backends.triton_tiles import cut
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError

@@ -12,7 +12,7 @@ import numpy as np
 
 from mate_cli.attention.backends import triton_op
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 
 CALLS = 200

@@ -13,8 +13,7 @@ from mate_cli.attention.backends import triton, triton_tiles
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 

@@ -9,10 +9,9 @@ from batches import batches, projections
 from hypothesis import given
 
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.definition import attend_by_definition
+from mate_cli.benchmark.attention import attend_by_definition
 from mate_cli.cli.app import main
 
 TINY = [

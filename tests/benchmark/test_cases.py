@@ -5,9 +5,8 @@ import torch
 from golden import shared
 
 from mate_cli.attention.pattern import all_pairs, needed_pairs
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.benchmark.inputs.cases import SHAPES, draw_table, drawn_cases, picked_cases, real_lengths, spread
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.attention.patterns import RowColumnHeads
+from mate_cli.benchmark.cases import SHAPES, draw_cases, draw_table, encode_dataset, pick_cases, real_lengths, spread
 from mate_cli.errors import ConfigError, DataError
 
 
@@ -31,13 +30,13 @@ def test_drawn_tables_differ_by_seed_and_not_otherwise():
 
 @pytest.mark.parametrize(("shape", "ratio"), [("square", 7.5), ("tall", 9.0), ("hybridqa_like", 5.9)])
 def test_what_an_exact_method_can_gain_at_2048_tokens(shape, ratio):
-    (case,) = drawn_cases([shape], [2048], [1])
+    (case,) = draw_cases([shape], [2048], [1])
     pattern = RowColumnHeads(12)
     assert all_pairs(pattern, case.batch) / needed_pairs(pattern, case.batch) == pytest.approx(ratio, rel=0.08)
 
 
 def test_cases_come_shortest_first_and_mixed_ones_are_padded():
-    cases = list(drawn_cases(["tall"], [64, 32], [2, "mixed"]))
+    cases = list(draw_cases(["tall"], [64, 32], [2, "mixed"]))
     assert [case.name for case in cases] == ["tall/32/2", "tall/32/mixed", "tall/64/2", "tall/64/mixed"]
     assert real_lengths(cases[3].batch) == spread("mixed", 64) == [64, 48, 32, 16]
     assert torch.equal(cases[3].batch.attention_mask.sum(1), torch.tensor([64, 48, 32, 16]))
@@ -45,7 +44,7 @@ def test_cases_come_shortest_first_and_mixed_ones_are_padded():
 
 def test_real_batches_take_the_longest_or_a_sample_of_all_lengths():
     tables = [draw_table("tall", length, 0) for length in range(10, 90, 10)]
-    cases = {case.label: real_lengths(case.batch) for case in picked_cases("some", tables, [1, 2, "mixed"])}
+    cases = {case.label: real_lengths(case.batch) for case in pick_cases("some", tables, [1, 2, "mixed"])}
     assert cases == {"1": [80], "2": [80, 70], "mixed": [80, 70, 50, 30]}
 
 

@@ -1,4 +1,4 @@
-"""A benchmark says how long it takes, counts down, and shows what it has when it is stopped."""
+"""A benchmark says how long it takes and shows what it has when it is stopped."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 
 from mate_cli.benchmark.attention import AttentionBenchmark
-from mate_cli.benchmark.timing.countdown import counted, estimate_text, time_left
-from mate_cli.benchmark.timing.timing import expected_seconds
+from mate_cli.benchmark.options import count_down, estimate_text
 from mate_cli.cli.app import main
 
 TINY = [
@@ -22,41 +21,33 @@ TINY = [
 ]
 
 
-def said(parts: dict[str, float], *, terminal: bool = False) -> tuple[list[str], str]:
+def said(parts: int, seconds: float, *, terminal: bool = False) -> tuple[list[str], str]:
     """The names that are counted, and what is said on the way."""
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=80, color_system=None)
-    names = [name for name, _ in counted(dict.fromkeys(parts), parts, console)]
+    names = [name for name, _ in count_down(dict.fromkeys("abcd"[:parts]), seconds, console)]
     return names, stream.getvalue()
 
 
 def test_a_long_benchmark_says_how_long_before_it_begins():
-    names, text = said({"a": 100.0, "b": 320.0})
+    names, text = said(2, 210.0)
     assert names == ["a", "b"]
-    first, second, third = text.splitlines()
-    assert first == "2 cases to measure, about 7 minutes; stopped, it shows what it has measured"
-    assert second == "measuring a, about 7 minutes left"
-    assert third.startswith("measuring b, about ")
+    assert text.splitlines() == [
+        "2 cases to measure, at most about 7 minutes; stopped, it shows what it has measured",
+        "measuring a, 1 of 2",
+        "measuring b, 2 of 2",
+    ]
 
 
 def test_a_short_one_says_what_it_measures():
-    assert said({"a": 5.0}) == (["a"], "measuring a\n")
-    assert said({}) == ([], "")
+    assert said(1, 5.0) == (["a"], "measuring a, 1 of 1\n")
+    assert said(0, 5.0) == ([], "")
 
 
 def test_a_terminal_has_a_bar():
-    _, text = said({"a": 100.0, "b": 320.0}, terminal=True)
-    assert "2 cases to measure, about 7 minutes" in text
-    assert "measuring b" in text
-    assert "left" in text
-
-
-def test_what_is_left_is_expected_anew():
-    assert time_left(100, 0, 0) == pytest.approx(100)
-    assert time_left(100, 50, 50) == pytest.approx(50)
-    assert 90 < time_left(100, 50, 100) < 100
-    assert 12 < time_left(100, 50, 5) < 20
-    assert time_left(0, 0, 1) == 0
+    _, text = said(2, 210.0, terminal=True)
+    assert "2 cases to measure, at most about 7 minutes" in text
+    assert "measuring b, 2 of 2" in text
 
 
 def test_times_are_said_as_people_say_them():
@@ -64,13 +55,6 @@ def test_times_are_said_as_people_say_them():
         *("0 seconds", "1 second", "89 seconds"),
         *("2 minutes", "7 minutes"),
     ]
-
-
-def test_the_expected_time_is_that_of_the_rounds_that_fit():
-    assert expected_seconds([0.1, 0.2], rounds=5, seconds=12) == pytest.approx(0.3 * 6)
-    assert expected_seconds([2, 3], rounds=5, seconds=12) == pytest.approx(5 * 3)
-    assert expected_seconds([2, 13], rounds=5, seconds=12) == pytest.approx(2 * 6)
-    assert expected_seconds([9, 9], rounds=5, seconds=12) == pytest.approx(18 * 2)
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])

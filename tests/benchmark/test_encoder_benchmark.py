@@ -8,8 +8,8 @@ import torch
 from batches import one_table, pad
 
 from mate_cli.attention.pattern import needed_pairs
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.benchmark.encoder import with_padding_declared_real
+from mate_cli.attention.patterns import RowColumnHeads
+from mate_cli.benchmark.encoder import declare_padding_real
 from mate_cli.cli.app import main
 
 TINY = [
@@ -104,7 +104,7 @@ def test_packed_streams_are_counted_without_padding(metrics):
 def test_padding_declared_real_asks_next_to_nothing_of_attention():
     random = np.random.default_rng(0)
     batch = pad([one_table(random, 3, 4, 3, 5), one_table(random, 5, 2, 2, 2)])
-    filled, pattern = with_padding_declared_real(batch), RowColumnHeads(4)
+    filled, pattern = declare_padding_real(batch), RowColumnHeads(4)
     assert (filled.attention_mask == 1).all()
     padding = (batch.attention_mask == 0).sum(1)  # fewer than 64 tokens: one segment, or two where 64 divides
     globals_ = torch.tensor([3, 5])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.benchmark.timing.timing import NotRun, attempt, interleaved
+from mate_cli.benchmark.timing import NotRun, attempt, time_turns
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError
 
@@ -112,7 +112,7 @@ def test_a_failure_in_a_later_round_takes_no_other_variant_along():
         if not left[0]:
             raise RuntimeError("now and then")
 
-    timings = interleaved({"bad": fails, "good": lambda: None}, rounds=5, seconds=9, device=CPU)
+    timings = time_turns({"bad": fails, "good": lambda: None}, rounds=5, seconds=9, device=CPU)
     assert timings["bad"] == NotRun("RuntimeError: now and then")
     assert timings["good"].rounds == 5
 

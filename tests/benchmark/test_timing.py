@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from mate_cli.benchmark.results import Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved
+from mate_cli.benchmark.results import Pace, Variant, measure_variants, name_figures
+from mate_cli.benchmark.timing import NotRun, Timing, time_turns
 from mate_cli.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -37,7 +37,7 @@ class FakeTime:
 def test_rounds_are_interleaved_and_medians_count():
     time = FakeTime()
     calls = {"a": time.call("a", 5, 1, 9, 2), "b": time.call("b", 1)}
-    timings = interleaved(calls, rounds=3, seconds=100, device=CPU, read=time.read)
+    timings = time_turns(calls, rounds=3, seconds=100, device=CPU, read=time.read)
     assert time.calls == ["a", "b"] * 4
     assert (timings["a"].ms, timings["a"].cpu_ms, timings["a"].rounds) == (2000, 4000, 3)
     assert timings["b"].ms == 1000
@@ -45,7 +45,7 @@ def test_rounds_are_interleaved_and_medians_count():
 
 def test_the_peak_is_measured_in_every_round_outside_the_timings():
     time = FakeTime()
-    timings = interleaved(
+    timings = time_turns(
         {"a": time.call("a", 2)}, rounds=2, seconds=9, device=CPU, before=time.call("peak", 50), read=time.read
     )
     assert time.calls == ["a", "peak", "a", "peak", "a"]
@@ -55,14 +55,14 @@ def test_the_peak_is_measured_in_every_round_outside_the_timings():
 def test_there_are_fewer_rounds_when_they_take_long_but_at_least_one():
     time = FakeTime()
     calls = {"a": time.call("a", 2), "b": time.call("b", 1)}
-    assert interleaved(calls, rounds=9, seconds=7, device=CPU, read=time.read)["a"].rounds == 2
-    assert interleaved(calls, rounds=9, seconds=2.5, device=CPU, read=time.read)["b"].rounds == 1
+    assert time_turns(calls, rounds=9, seconds=7, device=CPU, read=time.read)["a"].rounds == 2
+    assert time_turns(calls, rounds=9, seconds=2.5, device=CPU, read=time.read)["b"].rounds == 1
 
 
 def test_a_first_call_over_the_limit_is_the_only_one():
     time = FakeTime()
     calls = {"slow": time.call("slow", 11), "fast": time.call("fast", 1)}
-    timings = interleaved(calls, rounds=2, seconds=10, device=CPU, read=time.read)
+    timings = time_turns(calls, rounds=2, seconds=10, device=CPU, read=time.read)
     assert time.calls == ["slow", "fast", "fast", "fast"]
     assert timings["slow"] == NotRun("one call took 11.0 s, the limit is 10 s")
     assert list(timings) == ["slow", "fast"]
@@ -82,7 +82,7 @@ def test_a_refusal_is_a_reason():
         torch.empty(2**60)
 
     calls = {"a": refuse, "b": missing, "c": full, "d": too_large}
-    reasons = [one.reason for one in interleaved(calls, rounds=1, seconds=1, device=CPU).values()]
+    reasons = [one.reason for one in time_turns(calls, rounds=1, seconds=1, device=CPU).values()]
     assert reasons == ["needs a GPU", "no backward", "out of memory", "out of memory"]
 
 
@@ -90,7 +90,7 @@ def test_an_error_of_a_backend_has_its_kind():
     def wrong():
         raise RuntimeError("\n shapes \nmore")
 
-    (timing,) = interleaved({"a": wrong}, rounds=1, seconds=1, device=CPU).values()
+    (timing,) = time_turns({"a": wrong}, rounds=1, seconds=1, device=CPU).values()
     assert timing == NotRun("RuntimeError: shapes")
 
 
@@ -112,7 +112,7 @@ def test_a_speed_is_remembered():
 def test_figures_are_named_and_compared():
     timings = {"dense": Timing(8.0, 16.0, 3, 20.0), "fast": Timing(2.0, 4.0, 3, None), "late": NotRun("too slow")}
     work = {name: Variant(lambda: None, 0.1) for name in timings}
-    named = named_figures(timings, work, "x/{}/1".format, {"dense": "dense", "bucketed": "bucketed"}, peak=100.0)
+    named = name_figures(timings, work, "x/{}/1".format, {"dense": "dense", "bucketed": "bucketed"}, peak=100.0)
     assert named == {
         "x/dense/1/ms": 8.0,
         "x/dense/1/cpu_ms": 16.0,
@@ -134,7 +134,7 @@ def test_figures_are_named_and_compared():
 
 def test_peak_memory_sees_what_is_freed_again():
     fresh = (  # a process of its own: what other tests left to the allocator would be taken again unseen
-        "import torch; from mate_cli.benchmark.timing.timing import peak_mb; "
+        "import torch; from mate_cli.benchmark.timing import peak_mb; "
         "print([peak_mb(lambda: torch.ones(16, 1_000_000).sum(), torch.device('cpu')) for _ in range(3)])"
     )
     done = subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True, check=True)

@@ -17,8 +17,7 @@ from mate_cli.attention.backends.native import Native
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.tokenization.tensor_buffer import map_tensors, pack_tensors
 
 BACKENDS = [Segments(), Triton(), Flex(), Native()]
@@ -85,9 +84,9 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 from pathlib import Path
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.segment_tables import CALL_COST
-from mate_cli.benchmark.inputs.cases import draw_table
+from mate_cli.benchmark.cases import draw_table
 from mate_cli.data.loading.table_data_module import Batches, Loading, TableDataModule
 
 loading = Loading(16, 2, 1, True, 512, Path(), Planner(((RowColumnHeads(12), Segments()),)))

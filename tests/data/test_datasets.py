@@ -8,7 +8,7 @@ import pytest
 import yaml
 from table_releases import write
 
-from mate_cli.benchmark.inputs.real_tables import real_questions
+from mate_cli.benchmark.cases import real_questions
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data import datasets, download

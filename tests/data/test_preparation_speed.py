@@ -6,8 +6,8 @@ from pretended_gpu import pretended_gpu
 
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.base import Planner
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.benchmark.inputs.cases import draw_table, together
+from mate_cli.attention.patterns import RowColumnHeads
+from mate_cli.benchmark.cases import draw_table, together
 
 LEAST = 1500
 """Examples of 2,048 tokens per second of one core."""

@@ -11,8 +11,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.evidence.evidence_entailment import EvidenceEntailment
 from mate_cli.lit_modules.evidence.evidence_ranking import EvidenceRanking
 from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading, best_span
-from mate_cli.lit_modules.losses.candidates import binary
-from mate_cli.lit_modules.losses.reading import reading_targets, sentence_losses, span_losses
+from mate_cli.lit_modules.losses.likelihood import binary, reading_targets, sentence_losses, span_losses
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT

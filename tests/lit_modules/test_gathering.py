@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.data.loading.table_data_module import batches_of_rank
-from mate_cli.lit_modules.processes import dist, gathered
+from mate_cli.lit_modules.processes import dist, gather_predictions
 
 
 @dataclass(frozen=True)
@@ -23,5 +23,5 @@ def test_shares_together_are_what_one_process_would_predict(examples, size, proc
         patch.setattr(dist, "is_initialized", lambda: True)
         patch.setattr(dist, "get_world_size", lambda: processes)
         patch.setattr(dist, "all_gather_object", lambda found, own: found.__setitem__(slice(None), guesses))
-        found = gathered(guesses[0])
+        found = gather_predictions(guesses[0])
     assert found == [Guess(str(index)) for index in range(examples)]

@@ -17,7 +17,7 @@ from mate_cli.lit_modules.losses.table_answer import (
     answer_loss,
     expected_result,
     free_selection_loss,
-    shared_among_tokens,
+    share_among_tokens,
 )
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.score import Score
@@ -180,7 +180,7 @@ def test_parts_of_weak_supervision_equal_the_reference(name):
 
 
 def test_cells_share_their_probability_as_in_the_reference():
-    shares = shared_among_tokens(torch.ones(4, 32), batch().row_ids, batch().column_ids)
+    shares = share_among_tokens(torch.ones(4, 32), batch().row_ids, batch().column_ids)
     body = batch().in_body
     torch.testing.assert_close(1 / shares[body], golden("in/numeric_values_scale")[body])
 

@@ -310,9 +310,9 @@ class Summed(torch.nn.Module):
 
 def test_a_lent_score_is_trained_and_saved_in_one_place():
     model, head = network(learn="both"), Summed()
-    model.lend_scores(head)
+    model.share_token_scorer(head)
     assert list(head.state_dict()) == []
     head.score(model(tables()).early.states).pow(2).sum().backward()
     assert model.scores.tokens.weight.grad.abs().max() > 0
-    assert model.early_learner is model.pruner
-    assert network().early_learner is None
+    assert model.auxiliary_encoder is model.pruner
+    assert network().auxiliary_encoder is None

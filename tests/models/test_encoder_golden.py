@@ -10,7 +10,7 @@ from golden import tapas
 
 from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.mate import Mate
 from mate_cli.models.tapas import Tapas

@@ -11,7 +11,7 @@ from golden import others
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Attention
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates

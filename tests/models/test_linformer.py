@@ -12,8 +12,7 @@ from test_encoder_golden import SIZE as GOLDEN_SIZE
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import EncoderSize

@@ -8,7 +8,7 @@ import torch
 from golden import ROOT
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.benchmark.inputs.cases import draw_table, together
+from mate_cli.benchmark.cases import draw_table, together
 from mate_cli.models.base.memory import TrainingMemory, training_memory
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.mate import Mate

@@ -9,7 +9,7 @@ from music_questions import examples
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.losses.actions import derivation_loss
+from mate_cli.lit_modules.losses.likelihood import derivation_loss
 from mate_cli.lit_modules.sql_parsing import SqlParsing
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext

@@ -9,9 +9,7 @@ from test_encoder_golden import assert_same, beside, network
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
-from mate_cli.attention.patterns.sat import SatLayer
+from mate_cli.attention.patterns import Full, SameRowOrColumn, SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize

@@ -9,9 +9,7 @@ from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.patterns.window import Window
+from mate_cli.attention.patterns import Full, RowColumnHeads, Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize

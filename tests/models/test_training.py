@@ -6,7 +6,7 @@ import torch
 from batches import exact_backends, one_table, pad
 
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.mate import Mate
 

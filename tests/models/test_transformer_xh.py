@@ -124,7 +124,7 @@ def test_without_hops_it_is_plain_candidates_forward_and_backward(hop):
         model = make(hop, hop_layers=layers)
         for layer in model.hopping_layers:
             layer.combine.weight.data.zero_()
-            layer.begin_with_own()
+            layer.initialize_hop()
         plain = plain_like(model)
         expected, got = plain(batch), model(batch)
         torch.testing.assert_close(got.states, expected.states)

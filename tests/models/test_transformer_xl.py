@@ -6,8 +6,7 @@ import torch
 from batches import batch_from
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.patterns.previous_segment import PreviousSegment
+from mate_cli.attention.patterns import Full, PreviousSegment
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize

@@ -7,7 +7,7 @@ from hydra.errors import InstantiationException
 
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import lack_of_answer
+from mate_cli.lit_modules.base import missing_answer
 from mate_cli.pipelines.data_report import plain_reason, record_skipped, record_truncation
 from mate_cli.pipelines.run import recorded
 from mate_cli.runs.record import RunRecord
@@ -72,7 +72,7 @@ def test_nothing_is_said_of_what_nobody_counts_or_nothing_cuts(tmp_path):
 def test_questions_that_teach_nothing_are_counted_by_reason():
     own = record()
     others = TableExample("unknown", "who", table(1, 1)), example("label", table(1, 1), label=0)
-    record_skipped(own, [*EXAMPLES, *others], lack_of_answer)
+    record_skipped(own, [*EXAMPLES, *others], missing_answer)
     assert own.data == {"train/unusable": 3}
     said = "2 without an answer, 1 several cells hold the answer; of 7 training questions"
     assert own.facts == {"not learnt from": said}

@@ -16,8 +16,7 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.pipelines.inference import own_databases
 from mate_cli.pipelines.inference.asking_database import AskingDatabase, open_database
 from mate_cli.pipelines.inference.own_databases import answer_database
-from mate_cli.reports.answers.files import answers_csv, answers_json
-from mate_cli.reports.answers.page import render_answers
+from mate_cli.reports.answers.files import answers_csv, answers_json, render_answers
 from mate_cli.reports.answers.terminal import print_session
 from mate_cli.terminal.console import Console
 

@@ -12,8 +12,7 @@ from mate_cli.reports.compare.answer_tables import AnswerTable
 from mate_cli.reports.compare.disagreements import GivenAnswer, disagreements
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.question_table import QuestionTable
-from mate_cli.reports.page.questions import tables_of
+from mate_cli.reports.page.questions import QuestionTable, tables_of
 from mate_cli.tables.text import table_matches
 from tests.reports.answered import write_rows
 from tests.reports.runs import build_run
@@ -76,7 +75,7 @@ def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(
 def test_without_the_data_set_the_page_says_so(tmp_path, asked, monkeypatch):
     (tmp_path / "large").mkdir()
     (tmp_path / "large" / "tables_tok.tar.xz").write_bytes(b"..")
-    monkeypatch.setattr(answer_tables, "MOST_PACKED", 1)
+    monkeypatch.setattr(answer_tables, "MAX_PACKED", 1)
     gone = {"_target_": find_dataset("hybridqa").target, "name": "hybridqa", "root": str(tmp_path / "nowhere")}
     for number, (data, reason) in enumerate(
         [

@@ -9,15 +9,15 @@ from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.reports.benchmark.figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
-from mate_cli.reports.benchmark.page import date_text, render_benchmark
+from mate_cli.reports.benchmark.page import date_text, print_benchmark, render_benchmark
 from mate_cli.reports.benchmark.results import (
     BOTH,
     FORWARD,
     MeasuredCase,
     measured_figures,
     parse_name,
+    parse_results,
     read_benchmark,
-    read_results,
     shape_title,
     variant_title,
 )
@@ -29,12 +29,16 @@ from mate_cli.reports.benchmark.tables import (
     ratio_text,
     time_text,
 )
-from mate_cli.reports.benchmark.terminal import print_benchmark
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.plots.style import as_svg
+from mate_cli.reports.runs.load import load_runs
 from tests.reports.runs import build_run
 
 SLOW = "one call took 31.0 s, the limit is 12 s"
+
+
+def read_results(folder):
+    return parse_results(load_runs([folder]).runs[0])
 
 
 def build_benchmark(folder):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mate_cli.reports.compare.config_difference import comparisons, listing
+from mate_cli.reports.compare.config_difference import comparisons, list_labels
 from mate_cli.reports.compare.report import build_report
 from tests.reports.runs import build_demo, build_run
 
@@ -105,7 +105,7 @@ def test_settings_of_stages_are_compared_where_they_are(tmp_path):
 
 
 def test_long_lists_of_names_are_cut():
-    assert listing(["a"]) == "a"
-    assert listing(["a", "b"]) == "a and b"
-    assert listing(["a", "b", "c", "d"]) == "a, b, c and d"
-    assert listing(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert list_labels(["a"]) == "a"
+    assert list_labels(["a", "b"]) == "a and b"
+    assert list_labels(["a", "b", "c", "d"]) == "a, b, c and d"
+    assert list_labels(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

@@ -4,10 +4,9 @@ import json
 import pytest
 from runs import build_run
 
-from mate_cli.reports.compare.errors import error_rows, print_errors
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.sections.errors import report_section
+from mate_cli.reports.sections.errors import error_rows, print_errors, report_section
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.terminal.console import Console
 

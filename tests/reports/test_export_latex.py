@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.export.latex import escaped, report_latex
+from mate_cli.reports.export.latex import escape, report_latex
 from tests.reports.runs import build_demo, build_run
 
 
@@ -78,4 +78,4 @@ def test_a_table_of_one_has_no_marks_to_explain(tmp_path):
     ],
 )
 def test_no_name_can_be_a_command(text, expected):
-    assert escaped(text) == expected
+    assert escape(text) == expected

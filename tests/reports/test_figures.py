@@ -8,7 +8,7 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.plots.figures import bars, curve_frames, draw_bars, file_name, write_figures
+from mate_cli.reports.plots.figures import curve_frames, file_name, main_bars, write_figures
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
@@ -66,7 +66,7 @@ def test_frames_of_a_study(tmp_path):
     frames = curve_frames(report)
     assert [frame.metric.full for frame in frames][:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
     assert len(frames[0].lines) == len(report.groups)
-    assert [bar.label for bar in bars(report)] == [group.label for group in report.groups][:4]
+    assert [bar.label for bar in main_bars(report)] == [group.label for group in report.groups][:4]
 
 
 def test_figures_are_written_as_png_and_svg(tmp_path):
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
 
 def test_without_metrics_there_are_no_bars(tmp_path):
     build_run(tmp_path / "run", status="running", steps=0)
-    assert draw_bars(build_report([tmp_path])) is None
+    assert main_bars(build_report([tmp_path])) == ()
     assert curve_frames(build_report([tmp_path])) == []
 
 

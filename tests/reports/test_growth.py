@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 from runs import build_run
 
-from mate_cli.reports.compare.growth import growth_frame
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.plots.figures import write_figures
 from mate_cli.reports.plots.growth import growth_figure
+from mate_cli.reports.sections.growth import growth_frame
 
 SIZES = (1350, 3000, 12000)
 

@@ -6,9 +6,10 @@ import pytest
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.html_page import environment
-from mate_cli.reports.page.page_data import cost_data, datasets_of, references
+from mate_cli.reports.page.page_data import datasets_of, references
 from mate_cli.reports.plots.figures import curve_names, read_logs
 from mate_cli.reports.runs.load_curves import load_log
+from mate_cli.reports.sections.cost import cost_content
 from tests.reports.runs import build_run
 from tests.reports.study import build_study
 
@@ -37,7 +38,7 @@ def test_the_more_runs_the_fewer_points_of_each(tmp_path):
 def test_without_costs_there_is_nothing_to_draw(tmp_path):
     nothing = {"throughput": {}, "parameters": 0, "wall_seconds": None, "peak_memory_mb": None}
     build_run(tmp_path / "run", **nothing)
-    assert cost_data(build_report([tmp_path])) is None
+    assert cost_content(build_report([tmp_path]))["data"] is None
 
 
 def test_published_figures_are_those_of_the_models_compared(report):

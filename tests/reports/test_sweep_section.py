@@ -11,7 +11,14 @@ from mate_cli.reports.compare.questions import ScoredQuestion
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page, write_page
 from mate_cli.reports.page.questions import is_link
-from mate_cli.reports.page.sweep import distinct_numbers, distinct_texts, explained, panels, scored, x_places
+from mate_cli.reports.page.sweep import (
+    distinct_numbers,
+    distinct_texts,
+    explained_variance,
+    panels,
+    score_runs,
+    x_places,
+)
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_run
 
@@ -33,14 +40,15 @@ def swept(tmp_path_factory):
 
 def test_what_was_varied_is_told_apart_by_how_much_it_explains(swept):
     report = build_report([swept])
-    runs = [one for place, group in enumerate(report.groups) for one in scored(place, group, MetricName.parse(METRIC))]
+    metric = MetricName.parse(METRIC)
+    runs = [run for place, group in enumerate(report.groups) for run in score_runs(place, group, metric)]
     rate, depth = panels(runs)
     assert rate.keys == ("optimizer.lr", "optimizer.factor")
     assert depth.keys == ("extra.depth",)
     assert rate.importance > 0.95
     assert depth.importance == pytest.approx(0, abs=1e-9)
     assert sorted(run.score for run in runs)[0] == pytest.approx(31.0)
-    assert explained([0] * len(runs), runs) == 0
+    assert explained_variance([0] * len(runs), runs) == 0
     assert panels(runs[:3]) == []
     page = render_page(report, swept).partition('<section id="sweep">')[2].partition("</section>")[0]
     assert page.count("<circle") == 16

@@ -7,8 +7,7 @@ import pytest
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.main_metric import main_metric
-from mate_cli.reports.compare.report import build_report, reason_text
+from mate_cli.reports.compare.report import build_report, main_metric, reason_text
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.compare.tables import result_tables
 from mate_cli.reports.format import center_text, count_text, duration_text

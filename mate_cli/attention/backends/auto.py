@@ -13,13 +13,13 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pattern import SegmentedPattern
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 
 TOKEN_COST = {"native": 30, "segments": 105}
-"""What gathering costs per token, in (query, key) pairs of the dense kernel; measured on a CPU."""
+"""Cost of gathering a token, in (query, key) pairs of the dense kernel; measured on a CPU."""
 
 GPU_TOKENS = 2048
 """Below this many tokens a GPU without Triton attends densely; a guess, not measured."""
@@ -59,16 +59,16 @@ class Auto(AttentionBackend):
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """That of the backend for this batch."""
+        """Return the work of the backend for this batch."""
         return self._backends[self.choose(plan)].work(plan)
 
     def facts(self) -> Mapping[str, str]:
-        """What was chosen so far."""
+        """Return what was chosen so far."""
         counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
         return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
 
     def counts(self) -> dict[str, int]:
-        """The batches of each backend."""
+        """Return the batches of each backend."""
         return dict(self.chosen)
 
     def count_on(self, counts: Mapping[str, int]) -> None:
@@ -76,11 +76,14 @@ class Auto(AttentionBackend):
         self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
     def choose(self, plan: AttentionPlan) -> str:
-        """The backend for this batch, by its name in `conf/attention`; decided once per batch and kind of device."""
+        """Return the backend for this batch, by its name in `conf/attention`.
+
+        Decided once per batch and kind of device.
+        """
         return plan.derive(("auto", plan.device), self._fastest)
 
     def _fastest(self, plan: AttentionPlan) -> str:
-        """The exact backend that should be fastest on this batch, by counted pairs."""
+        """Return the exact backend that should be fastest on this batch, by counted pairs."""
         pattern, (examples, tokens) = plan.pattern, plan.packing.shape
         if isinstance(pattern, Full):
             return "segments"  # which is dense, but for the padding
@@ -107,7 +110,7 @@ class Auto(AttentionBackend):
 
 
 def portable(backend: AttentionBackend, device: str) -> AttentionBackend:
-    """The backend, or `Auto` where this machine lacks what it needs on a kind of device.
+    """Return the backend, or `Auto` where this machine lacks what it needs on a kind of device.
 
     Weights do not depend on how attention is computed, so that a finished run moves between machines.
     """

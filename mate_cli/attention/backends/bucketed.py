@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype, split_heads
 from mate_cli.attention.base import SegmentBackend, Work
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 
@@ -25,7 +25,7 @@ MINIMUM_BUCKETS = 3
 
 @dataclass(frozen=True)
 class _View:
-    """What the heads of one group need; T' is the number of tokens after padding.
+    """The view of the heads of one group; T' is the number of tokens after padding.
 
     Args:
         order: the sorted tokens, Int64 [B, T'].
@@ -75,7 +75,7 @@ class Bucketed(SegmentBackend):
         self._views(plan)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """The first section with all tokens, the others with the first section and three buckets."""
+        """Return the first section with all tokens, the others with the first section and three buckets."""
         examples, tokens = plan.packing.shape
         padded, window = tokens + self.padding(tokens), self.first_section + 3 * self.bucket_size
         seen = self.first_section * padded + (padded - self.first_section) * window
@@ -96,7 +96,7 @@ class Bucketed(SegmentBackend):
         return plan.pack_heads(torch.cat(outputs, 1))
 
     def padding(self, tokens: int) -> int:
-        """How many masked tokens to append to this length.
+        """Return how many masked tokens to append to this length.
 
         Raises:
             ConfigError: some are needed and `pad` is False.
@@ -146,7 +146,7 @@ class Bucketed(SegmentBackend):
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, view: _View, bias: Tensor | None, dropout: float
     ) -> Tensor:
-        """One group of heads, [B, n, T', H]."""
+        """Return one group of heads, [B, n, T', H]."""
         batch, heads, _, size = query.shape
         first = self.first_section
         query, key, value = (_reorder(x, view.order) for x in (query, key, value))
@@ -169,7 +169,10 @@ class Bucketed(SegmentBackend):
         return cut.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """What each bucket sees: first section, itself, next, previous; [B * buckets, n, first + 3 bucket, H]."""
+        """Return what each bucket sees: first section, itself, next, previous.
+
+        [B * buckets, n, first + 3 bucket, H].
+        """
         batch, heads, _, size = x.shape
         cut = self._buckets(x).view(batch, -1, heads, self.bucket_size, size)
         first = x[:, None, :, : self.first_section].expand(-1, cut.shape[1], -1, -1, -1)

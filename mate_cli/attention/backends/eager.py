@@ -16,7 +16,7 @@ class Eager(AttentionBackend):
     """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """All pairs."""
+        """Return all pairs."""
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
@@ -26,7 +26,7 @@ class Eager(AttentionBackend):
         return plan.pack_heads(drop(probabilities, dropout) @ value)
 
     def probabilities(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
-        """How much every query attends to every key: [P, 3, N, H] to [B, N, T, T]."""
+        """Return how much every query attends to every key: [P, 3, N, H] to [B, N, T, T]."""
         query, key, _ = plan.heads(qkv)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if key_bias is not None:

@@ -27,7 +27,7 @@ GLOBAL, PADDING = 0, -1
 
 @dataclass(frozen=True)
 class SortedViews:
-    """What FlexAttention needs of a batch: each of V views sorted and padded to L tokens, in tiles of 128.
+    """A batch as FlexAttention takes it: each of V views sorted and padded to L tokens, in tiles of 128.
 
     Args:
         order: the table row (token * V + view) at every place, Int32 [V * L]; padding repeats row 0.
@@ -113,7 +113,7 @@ def _reorder(table: Tensor, order: Tensor, places: Tensor) -> Tensor:
 
 
 def _score_mod(key_bias: Tensor | None, views: SortedViews) -> Callable[..., Tensor] | None:
-    """What adds the bias [P] of a key to its scores."""
+    """Return what adds the bias [P] of a key to its scores."""
     if key_bias is None:
         return None
     count = len(views.segment)
@@ -127,7 +127,7 @@ def _score_mod(key_bias: Tensor | None, views: SortedViews) -> Callable[..., Ten
 
 
 def _block_mask(plan: AttentionPlan) -> BlockMask:
-    """The tiles as FlexAttention takes them, with the definition for those that are neither full nor empty."""
+    """Return the tiles as FlexAttention takes them, with the definition for those that are neither full nor empty."""
     from torch.nn.attention.flex_attention import BlockMask
 
     views = _views(plan)
@@ -171,7 +171,10 @@ def _tensors(value: Any) -> Any:  # noqa: ANN401 - an array, or a tuple of these
 
 
 def _tiles(example: NDArray[Any], segment: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Which tiles hold pairs to attend to, by the first and last tokens of every stretch of 128: partial, then full."""
+    """Return which tiles hold pairs to attend to, by the first and last tokens of every stretch of 128.
+
+    Partial, then full.
+    """
     example, segment = (x.reshape(len(x), -1, TILE) for x in (example, segment))
     first, last = example[..., 0], example[..., -1]
     # In sorted order two stretches share at most one example: the last of the one and the first of the other.
@@ -191,5 +194,5 @@ def _tiles(example: NDArray[Any], segment: NDArray[Any]) -> tuple[NDArray[Any], 
 
 
 def _listed(chosen: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """How many tiles of each row are chosen, and their indices before those of the others."""
+    """Return how many tiles of each row are chosen, and their indices before those of the others."""
     return chosen.sum(-1)[:, None], np.argsort(~chosen, axis=-1, kind="stable")[:, None]

@@ -12,7 +12,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
-"""Of `SegmentTasks`, in the order in which the kernels read them."""
+"""Lists of `SegmentTasks`, in the order in which the kernels read them."""
 
 
 class Native(SegmentBackend):
@@ -49,6 +49,6 @@ class Native(SegmentBackend):
 
 
 def _task_lists(plan: AttentionPlan) -> Tensor:
-    """The six lists of the tasks, Int32 [6, tasks]."""
+    """Return the six lists of the tasks, Int32 [6, tasks]."""
     tasks = segment_tasks(plan)
     return plan.derive("native", lambda _: torch.stack([getattr(tasks, name) for name in LISTS]))

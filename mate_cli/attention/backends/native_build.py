@@ -21,7 +21,10 @@ class CannotCompileError(Exception):
 
 
 def native_kernels() -> ctypes.CDLL | None:
-    """The kernels, compiled in about three seconds by the first call on a machine; None where that cannot be done."""
+    """Return the kernels, compiled in about three seconds by the first call on a machine.
+
+    None where that cannot be done.
+    """
     return _load()[0]
 
 
@@ -37,7 +40,7 @@ def say_if_missing() -> None:
 
 @functools.cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """The kernels, or why there are none."""
+    """Return the kernels, or why there are none."""
     try:
         return ctypes.CDLL(str(_compiled())), ""
     except (CannotCompileError, OSError) as problem:
@@ -45,7 +48,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _compiled() -> Path:
-    """The shared library in the cache, compiled if it is not there yet."""
+    """Return the shared library in the cache, compiled if it is not there yet."""
     command, files = [*_compiler(), *FLAGS], sorted(SOURCES.iterdir())
     # The macros tell the compiler's version and the processor's instructions: a home folder may serve many machines.
     macros = _run([*command, "-dM", "-E", "-x", "c++", os.devnull])

@@ -14,7 +14,7 @@ COMMON = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, 
 
 
 class KernelArguments(ctypes.Structure):
-    """What both kernels are given; the fields are those of `Problem` in native_cpp/tasks.h."""
+    """Arguments of both kernels; the fields are those of `Problem` in native_cpp/tasks.h."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("blocks", "heads", "size", "count", "threads", "seed")),
@@ -66,7 +66,7 @@ def native_attention_backward(
     blocks: int,
     dropout: float,
 ) -> Tensors:
-    """The gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
+    """Return the gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
     found = _like_gradients(qkv, lse, biased)
     given = (qkv, key_bias, seed, rows, tasks, blocks, dropout)
     _call("mate_attend_backward", given, (output, lse, gradient, found[0], found[1] if biased else None))

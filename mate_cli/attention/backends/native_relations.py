@@ -11,7 +11,7 @@ from mate_cli.attention.backends.native_build import native_kernels
 
 @dataclass(frozen=True)
 class Related:
-    """How the nodes of a batch are related, and which are real.
+    """The relations of the nodes of a batch, and the nodes that are real.
 
     Args:
         ids: of the relation of node i, which asks, to node j, uint8 [B, K, K].
@@ -23,7 +23,7 @@ class Related:
 
 
 class _Problem(ctypes.Structure):
-    """What both kernels are given; the fields are those of `Relate` in native_cpp/relate.cpp."""
+    """Arguments of both kernels; the fields are those of `Relate` in native_cpp/relate.cpp."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("examples", "heads", "nodes", "relations", "threads")),
@@ -32,7 +32,7 @@ class _Problem(ctypes.Structure):
 
 
 def weigh(scores: Tensor, of_relations: Tensor, related: Related) -> tuple[Tensor, Tensor]:
-    """The softmax over nodes of scores with those of their relations, and its sums by relation.
+    """Return the softmax over nodes of scores with those of their relations, and its sums by relation.
 
     Args:
         scores: without what relations add, [B, N, K, K]; may be written to.
@@ -55,7 +55,7 @@ def weigh(scores: Tensor, of_relations: Tensor, related: Related) -> tuple[Tenso
 
 
 def weigh_backward(weights: Tensor, gradient: Tensor, of_sums: Tensor, related: Related) -> tuple[Tensor, Tensor]:
-    """The gradients of both kinds of scores that `weigh` is given, from those of what it returns.
+    """Return the gradients of both kinds of scores that `weigh` is given, from those of what it returns.
 
     Args:
         weights: that it returned.

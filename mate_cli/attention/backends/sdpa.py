@@ -16,7 +16,7 @@ class Sdpa(AttentionBackend):
     """
 
     def work(self, plan: AttentionPlan) -> Work:
-        """All pairs."""
+        """Return all pairs."""
         return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
@@ -33,12 +33,12 @@ class Sdpa(AttentionBackend):
 
 
 def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, ...]:
-    """The heads [B, n, T, H] of every group, of [B, N, T, H]."""
+    """Return the heads [B, n, T, H] of every group, of [B, N, T, H]."""
     return torch.split(projection, list(pattern.head_groups), dim=1)
 
 
 def attention_dtype(projections: Tensor) -> torch.dtype:
-    """The type in which the fused kernel will run: that of the projections, or autocast's."""
+    """Return the type in which the fused kernel will run: that of the projections, or autocast's."""
     device = projections.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype
 
@@ -49,7 +49,7 @@ def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """The additive mask [B, 1, 1 or T, T] with a bias [B, T] on its keys."""
+    """Return the additive mask [B, 1, 1 or T, T] with a bias [B, T] on its keys."""
     if key_bias is None:
         return mask
     bias = key_bias[:, None, None, :].to(dtype)
@@ -57,7 +57,7 @@ def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dty
 
 
 def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
-    """One additive mask per group of heads, None where everything may be seen (the kernel is then fastest)."""
+    """Return one additive mask per group of heads, None where everything may be seen (the kernel is then fastest)."""
     masks = plan.pattern.group_masks(plan.batch)
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]

@@ -9,12 +9,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import Sdpa, additive_mask, attention_dtype
 from mate_cli.attention.base import SegmentBackend
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables
 
 Context = Any
-"""What torch hands to the two passes of a function of our own."""
+"""The context that torch hands to the two passes of an autograd function."""
 
 Masks = Sequence[Tensor | None]
 """Added to the scores of each class, [S, 1, 1, keys]; None where no slot is empty."""
@@ -105,7 +105,10 @@ class _Fused(torch.autograd.Function):
 def _segment_gradients(
     ctx: Context, qkv: Tensor, outputs: Tensor, gradient: Tensor, log_sums: Sequence[Tensor]
 ) -> Tensor:
-    """What the segments give back to the projections, [P, 3, N, H]; class after class, so that little is held."""
+    """Return what the segments give back to the projections, [P, 3, N, H].
+
+    Class after class, so that little is held.
+    """
     tables: SegmentTables = ctx.tables
     table, size, begin = _table(qkv, tables), qkv.shape[-1], 0
     received = table.new_empty(sum(sum(one.sizes) for one in tables.classes), table.shape[1])
@@ -121,7 +124,7 @@ def _segment_gradients(
 
 
 def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
-    """The same through torch's own derivatives: for dropout, for biases that learn, and for GPUs."""
+    """Return the same through torch's own derivatives: for dropout, for biases that learn, and for GPUs."""
     if key_bias is not None:
         masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
     gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]

@@ -19,12 +19,12 @@ LOG2E = tl.constexpr(1.4426950408889634)
 """Scores are kept in base 2, which GPUs exponentiate faster."""
 
 QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-"""Where each projection lies in the second axis of [P, 3, N, H]."""
+"""Indices of the projections in the second axis of [P, 3, N, H]."""
 
 
 @triton.jit
 def _own_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
-    """The table rows of a tile, and which of them exist."""
+    """Return the table rows of a tile, and which of them exist."""
     positions = tl.load(tile) + tl.arange(0, TILE)
     real = positions < tl.load(tile + 1)
     return tl.load(rows + positions, mask=real, other=0), real
@@ -38,7 +38,7 @@ def _plane(tile: tl.tensor, plane_rows: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _partners(tile: tl.tensor) -> tl.tensor:
-    """Where the globals begin, how many they are, what a later slot adds to find its place, and all partners."""
+    """Return where the globals begin, how many they are, what a later slot adds to find its place, and all partners."""
     num_globals = tl.load(tile + 3)
     return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
 
@@ -52,7 +52,7 @@ def _partner_rows(
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """The table rows of the partners in these slots, globals first, and which of them exist."""
+    """Return the table rows of the partners in these slots, globals first, and which of them exist."""
     real = slot < num_partners
     positions = slot + tl.where(slot < num_globals, global_start, local_start)
     return tl.load(rows + positions, mask=real, other=0), real
@@ -60,7 +60,7 @@ def _partner_rows(
 
 @triton.jit
 def _places(row: tl.tensor, head: tl.tensor, HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr) -> tl.tensor:
-    """Where rows of one head lie in [P, N, H], and which columns of the padded width exist."""
+    """Return where rows of one head lie in [P, N, H], and which columns of the padded width exist."""
     column = tl.arange(0, WIDTH)
     return (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :], (column < SIZE)[None, :]
 
@@ -69,13 +69,13 @@ def _places(row: tl.tensor, head: tl.tensor, HEADS: tl.constexpr, SIZE: tl.const
 def _shift(
     row: tl.tensor, PART: tl.constexpr, BLOCKS: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr
 ) -> tl.tensor:
-    """What to add to places in [P, N, H] to find the query, key or value in [P, 3, N, H]."""
+    """Return what to add to places in [P, N, H] to find the query, key or value in [P, 3, N, H]."""
     return ((row // BLOCKS).to(tl.int64) * 2 + PART)[:, None] * (BLOCKS * HEADS * SIZE)
 
 
 @triton.jit
 def _dot(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr, WIDEN: tl.constexpr) -> tl.tensor:
-    """A matrix product summed in float32; WIDEN for the interpreter, which cannot multiply bfloat16."""
+    """Return a matrix product summed in float32; WIDEN for the interpreter, which cannot multiply bfloat16."""
     if WIDEN:
         a, b = a.to(tl.float32), b.to(tl.float32)
     return tl.dot(a, b, input_precision=PRECISION)
@@ -83,13 +83,13 @@ def _dot(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr, WIDEN: tl.constexp
 
 @triton.jit
 def _bias(key_bias: tl.tensor, row: tl.tensor, real: tl.tensor, BLOCKS: tl.constexpr) -> tl.tensor:
-    """The bias of the keys, in base 2."""
+    """Return the bias of the keys, in base 2."""
     return tl.load(key_bias + row // BLOCKS, mask=real, other=0.0) * LOG2E
 
 
 @triton.jit
 def _words(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr) -> tl.tensor:
-    """A random word for every row as a query or as a key, by Philox."""
+    """Return a random word for every row as a query or as a key, by Philox."""
     zero = row * 0
     bits, _, _, _ = tl.philox(seed, row, zero + head, zero + ROLE, zero)
     return bits

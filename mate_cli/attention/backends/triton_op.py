@@ -107,7 +107,7 @@ def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
 def _attend_backward(
     qkv: Tensor, output: Tensor, lse: Tensor, gradient: Tensor, key_bias: Tensor | None, *given: Any
 ) -> Tensors:
-    """The gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
+    """Return the gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
     delta, planes = torch.empty_like(lse), given[-2]
     if planes == 1:
         found = torch.empty_like(qkv), torch.empty_like(lse)

@@ -14,7 +14,7 @@ from mate_cli.attention.segment_tasks import Ints, SegmentTasks
 
 LONG = 1024
 """Tiles with more keys than this go to the launch of the largest tiles, which is long enough to hide them."""
-PART, MOST_PARTS = 2048, 4
+PART, MAX_PARTS = 2048, 4
 """Longer lists of partners are cut into parts of about so many, but no more parts; guesses, not measured.
 
 Each part has a plane of results of its own, and these are added up: more parts take more memory.
@@ -23,7 +23,7 @@ Each part has a plane of results of its own, and these are added up: more parts 
 
 @dataclass(frozen=True)
 class Tiling:
-    """What the kernels need of a batch.
+    """The arrays of a batch that the kernels read.
 
     Args:
         blocks: of heads, V.
@@ -44,7 +44,7 @@ class Tiling:
 
 
 def interpreted() -> bool:
-    """Whether Triton was told to run its kernels in Python, on any tensor."""
+    """Tell whether Triton was told to run its kernels in Python, on any tensor."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -55,7 +55,7 @@ def cut(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
         for name in ("query_start", "queries", "global_start", "globals", "local_start", "locals")
     )
     keys = partners[1] + partners[3]
-    parts = np.clip(-(-keys // part), 1, MOST_PARTS)
+    parts = np.clip(-(-keys // part), 1, MAX_PARTS)
     planes = np.arange(parts.sum()) - (np.cumsum(parts) - parts).repeat(parts)
     starts, queries, keys, parts, *partners = (x.repeat(parts) for x in (starts, queries, keys, parts, *partners))
     begin, end = keys * planes // parts, keys * (planes + 1) // parts
@@ -85,7 +85,10 @@ def cut(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
 
 
 def _between(partners: Sequence[Ints], begin: Ints, end: Ints) -> list[Ints]:
-    """The partners from one place of each list to another: starts and numbers of the global and of the other ones."""
+    """Return the partners from one place of each list to another.
+
+    Starts and numbers of the global and of the other ones.
+    """
     global_start, num_globals, local_start, _ = partners
     skipped, taken = np.minimum(begin, num_globals), np.minimum(end, num_globals)
     behind = begin - skipped

@@ -36,35 +36,30 @@ def run(cfg: Benchmark) -> None:
     except BenchmarkStopped as stop:
         show_stopped(stop.folder.path)
         raise
-    show(load_runs([folder]).runs[0], folder, told=True)
+    show(load_runs([folder]).runs[0], folder)
 
 
-def show(benchmark: LoadedRun, folder: Path, *, told: bool = False) -> None:
-    """Print what a benchmark measured and write its figures, and its page, into the folder of its record.
-
-    Tables of its own it has printed itself where it was just measured (`told`).
-    """
-    from mate_cli.reports.benchmark.depth import write_depth_figure
+def show(benchmark: LoadedRun, folder: Path) -> None:
+    """Print what a benchmark measured and write its figures, and its page, into the folder of its record."""
     from mate_cli.reports.benchmark.figures import write_benchmark_figures
     from mate_cli.reports.benchmark.page import write_benchmark_page
     from mate_cli.reports.benchmark.results import parse_results
     from mate_cli.reports.terminal.comparison import report_console
 
     console, results = report_console(), parse_results(benchmark)
-    if results is not None or not told:
-        print_measured(benchmark)
-    files = write_benchmark_figures(results, folder) if results else write_depth_figure(benchmark, folder)
-    for file in files:
+    print_measured(benchmark)
+    if results is None:
+        return
+    for file in write_benchmark_figures(results, folder):
         if file.suffix == ".png":
             console.print(f"figure: {file}", soft_wrap=True)
-    if results is not None:
-        console.print(f"page: {write_benchmark_page(results, folder / 'benchmark.html')}", soft_wrap=True)
+    console.print(f"page: {write_benchmark_page(results, folder / 'benchmark.html')}", soft_wrap=True)
 
 
 def print_measured(benchmark: LoadedRun) -> None:
     """Print the tables of a benchmark, or its figures as they are."""
+    from mate_cli.reports.benchmark.page import print_benchmark, print_figures
     from mate_cli.reports.benchmark.results import parse_results
-    from mate_cli.reports.benchmark.terminal import print_benchmark, print_figures
     from mate_cli.reports.terminal.comparison import report_console
 
     results, console = parse_results(benchmark), report_console()

@@ -34,7 +34,7 @@ def run(cfg: Data) -> None:
     from hydra.utils import instantiate
 
     if cfg.action == "list":
-        from mate_cli.reports.datasets.list import print_datasets
+        from mate_cli.reports.dataset_tables import print_datasets
         from mate_cli.reports.terminal.comparison import report_console
 
         print_datasets(Path(cfg.paths.data).expanduser(), report_console())
@@ -63,7 +63,7 @@ def _download(dataset: object) -> None:
 def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
     from mate_cli.files.atomic import write_text
     from mate_cli.files.safe_load import to_json
-    from mate_cli.reports.datasets.check import print_check
+    from mate_cli.reports.dataset_tables import print_check
     from mate_cli.reports.terminal.comparison import report_console
 
     check = getattr(dataset, "check", None)

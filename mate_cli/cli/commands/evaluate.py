@@ -76,7 +76,7 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
     from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.pipelines.evaluation.released import evaluate_checkpoint
-    from mate_cli.reports.compare.errors import print_errors
+    from mate_cli.reports.sections.errors import print_errors
     from mate_cli.reports.terminal.comparison import report_console
 
     here, splits = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust)), as_list(cfg.split)
@@ -91,7 +91,7 @@ def score(cfg: Evaluate, here: Here) -> None:
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.ensemble import evaluate_together
     from mate_cli.pipelines.evaluation.finished import evaluate_run
-    from mate_cli.reports.compare.errors import print_errors
+    from mate_cli.reports.sections.errors import print_errors
     from mate_cli.reports.terminal.comparison import report_console
 
     runs, splits = as_list(cfg.run), as_list(cfg.split)

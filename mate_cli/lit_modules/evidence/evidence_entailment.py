@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, nll_loss
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
-from mate_cli.lit_modules.losses.candidates import binary
+from mate_cli.lit_modules.losses.likelihood import binary
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -25,7 +25,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class EvidenceVerdict(Verdict):
-    """What a statement was found to be, and by which rows.
+    """The verdict on a statement, and the rows that it rests on.
 
     Args:
         rows: (row, share) of the texts that count most, rows from 0, the first one most.
@@ -53,7 +53,7 @@ class EvidenceEntailment(Entailment):
         self.double_softmax, self.keep = double_softmax, keep
 
     def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         batch = output.batch
         assert batch.class_ids is not None
         assert batch.label_ids is not None
@@ -67,7 +67,7 @@ class EvidenceEntailment(Entailment):
         return loss + (binary(found.node_logits, found.mask, right) * known).sum() / known.sum().clamp(min=1)
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
-        """The likelier label of each example."""
+        """Return the likelier label of each example."""
         found: MixtureOutput = self.head(output, self.encoder.pooler)
         shares, labels = found.log_probabilities.exp().max(-1)
         weights, nodes = found.node_logits.softmax(-1).topk(min(self.keep, found.mask.shape[1]))
@@ -84,6 +84,6 @@ class EvidenceEntailment(Entailment):
         return rows
 
     def details(self, prediction: Verdict) -> dict[str, Any]:
-        """The rows that count most, with their shares."""
+        """Return the rows that count most, with their shares."""
         rows = prediction.rows if isinstance(prediction, EvidenceVerdict) else ()
         return {**super().details(prediction), "rows": [list(one) for one in rows]}

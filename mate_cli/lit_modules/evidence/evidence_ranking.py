@@ -19,10 +19,10 @@ class EvidenceRanking(CellSelection):
         **options: those of `CellSelection`; the loss that is released with Transformer-XH is `binary`.
     """
 
-    spec = replace(CellSelection.spec, label="evidence", pools=True, auto_class=None)
+    spec = replace(CellSelection.spec, label="evidence", uses_pooler=True, auto_class=None)
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
-        """What scores the nodes of an encoder's output."""
+        """Return what scores the nodes of an encoder's output."""
         return NodeHead(encoder.size.hidden_size, self.dropout.p)
 
     def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]

@@ -13,8 +13,7 @@ from pydantic import Field
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
-from mate_cli.lit_modules.losses.candidates import binary
-from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
+from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric
@@ -55,7 +54,7 @@ class EvidenceAnswer:
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
 
-    spec = TaskSpec("dev/f1", label="answer", pools=True)
+    spec = TaskSpec("dev/f1", label="answer", uses_pooler=True)
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
 
     def output_loss(self, output: EncoderOutput, head: ReadingHead, encoder: TableEncoder) -> torch.Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
         logits: ReadingLogits = head(output, encoder.pooler)
         targets = reading_targets(output.batch, logits)
         losses = binary(logits.nodes, targets.judged, targets.answers) + span_losses(logits, targets)
@@ -85,7 +84,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return loss + kind_loss(logits, targets) if self.answer_kinds else loss
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[EvidenceAnswer]:
-        """One answer per example."""
+        """Return one answer per example."""
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
         assert output.batch.node_cells is not None
         best = logits.nodes.argmax(-1)
@@ -109,7 +108,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return [EvidenceAnswer(*one) for one in zip(output.batch.example_ids, *columns, strict=True)]
 
     def answers(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
-        """The text of each answer, by example."""
+        """Return the text of each answer, by example."""
         return {p.example_id: self._text(p, examples[p.example_id]) for p in predictions}
 
     def _text(self, prediction: EvidenceAnswer, example: TableExample) -> str:
@@ -118,7 +117,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return self.serializer.span_text(example, prediction.start, prediction.end)
 
     def right(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
-        """Whether the answer is right, by the official exact match."""
+        """Tell whether the answer is right, by the official exact match."""
         return self.score([prediction], {example.example_id: example})["em"] == 1
 
     def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
@@ -137,15 +136,15 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return {**scores, **accuracy("node_accuracy", right, known, groups)}
 
     def details(self, prediction: EvidenceAnswer) -> dict[str, Any]:
-        """The best node, and the sentences that support the answer."""
+        """Return the best node, and the sentences that support the answer."""
         return {**super().details(prediction), "supporting": [list(one) for one in prediction.supporting]}
 
     def selection(self, prediction: EvidenceAnswer) -> Selection | None:
-        """The cell of the best node."""
+        """Return the cell of the best node."""
         return Selection((prediction.cell,), (prediction.probability,), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """How often the node that is best by TF-IDF leads to the answer, nothing learned."""
+        """Return how often the node that is best by TF-IDF leads to the answer, nothing learned."""
         known = {name: example for name, example in examples.items() if example.answer}
         best = {name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in known.items()}
         right = [n for n, e in known.items() if e.answer and set(best[n]) & set(e.answer.coordinates)]
@@ -153,7 +152,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
 
 
 def best_span(starts: torch.Tensor, ends: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The best first token, then the best last one of at most `most` tokens; scores and result [B, L] and [B].
+    """Return the best first token, then the best last one of at most `most` tokens; scores and result [B, L] and [B].
 
     Source: microsoft/Transformer-XH, `utils.py`.
     """

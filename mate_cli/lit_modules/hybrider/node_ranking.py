@@ -14,7 +14,7 @@ from mate_cli.tokenization.hybrider.targets import find_target
 class NodeRanking(CandidateChoice):
     """Chooses a node, knowing how it was found and how surely."""
 
-    spec = TaskSpec("dev/row_accuracy", label="nodes", pools=True)
+    spec = TaskSpec("dev/row_accuracy", label="nodes", uses_pooler=True)
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
@@ -22,15 +22,15 @@ class NodeRanking(CandidateChoice):
         return [example for example in self.linked(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """All questions; those that are linked to nothing have no prediction, and count as wrong."""
+        """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
         return self.linked(examples)
 
     def chosen(self, choice: Choice, example: LinkedExample) -> Node:
-        """The node that was chosen."""
+        """Return the node that was chosen."""
         return example.nodes[choice.place]
 
     def right(self, prediction: Choice, example: LinkedExample) -> bool:
-        """Whether the chosen node is in a row with the answer."""
+        """Tell whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return self.chosen(prediction, example).coordinate[0] in rows
 

@@ -34,7 +34,7 @@ class PageReading(SpanReading):
         self.links = context.cache_dir and context.cache_dir / "links"
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Every page with the answer of every question, up to `cells_per_question` each."""
+        """Return every page with the answer of every question, up to `cells_per_question` each."""
         return [
             page_example(example, link, f"{example.example_id}/{place}")
             for example, links in self._pages(examples)
@@ -42,7 +42,7 @@ class PageReading(SpanReading):
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """The first page with the answer, of every question that has one."""
+        """Return the first page with the answer, of every question that has one."""
         return [page_example(example, links[0]) for example, links in self._pages(examples)]
 
     def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:

@@ -22,7 +22,7 @@ class RowHopping(CandidateChoice):
         nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
     """
 
-    spec = TaskSpec("dev/hop_accuracy", label="hops", pools=True)
+    spec = TaskSpec("dev/hop_accuracy", label="hops", uses_pooler=True)
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class RowHopping(CandidateChoice):
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """The nodes in a row with the answer, each one to hop from."""
+        """Return the nodes in a row with the answer, each one to hop from."""
         return [
             replace(example, example_id=f"{example.example_id}/{place}")
             for found in self._beginnings(examples)
@@ -43,11 +43,11 @@ class RowHopping(CandidateChoice):
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """The first node in a row with the answer, of every question that has one."""
+        """Return the first node in a row with the answer, of every question that has one."""
         return [found[0] for found in self._beginnings(examples)]
 
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
-        """Of each question that hops are learnt from, one example per node in a row with the answer."""
+        """Yield of each question that hops are learnt from one example per node in a row with the answer."""
         found = []
         for example in self.linked(examples):
             target = find_target(example, example.nodes)
@@ -56,11 +56,11 @@ class RowHopping(CandidateChoice):
         return [some for some in found if some]
 
     def chosen(self, choice: Choice, example: LinkedExample) -> Candidate:
-        """The cell or page that was chosen."""
+        """Return the cell or page that was chosen."""
         return _places(example)[choice.place]
 
     def right(self, prediction: Choice, example: LinkedExample) -> bool:
-        """Whether the chosen cell or page is where the answer is found."""
+        """Tell whether the chosen cell or page is where the answer is found."""
         labels = hop_labels(find_target(example, example.nodes), _places(example))
         return bool(labels) and labels[prediction.place] == 1
 

@@ -26,7 +26,7 @@ SMALL = 1e-10
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """What is learnt from an example, depending on what is known of its answer; the options are those of `TableQA`."""
+    """The loss of an example, depending on what is known of its answer; the options are those of `TableQA`."""
 
     aggregation: Supervision
     cell_selection_preference: float
@@ -41,7 +41,7 @@ class TableAnswerLoss:
     label_weighting: LabelWeighting
 
     def __call__(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """The loss of each example [B]."""
+        """Return the loss of each example [B]."""
         selection = self.selection(logits, batch)
         if logits.aggregation is None:
             return selection
@@ -54,7 +54,7 @@ class TableAnswerLoss:
         return selection * ~computed + self.within_cutoff(chosen, self.answer(logits, batch, computed))
 
     def selection(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """The loss of selecting cells, whether or not the answer is selected: [B]."""
+        """Return the loss of selecting cells, whether or not the answer is selected: [B]."""
         labels = _given(batch.label_ids)
         if logits.columns is not None:
             return one_column_loss(logits.tokens, logits.columns, labels, logits.grid)
@@ -67,20 +67,20 @@ class TableAnswerLoss:
         )
 
     def computed(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Which examples learn to compute their answer, Bool [B]."""
+        """Return which examples learn to compute their answer, Bool [B]."""
         has_cells = _given(batch.label_ids).sum(-1) > 0
         answers = _given(batch.answer_numbers)
         return must_aggregate(_given(logits.aggregation), answers, has_cells, self.cell_selection_preference)
 
     def result(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """The number that is expected of each example [B]."""
+        """Return the number that is expected of each example [B]."""
         chosen = logits.probabilities() * batch.in_body
-        shares = shared_among_tokens(chosen, batch.row_ids, batch.column_ids)
+        shares = share_among_tokens(chosen, batch.row_ids, batch.column_ids)
         aggregations = (_given(logits.aggregation)[:, 1:] / self.aggregation_temperature).softmax(-1)
         return expected_result(shares, _given(batch.numeric_values), aggregations, self.average_approximation)
 
     def answer(self, logits: AnswerLogits, batch: TableBatch, computed: Tensor) -> Tensor:
-        """The loss of computed numbers, unweighted: [B]."""
+        """Return the loss of computed numbers, unweighted: [B]."""
         return answer_loss(
             self.result(logits, batch),
             _given(batch.answer_numbers),
@@ -90,7 +90,10 @@ class TableAnswerLoss:
         )
 
     def within_cutoff(self, chosen: Tensor, answer: Tensor) -> Tensor:
-        """The losses of aggregations and of computed numbers together [B]; 0 where the latter exceeds the cutoff."""
+        """Return the losses of aggregations and of computed numbers together [B].
+
+        0 where the latter exceeds the cutoff.
+        """
         total = chosen + self.answer_importance * answer
         if self.answer_loss_cutoff is None:
             return total
@@ -128,7 +131,7 @@ def free_selection_loss(
     positive_weight: float = 10.0,
     weighting: LabelWeighting = "released",
 ) -> Tensor:
-    """The mean negative log likelihood of all tokens, those of the question and the header among them.
+    """Return the mean negative log likelihood of all tokens, those of the question and the header among them.
 
     Args:
         tokens: scores [B, T].
@@ -149,7 +152,7 @@ def free_selection_loss(
 
 @torch.no_grad()
 def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
-    """Which examples learn to compute their answer, Bool [B]; the others learn to select it.
+    """Return which examples learn to compute their answer, Bool [B]; the others learn to select it.
 
     A number that is in no cell must be computed. One that also is in a cell is computed only where the network itself
     gives more than `preference` to all aggregations together.
@@ -173,7 +176,7 @@ def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
 def expected_result(
     probabilities: Tensor, values: Tensor, aggregations: Tensor, approximation: AverageApproximation = "ratio"
 ) -> Tensor:
-    """The sum, average and count of cells that are selected by chance, weighed by what is done with them.
+    """Return the sum, average and count of cells that are selected by chance, weighed by what is done with them.
 
     Args:
         probabilities: that each token's cell is selected, shared among the cell's tokens; 0 outside the body [B, T].
@@ -194,7 +197,7 @@ def expected_result(
 
 
 def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -> Tensor:
-    """The expected inverse of how many are selected, given that this one is: [B, T]."""
+    """Return the expected inverse of how many are selected, given that this one is: [B, T]."""
     others = probabilities.sum(-1, keepdim=True) - probabilities + 1
     if approximation == "first_order":
         return 1 / others
@@ -225,7 +228,7 @@ def answer_loss(
     return huber_loss(expected * computed, answers * computed, delta=delta, reduction="none")
 
 
-def shared_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tensor) -> Tensor:
+def share_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tensor) -> Tensor:
     """Divide what each token of a cell has by their number, all [B, T]; the tokens of a cell follow each other."""
     begins = torch.ones_like(row_ids)
     begins[:, 1:] = (row_ids[:, 1:] != row_ids[:, :-1]) | (column_ids[:, 1:] != column_ids[:, :-1])
@@ -235,6 +238,6 @@ def shared_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tens
 
 
 def _given(values: Tensor | None) -> Tensor:
-    """What a batch or a head has where aggregations are learnt."""
+    """Return what a batch or a head has where aggregations are learnt."""
     assert values is not None
     return values

@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.lit_modules.optimization.rates import Factors
+from mate_cli.lit_modules.optimization.recipe import Factors
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
-"""How much of a moment stays at every step."""
+"""Decay of a moment at every step."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
 
 def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The trainable parameters that decay, and those that do not: biases, LayerNorm and weights of residuals."""
+    """Return the trainable parameters that decay, and those that do not: biases, LayerNorm and weights of residuals."""
     named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     exempt = {name for name, _ in named if name.endswith(("bias", "omega")) or "LayerNorm" in name}
     return [

@@ -12,23 +12,22 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.optimization.rates import with_factors
-from mate_cli.lit_modules.optimization.recipe import OptimizerRecipe, ScheduleRecipe
+from mate_cli.lit_modules.optimization.recipe import OptimizerRecipe, ScheduleRecipe, with_factors
 
 STEPS = ("T_max", "total_iters", "total_steps")
-"""What torch's schedules call the steps that they are made for."""
+"""Names of the number of steps in torch's schedules."""
 Made = TypeVar("Made")
 
 
 def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) -> OptimizerRecipe:
-    """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
+    """Return what a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
     made = instantiate(node, _partial_=True)
     recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
     return with_factors(recipe, getattr(recipe, "factors", None) or {}, pretrained)
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:
-    """What a configuration names: a recipe of ours, or one for a schedule that still lacks its optimizer."""
+    """Return what a configuration names: a recipe of ours, or one for a schedule that still lacks its optimizer."""
     made = instantiate(node, _partial_=True)
     return made() if hasattr(made.func, "build") else _TorchSchedule(made)
 

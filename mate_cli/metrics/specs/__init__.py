@@ -1,1 +1,1 @@
-"""What metrics say of themselves, and the names that scores are logged under."""
+"""Declarations of metrics, and the names that scores are logged under."""

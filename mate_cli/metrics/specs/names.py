@@ -1,4 +1,4 @@
-"""What a logged name says: the split, the metric, the subset of the questions, and whose score it is."""
+"""Parsing of logged names: the split, the metric, the subset of the questions, and whose score it is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MetricName:
 
     @property
     def spec(self) -> MetricSpec:
-        """What the metric says of itself."""
+        """The declaration of the metric."""
         return spec_of(self.score)
 
     @property
@@ -50,17 +50,17 @@ class MetricName:
 
     @property
     def is_share(self) -> bool:
-        """Whether the value is a share of one, printed in percent."""
+        """True if the value is a share of one, printed in percent."""
         return self.spec.is_share
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied by before it is shown."""
+        """The factor of a value before it is shown."""
         return self.spec.scale
 
     @property
     def is_score(self) -> bool:
-        """Whether it sums up a run, so that runs may be ranked by it."""
+        """True if it sums up a run, so that runs may be ranked by it."""
         return self.spec.importance > 0 and not self.baseline
 
     @property
@@ -86,29 +86,29 @@ class MetricName:
 
     @property
     def kind(self) -> str:
-        """What the subset is one by, such as `by words of the input`; empty for all questions and unknown subsets."""
+        """The kind of the subset, such as `by words of the input`; empty for all questions and unknown subsets."""
         spec = subset_of(self.part)
         return spec.kind if spec else ""
 
     @property
     def is_crowded(self) -> bool:
-        """Whether there are so many subsets of this kind that a table has room for those of one split only."""
+        """True if there are so many subsets of this kind that a table has room for those of one split only."""
         spec = subset_of(self.part)
         return bool(spec and spec.many)
 
     @property
     def is_alone(self) -> bool:
-        """Whether the subset is the only one of its kind."""
+        """True if the subset is the only one of its kind."""
         return bool(self.kind) and not self.is_crowded
 
     def rank(self) -> tuple[int, int, int, str]:
-        """The place in a table: dev before test, then the subset, then the metric's own order."""
+        """Return the place in a table: dev before test, then the subset, then the metric's own order."""
         place = SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS)
         return (place, subset_rank(self.part), self.spec.order, self.full)
 
 
 def spec_to_follow(full: str) -> MetricSpec:
-    """The spec of a metric by which weights or configurations are chosen.
+    """Return the spec of a metric by which weights or configurations are chosen.
 
     Raises:
         ConfigError: nobody says which way it is better.
@@ -124,13 +124,13 @@ def spec_to_follow(full: str) -> MetricSpec:
 
 
 def subset_title(name: str) -> str:
-    """A heading for a subset of the questions."""
+    """Return a heading for a subset of the questions."""
     spec = subset_of(name)
     return spec.title if spec else name.replace("_", " ")
 
 
 def subset_rank(name: str) -> int:
-    """The place of a subset: 0 for all questions, the least of all for one that nobody declared."""
+    """Return the place of a subset: 0 for all questions, the least of all for one that nobody declared."""
     if not name:
         return 0
     spec = subset_of(name)

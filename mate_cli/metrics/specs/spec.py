@@ -1,4 +1,4 @@
-"""What a metric says of itself: its name for people, which way is better, how it is printed, where it stands.
+"""Declarations of metrics: name for people, direction, format, and place in tables.
 
 A file of this package declares the metrics that it computes, and the subsets of the questions that it scores, as
 values of its module: a `MetricSpec` or `SubsetSpec`, or a tuple of them. `metric_specs` and `subset_specs` find all
@@ -48,7 +48,7 @@ OTHER = MetricTable("Other metrics")
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """How a metric is called, printed and compared, wherever it is shown.
+    """The name, format and direction of a metric, wherever it is shown.
 
     Args:
         name: as it is logged, without split and subset: `em` of `test/em/table`.
@@ -72,12 +72,12 @@ class MetricSpec:
 
     @property
     def is_share(self) -> bool:
-        """Whether the value is a share of one, printed in percent."""
+        """True if the value is a share of one, printed in percent."""
         return self.format == PERCENT
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied by before it is shown."""
+        """The factor of a value before it is shown."""
         return 100.0 if self.is_share else 1.0
 
     def text(self, value: float) -> str:
@@ -94,7 +94,7 @@ class MetricSpec:
         return text if text.strip("+-0.,") else text.lstrip("+-")
 
     def is_better(self, value: float, best: float | None) -> bool:
-        """Whether a value is better than the best so far; what is not a number never is."""
+        """Tell whether a value is better than the best so far; what is not a number never is."""
         if value != value:
             return False
         return best is None or self.direction * value > self.direction * best
@@ -104,11 +104,11 @@ class Metric(ABC):
     """A score that is added to a task by its configuration: `task.metrics: [{_target_: my_module.MyMetric}]`."""
 
     spec: ClassVar[MetricSpec]
-    """What it is called, and which way is better."""
+    """Its name and direction."""
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, Example]) -> float:
-        """The score of a split.
+        """Return the score of a split.
 
         Args:
             answers: the text of each answer, by example; one without a prediction is missing.
@@ -118,7 +118,7 @@ class Metric(ABC):
 
 @dataclass(frozen=True)
 class SubsetSpec:
-    """How some of the questions are called, wherever they are scored by themselves.
+    """The name of a subset of the questions, wherever it is scored by itself.
 
     Args:
         name: as it is logged: `table` of `test/em/table`.
@@ -139,22 +139,22 @@ Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
 
 
 def metric_specs() -> dict[str, MetricSpec]:
-    """All metrics by name, in their order."""
+    """Return all metrics by name, in their order."""
     return _ordered(MetricSpec, tuple(mate_cli.metrics.__path__))
 
 
 def subset_specs() -> dict[str, SubsetSpec]:
-    """All subsets of the questions by name, in their order."""
+    """Return all subsets of the questions by name, in their order."""
     return _ordered(SubsetSpec, tuple(mate_cli.metrics.__path__))
 
 
 def spec_of(name: str) -> MetricSpec:
-    """The spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
+    """Return the spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
     return _found(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _added(name) or _guessed(name)
 
 
 def subset_of(name: str) -> SubsetSpec | None:
-    """The spec of a subset of the questions; None for one that nobody declared."""
+    """Return the spec of a subset of the questions; None for one that nobody declared."""
     return _found(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
 
 
@@ -167,13 +167,13 @@ def _found(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
 
 
 def _added(name: str) -> MetricSpec | None:
-    """The spec of a metric of another module, once that is imported."""
+    """Return the spec of a metric of another module, once that is imported."""
     specs = (getattr(kind, "spec", None) for kind in _below(Metric))
     return next((spec for spec in specs if spec is not None and spec.name == name), None)
 
 
 def _below(kind: type) -> Iterator[type]:
-    """All classes that inherit from one."""
+    """Yield all classes that inherit from one."""
     heirs: list[type] = kind.__subclasses__()
     for heir in heirs:
         yield heir

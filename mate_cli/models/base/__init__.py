@@ -1,1 +1,1 @@
-"""What every network is made from: the encoder of tables, its sizes, its output, and the work that it is."""
+"""Parts of every network: the encoder of tables, its sizes, its output, and its operations."""

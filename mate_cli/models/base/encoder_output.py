@@ -1,4 +1,4 @@
-"""What a network makes of a batch."""
+"""The output of a network for a batch."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ class EncoderOutput(NamedTuple):
     scores: Tensor | None = None
 
     def with_states(self, states: Tensor) -> EncoderOutput:
-        """The same with other states [B, T, D], such as after dropout."""
+        """Return the same with other states [B, T, D], such as after dropout."""
         return self._replace(states=states)
 
     def spread(self, length: int) -> Tensor:
-        """The states where their tokens stand in the encodings, [B, length, D]; zero where no token was kept."""
+        """Return the states where their tokens stand in the encodings, [B, length, D]; zero where no token was kept."""
         return self.spread_out(self.states, length, 0.0)
 
     def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:
-        """What belongs to its tokens [B, T, ...] where these stand in the encodings, [B, length, ...]; else `fill`."""
+        """Return what belongs to its tokens [B, T, ...] where these stand in the encodings, [B, length, ...].
+
+        Else `fill`.
+        """
         places = self.batch.places
         if places is None:
             return values

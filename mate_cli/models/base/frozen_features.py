@@ -1,4 +1,4 @@
-"""What a frozen encoder says of an input, computed once and kept on disk: its states never change."""
+"""States of a frozen encoder, computed once and kept on disk: they never change."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from mate_cli.files.atomic import replace_file
 from mate_cli.tokenization.layout import TableBatch
 
 READ = ("input_ids", "segment_ids", "position_ids")
-"""What the states of a BERT-like encoder depend on, beside its weights."""
+"""Arrays that the states of a BERT-like encoder depend on, beside its weights."""
 
 
 class FrozenFeatures:
@@ -23,7 +23,7 @@ class FrozenFeatures:
         self._weights: tuple[tuple[int, ...], str] = ((), "")
 
     def states(self, batch: TableBatch, weights: nn.Module, compute: Callable[[TableBatch], Tensor]) -> Tensor:
-        """The states [B, T, D] of a batch, zero on padding; those that nobody kept yet are computed and kept."""
+        """Return the states [B, T, D] of a batch, zero on padding; those that nobody kept yet are computed and kept."""
         folder = self.folder / self._fingerprint(weights)
         paths = [folder / name[:2] / f"{name}.npy" for name in _names(batch)]
         if not all(path.exists() for path in paths):
@@ -37,7 +37,7 @@ class FrozenFeatures:
         return padded.to(batch.input_ids.device, torch.float32)
 
     def _fingerprint(self, weights: nn.Module) -> str:
-        """A name for the weights, found anew whenever one was written to."""
+        """Return a name for the weights, found anew whenever one was written to."""
         versions = tuple(tensor._version for tensor in weights.state_dict(keep_vars=True).values())
         if versions != self._weights[0] or not self._weights[1]:
             found = hashlib.sha256()
@@ -48,7 +48,7 @@ class FrozenFeatures:
 
 
 def _names(batch: TableBatch) -> list[str]:
-    """A name for what is read of each example, padding left out."""
+    """Return a name for what is read of each example, padding left out."""
     arrays = torch.stack([getattr(batch, name) for name in READ], -1).cpu().numpy()
     lengths = batch.attention_mask.sum(1).tolist()
     return [

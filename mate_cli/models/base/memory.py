@@ -78,7 +78,7 @@ class TrainingMemory:
         return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
 
     def with_checkpointing(self) -> "TrainingMemory":
-        """The same, with layers computed again."""
+        """Return the same, with layers computed again."""
         return replace(self, checkpointing=True)
 
 

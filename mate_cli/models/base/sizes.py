@@ -44,7 +44,7 @@ SIZES: dict[str, EncoderSize] = {
 
 
 def encoder_size(size: str | EncoderSize) -> EncoderSize:
-    """The size of this name; `minilm:2` is its first two layers.
+    """Return the size of this name; `minilm:2` is its first two layers.
 
     Raises:
         ConfigError: there is no such size.

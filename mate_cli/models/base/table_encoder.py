@@ -1,4 +1,4 @@
-"""What every network is: embeddings, layers and a pooler, told apart by what its layers see."""
+"""The base of all networks: embeddings, layers and a pooler; they differ in what their layers see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 INITIAL_DEVIATION = 0.02
-"""Of all weights before training, as in BERT."""
+"""Standard deviation of all weights before training, as in BERT."""
 
 
 class Reader(Protocol):
@@ -30,10 +30,10 @@ class Reader(Protocol):
 
     @property
     def layers(self) -> Sequence[EncoderLayer]:
-        """They, in their order."""
+        """The layers, in their order."""
 
     def plans(self, batch: TableBatch) -> Plans:
-        """What they see of the batch."""
+        """Return what they see of the batch."""
 
 
 class TableEncoder(nn.Module):
@@ -63,7 +63,7 @@ class TableEncoder(nn.Module):
     """Tokens of the longest input; None where any length will do."""
 
     shape_remedies: ClassVar[Mapping[str, str]] = {}
-    """What to do when weights of another shape are loaded, by the first part of their name."""
+    """Remedies where weights of another shape are loaded, by the first part of their name."""
 
     def __init__(
         self,
@@ -114,11 +114,11 @@ class TableEncoder(nn.Module):
         return {"": self}
 
     @property
-    def early_learner(self) -> TableEncoder | None:
+    def auxiliary_encoder(self) -> TableEncoder | None:
         """The encoder inside it whose states (`EncoderOutput.early`) are to learn the task by a head of their own."""
         return None
 
-    def lend_scores(self, head: nn.Module) -> None:
+    def share_token_scorer(self, head: nn.Module) -> None:
         """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
 
     @property
@@ -133,20 +133,20 @@ class TableEncoder(nn.Module):
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """What each layer sees, and how."""
+        """The specification of each layer."""
         return [layer.spec for layer in self.layers]
 
     @property
     def planner(self) -> Planner:
-        """What prepares batches for this network where they are made; it takes no weights there."""
+        """The planner that prepares batches for this network where they are made; it takes no weights there."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
     def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
-        """Which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
+        """Give which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
         return [(self, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
-        """What the layers see of a batch."""
+        """Return what the layers see of a batch."""
         patterns = [spec.pattern for spec in self.specs]
         if is_traced(spec.backend for spec in self.specs):
             batch = keep_padding(batch, patterns)
@@ -168,7 +168,7 @@ class TableEncoder(nn.Module):
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
-        """What may be seen, by the layers in which it may."""
+        """The pattern of each layer."""
         layers: dict[AttentionPattern, list[int]] = {}
         for place, spec in enumerate(self.specs, 1):
             layers.setdefault(spec.pattern, []).append(place)
@@ -176,11 +176,11 @@ class TableEncoder(nn.Module):
 
     @property
     def backends(self) -> list[AttentionBackend]:
-        """What computes its layers, each once."""
+        """The backends of its layers, each once."""
         return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
 
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the work of its backends so far, in words."""
+        """Return what a record should say of the work of its backends so far, in words."""
         return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
@@ -193,7 +193,10 @@ class TableEncoder(nn.Module):
         return EncoderOutput(states, self.pooler(states), batch)
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """What added layers are given of a batch, as far as their scheme measures it: real tokens only, [P, width]."""
+        """Return what added layers are given of a batch, as far as their scheme measures it.
+
+        Real tokens only, [P, width].
+        """
         assert self.extra is not None
         plans = self.plans(batch)
         return [self.extra.measured(self.encoder(self.embeddings(batch, plans.packing), plans))]

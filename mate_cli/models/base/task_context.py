@@ -1,4 +1,4 @@
-"""What a task is built from, beside its own options."""
+"""The surroundings that a task is built from, beside its own options."""
 
 from dataclasses import dataclass
 from pathlib import Path

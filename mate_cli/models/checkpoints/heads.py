@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 
 INSIDE = ("encoder.", "early_head.")
-"""What the names begin with of parameters that have first weights of their own; all others of a task are its heads'."""
+"""Prefixes of parameters that have first weights of their own; all others of a task are its heads'."""
 
 
 class LoadedHeads(NamedTuple):
-    """What became of the heads.
+    """The heads that were loaded, and those that were not.
 
     Args:
         loaded: our parameters that were filled.
@@ -27,7 +27,7 @@ class LoadedHeads(NamedTuple):
 
 
 def head_names(task: nn.Module) -> dict[str, str]:
-    """The parameters of a task's heads that released checkpoints have, and the names there.
+    """Return the parameters of a task's heads that released checkpoints have, and the names there.
 
     They are the `transformers_names` of a class. In TAPAS a single score has one axis less.
     """
@@ -41,7 +41,7 @@ def head_names(task: nn.Module) -> dict[str, str]:
 
 
 def run_names(task: nn.Module) -> dict[str, tuple[str, ...]]:
-    """What earlier runs of other tasks call parameters that can begin as theirs: the `run_names` of a class."""
+    """Return what earlier runs of other tasks call parameters that can begin as theirs: the `run_names` of a class."""
     return {
         f"{place}.{ours}": theirs
         for place, module in task.named_modules()
@@ -50,7 +50,10 @@ def run_names(task: nn.Module) -> dict[str, tuple[str, ...]]:
 
 
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
-    """What of a network is a head itself, such as what chooses tokens; it begins as the head of an inner encoder."""
+    """Return what of a network is a head itself, such as what chooses tokens.
+
+    It begins as the head of an inner encoder.
+    """
     return nn.ModuleDict({name: one for name, one in network.named_children() if hasattr(one, "transformers_names")})
 
 
@@ -93,6 +96,6 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
 
 
 def fits(ours: Tensor, theirs: Tensor) -> bool:
-    """Whether the shapes are alike, but for axes of one."""
+    """Tell whether the shapes are alike, but for axes of one."""
     shapes = ([size for size in tensor.shape if size > 1] for tensor in (ours, theirs))
     return next(shapes) == next(shapes)

@@ -62,7 +62,7 @@ def restarts_positions(config: Mapping[str, Any]) -> bool | None:
 
 
 def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a run in the words of transformers, as far as it has any."""
+    """Return the configuration of a run in the words of transformers, as far as it has any."""
     encoding, model, task = (parts.get(name) or {} for name in ("encoding", "model", "task"))
     of_cells = str(encoding.get("_target_", "")).endswith(PER_CELL)
     known = {
@@ -97,7 +97,10 @@ def different_positions(origin: Origin, restarts: bool) -> list[str]:
 
 
 def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[str]:
-    """The aggregations of a configuration, in the order of their ids; `known` ones where it leaves them nameless."""
+    """Return the aggregations of a configuration, in the order of their ids.
+
+    `known` ones where it leaves them nameless.
+    """
     names = config.get("aggregation_labels")
     if names:
         return [str(names[key]).lower() for key in sorted(names, key=int)]
@@ -105,7 +108,7 @@ def aggregation_names(config: Mapping[str, Any], known: Sequence[str]) -> list[s
 
 
 def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """The options of heads that are otherwise than where their weights were trained, each in words.
+    """Return the options of heads that are otherwise than where their weights were trained, each in words.
 
     Args:
         config: of the checkpoint.
@@ -120,7 +123,7 @@ def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> 
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:
-    """The tables of embeddings that are longer or shorter than a network's, of which the common rows are taken.
+    """Return the tables of embeddings that are longer or shorter than a network's, of which the common rows are taken.
 
     Args:
         config: of the checkpoint.

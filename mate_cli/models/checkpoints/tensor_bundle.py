@@ -20,17 +20,17 @@ MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 
 FOOTER_SIZE = 48
 TRAILER_SIZE = 5
-"""Of a block: how it is compressed, and its checksum."""
+"""Bytes behind a block: how it is compressed, and its checksum."""
 
 SLICE = b"\0"
-"""What the key of a part of a variable begins with, where it is stored in parts."""
+"""Prefix of the keys of a variable that is stored in parts."""
 
 TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14: torch.bfloat16, 19: torch.float16}
 """By their numbers in `core/framework/types.proto`."""
 
 
 class Entry(NamedTuple):
-    """Where a tensor is.
+    """The place of a tensor in its file.
 
     Args:
         type: a key of `TYPES`.
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Damaged(ValueError):  # noqa: N818 - never seen outside
-    """What is read is not what TensorFlow writes."""
+    """Damage: the file is not as TensorFlow writes it."""
 
 
 class Cursor:
@@ -61,7 +61,7 @@ class Cursor:
         return self.place < len(self.data)
 
     def take(self, count: int) -> bytes:
-        """The next bytes.
+        """Return the next bytes.
 
         Raises:
             Damaged: there are fewer.
@@ -73,7 +73,7 @@ class Cursor:
         return taken
 
     def varint(self) -> int:
-        """The next number, seven bits in a byte, the lowest first."""
+        """Return the next number, seven bits in a byte, the lowest first."""
         number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.take(1)
@@ -84,7 +84,9 @@ class Cursor:
 
 
 def find_bundle(path: Path) -> Path | None:
-    """The prefix of the bundle at a path: the prefix itself, its index, a data file, or the folder of a single bundle.
+    """Return the prefix of the bundle at a path.
+
+    The prefix itself, its index, a data file, or the folder of a single bundle.
 
     Raises:
         CheckpointError: the folder has several.
@@ -103,7 +105,7 @@ def find_bundle(path: Path) -> Path | None:
 
 
 def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    """The tensors of a bundle, by the name of their variable, as far as they are wanted.
+    """Return the tensors of a bundle, by the name of their variable, as far as they are wanted.
 
     Raises:
         CheckpointError: a file is missing or damaged, or has what is not supported.
@@ -121,7 +123,7 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor
 
 
 def list_bundle(prefix: Path) -> list[str]:
-    """The names of the variables of a bundle.
+    """Return the names of the variables of a bundle.
 
     Raises:
         CheckpointError: its index is missing or damaged.
@@ -149,7 +151,7 @@ def _index_of(prefix: Path) -> Path:
 
 
 def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
-    """The number of data files, and where each variable is."""
+    """Return the number of data files, and where each variable is."""
     if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
         raise Damaged("it is no index of tensors")
     footer = Cursor(file[-FOOTER_SIZE:])
@@ -165,7 +167,7 @@ def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
 
 
 def _handle(cursor: Cursor) -> tuple[int, int]:
-    """Where a block begins, and its size without the trailer."""
+    """Return where a block begins, and its size without the trailer."""
     return cursor.varint(), cursor.varint()
 
 
@@ -184,7 +186,7 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
 
 
 def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of a block; a key says only how it differs from the one before."""
+    """Yield the keys and values of a block; a key says only how it differs from the one before."""
     restarts = int.from_bytes(block[-4:], "little")
     cursor, key = Cursor(block[: len(block) - 4 * (restarts + 1)]), b""
     while cursor:
@@ -194,7 +196,7 @@ def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer: their numbers and values."""
+    """Yield the fields of a protocol buffer: their numbers and values."""
     cursor = Cursor(message)
     while cursor:
         number, kind = divmod(cursor.varint(), 8)
@@ -209,7 +211,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _shards(message: bytes) -> int:
-    """The number of data files, from the header of the index."""
+    """Return the number of data files, from the header of the index."""
     header = dict(_fields(message))
     if header.get(2):
         raise Damaged("it was written by a big-endian machine")

@@ -29,9 +29,9 @@ PRUNING = {
     "pruning/column_output_weights": "bert/scores/columns/kernel",
     "pruning/column_output_bias": "bert/scores/columns/bias",
 }
-"""What the scores of a DoT are called here."""
+"""Prefix of the scores of a DoT here."""
 PRUNER = "pruning/bert/"
-"""What the names of its pruning transformer begin with."""
+"""Prefix of its pruning transformer."""
 
 RELEASED = re.compile(r"tapas_((?P<data>\w+)_)?(tiny|mini|small|medium|base|large)(?P<reset>_reset)?")
 """The names of released TAPAS checkpoints; the data set that was trained on last comes first."""
@@ -68,11 +68,11 @@ TRAINED: dict[str, dict[str, Any]] = {
 LEAVES = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power", "beta2_power")
-"""What only an optimizer needs, by the last part of its name."""
+"""Variables that only an optimizer needs, by the last part of their name."""
 
 
 def read_variables(prefix: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint, those of the optimizer left out.
+    """Return the weights of a checkpoint, those of the optimizer left out.
 
     Raises:
         CheckpointError: a file is missing or damaged.
@@ -83,7 +83,7 @@ def read_variables(prefix: Path) -> dict[str, Tensor]:
 
 
 def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """The configuration as transformers would write it.
+    """Return the configuration as transformers would write it.
 
     The `gelu` of this code is the one that uses tanh. What a release does not write down but in its name is taken from
     there: whether positions restart in each cell, and the data set that it was trained on last, with its options.
@@ -106,7 +106,10 @@ def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def dot_options(name: str) -> dict[str, Any]:
-    """The options of a released DoT and of its encoding by the name of its folder; empty where it is another name."""
+    """Return the options of a released DoT and of its encoding by the name of its folder.
+
+    Empty where it is another name.
+    """
     if (found := RELEASED_DOT.fullmatch(name)) is None:
         return {}
     return {
@@ -123,7 +126,7 @@ def dot_options(name: str) -> dict[str, Any]:
 
 
 def list_variables(prefix: Path) -> set[str]:
-    """The names of the weights of a checkpoint as PyTorch calls them.
+    """Return the names of the weights of a checkpoint as PyTorch calls them.
 
     Raises:
         CheckpointError: its index is missing or damaged.
@@ -132,7 +135,7 @@ def list_variables(prefix: Path) -> set[str]:
 
 
 def torch_name(name: str) -> str:
-    """The parameter that a variable is: `bert/encoder/layer_0/output/dense/kernel` has its matrix turned."""
+    """Return the parameter that a variable is: `bert/encoder/layer_0/output/dense/kernel` has its matrix turned."""
     inner = f"bert/pruner/{name.removeprefix(PRUNER)}" if name.startswith(PRUNER) else PRUNING.get(name, name)
     *parts, leaf = HEADS.get(inner, inner).replace("/layer_", "/layer.").split("/")
     if leaf.startswith(TABLES):

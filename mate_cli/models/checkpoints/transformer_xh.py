@@ -19,7 +19,7 @@ LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 
 
 def hop_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors with our names of what hops; names without the prefix of the encoder."""
+    """Return the tensors with our names of what hops; names without the prefix of the encoder."""
     numbers = [int(found[1]) for name in tensors if (found := GRAPH_LAYER.fullmatch(name))]
     if not numbers:
         return dict(tensors)

@@ -1,1 +1,1 @@
-"""What heads make of the states of a network: scores of cells, spans, classes, words and queries."""
+"""Heads: scores of cells, spans, classes, words and queries from the states of a network."""

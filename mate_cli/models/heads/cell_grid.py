@@ -15,7 +15,7 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 @dataclass(frozen=True)
 class CellGrid:
-    """Where in a grid of R x C cells every token is; place (0, 0) is the question, row 0 the header.
+    """The place of every token in a grid of R x C cells; place (0, 0) is the question, row 0 the header.
 
     Rows and columns beyond the grid share its last row and column, as in the reference. Unlike there, padding is in no
     cell: the reference averages it into the question's, so that there the length of a batch matters.
@@ -34,35 +34,35 @@ class CellGrid:
 
     @classmethod
     def of(cls, batch: TableBatch, rows: int, columns: int) -> CellGrid:
-        """The grid of a batch."""
+        """Return the grid of a batch."""
         places = batch.row_ids.clamp(max=rows - 1) * columns + batch.column_ids.clamp(max=columns - 1)
         return cls(places, (batch.attention_mask == 1) & (batch.row_ids < SUMMARY_ROW), rows, columns)
 
     def sums(self, values: Tensor) -> Tensor:
-        """The sum over each cell's tokens: [B, T] to [B, R, C], 0 where there is no cell."""
+        """Return the sum over each cell's tokens: [B, T] to [B, R, C], 0 where there is no cell."""
         empty = values.new_zeros(len(values), self.rows * self.columns)
         return empty.scatter_add(1, self.places, values * self.real).view(-1, self.rows, self.columns)
 
     @property
     def sizes(self) -> Tensor:
-        """How many tokens each cell has, float [B, R, C]."""
+        """The number of tokens of each cell, float [B, R, C]."""
         return self.sums(self.real.float())
 
     @property
     def exists(self) -> Tensor:
-        """Which cells there are, Bool [B, R, C]."""
+        """True where there is a cell, Bool [B, R, C]."""
         return self.sizes > 0
 
     def means(self, values: Tensor) -> Tensor:
-        """The mean over each cell's tokens: [B, T] to [B, R, C], 0 where there is no cell."""
+        """Return the mean over each cell's tokens: [B, T] to [B, R, C], 0 where there is no cell."""
         return self.sums(values) / self.sizes.clamp(min=1)
 
     def column_means(self, values: Tensor) -> Tensor:
-        """The mean over each column's cells of the means over their tokens: [B, T] to [B, C], 0 where none is."""
+        """Give the mean over each column's cells of the means over their tokens: [B, T] to [B, C], 0 where none is."""
         return self.means(values).sum(1) / self.exists.sum(1).clamp(min=1)
 
     def column_token_means(self, values: Tensor) -> Tensor:
-        """The mean over each column's tokens, whatever cell they are in: [B, T] to [B, C], 0 where none is."""
+        """Return the mean over each column's tokens, whatever cell they are in: [B, T] to [B, C], 0 where none is."""
         return self.sums(values).sum(1) / self.sizes.sum(1).clamp(min=1)
 
     def spread(self, values: Tensor) -> Tensor:
@@ -70,5 +70,5 @@ class CellGrid:
         return values.flatten(1).gather(1, self.places)
 
     def in_column(self, columns: Tensor) -> Tensor:
-        """Which cells are in the column chosen for each example [B]: Bool [B, 1, C]."""
+        """Return which cells are in the column chosen for each example [B]: Bool [B, 1, C]."""
         return torch.arange(self.columns, device=columns.device) == columns[:, None, None]

@@ -39,7 +39,7 @@ class CellSelectionHead(nn.Module):
     """One score per token, averaged over each body cell; the header row has none."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
-    """What it scores of all tokens, and so could choose among them."""
+    """Names of its scores of all tokens, by which it could choose among them."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
@@ -69,7 +69,10 @@ class CellSelectionHead(nn.Module):
 
 
 def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
-    """Which cell of its example every token is in, Int64 [B, T], and K; tokens outside the body are in cell K."""
+    """Return which cell of its example every token is in, Int64 [B, T], and K.
+
+    Tokens outside the body are in cell K.
+    """
     is_body = batch.in_body
     names = batch.row_ids * (batch.column_ids.max() + 1) + batch.column_ids
     names = names.masked_fill(~is_body, int(names.max()) + 1)
@@ -82,7 +85,7 @@ def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
 
 
 def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
-    """The score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body."""
+    """Return the score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body."""
     two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
     width = int(batch.column_ids.max()) + 1
     names = (cells.rows * width + cells.columns).masked_fill(~cells.mask, 0)

@@ -72,7 +72,7 @@ class NodeHead(nn.Module):
 
 
 class MixtureOutput(NamedTuple):
-    """What nodes say of a statement together.
+    """The verdict of all nodes on a statement.
 
     Args:
         log_probabilities: of each class [B, C].
@@ -175,7 +175,7 @@ class ReadingHead(nn.Module):
         )
 
     def _sentences(self, output: EncoderOutput, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean score of the tokens of each sentence [B, K, S], and where there are any."""
+        """Return the mean score of the tokens of each sentence [B, K, S], and where there are any."""
         batch, scores = output.batch, self.sentence(output.states).squeeze(-1).float()
         numbers = _sentence_ids(batch)
         total, tokens = (sentence_sums(values, numbers, batch, mask) for values in (scores, torch.ones_like(scores)))
@@ -183,7 +183,7 @@ class ReadingHead(nn.Module):
 
 
 def by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Tensor:
-    """What belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
+    """Return what belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
     longest = int((batch.position_ids * batch.attention_mask).max()) + 1
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     example, token = own.nonzero(as_tuple=True)
@@ -193,7 +193,7 @@ def by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Ten
 
 
 def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tensor) -> Tensor:
-    """Sums over the tokens of each sentence of each node, [B, T] to [B, K, S]; S is at least 1."""
+    """Sum over the tokens of each sentence of each node, [B, T] to [B, K, S]; S is at least 1."""
     most = max(int(numbers.max()), 1)
     example, token = (numbers > 0).nonzero(as_tuple=True)
     place = example, batch.row_ids[example, token] - 1, numbers[example, token] - 1
@@ -202,6 +202,6 @@ def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tens
 
 
 def _sentence_ids(batch: TableBatch) -> Tensor:
-    """Of each token the number of its sentence from 1; without any, a node's text is one sentence."""
+    """Number the sentence of each token from 1; without any, a node's text is one sentence."""
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     return own.long() if batch.sentence_ids is None else batch.sentence_ids * batch.attention_mask

@@ -32,7 +32,7 @@ class SqlHead(nn.Module):
         draw(self)
 
     def memory(self, output: EncoderOutput) -> Memory:
-        """What the decoder looks at: all nodes, and columns in the order of the schema."""
+        """Return what the decoder looks at: all nodes, and columns in the order of the schema."""
         kinds = node_kinds(output.batch)
         is_column = kinds == COLUMN
         count = is_column.sum(1)
@@ -56,11 +56,11 @@ class SqlHead(nn.Module):
 
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
-    """The schemas of a batch of nodes as far as nodes tell: how many tables and columns, and whose columns."""
+    """Return the schemas of a batch of nodes as far as nodes tell: how many tables and columns, and whose columns."""
     counts = [(node_kinds(batch) == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
     return [schema_shape(tables, columns) for tables, columns in zip(*counts, strict=True)]
 
 
 def schema_shape(tables: int, columns: int) -> Schema:
-    """A schema of so many tables and columns without names, which is all that legal actions depend on."""
+    """Return a schema of so many tables and columns without names, which is all that legal actions depend on."""
     return Schema("", (SchemaTable("", ""),) * tables, (SchemaColumn(0, "", ""),) * columns)

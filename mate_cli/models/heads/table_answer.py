@@ -17,7 +17,7 @@ from mate_cli.models.heads.score import Score
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """What the head of table questions scores, and how: options of `TableQA`; without `aggregations` it is 0."""
+    """Options of the head of table questions, see `TableQA`; without `aggregations` it is 0."""
 
     temperature: float
     select_one_column: bool
@@ -54,7 +54,7 @@ class AnswerLogits:
         return self.grid.spread(self.grid.means(self.tokens) + NO_LOGIT * ~best)
 
     def probabilities(self) -> Tensor:
-        """That each token belongs to the answer, [B, T]; 0 on padding."""
+        """Return the probability that each token belongs to the answer, [B, T]; 0 on padding."""
         return self.final().sigmoid() * self.grid.real
 
 
@@ -72,7 +72,7 @@ class TableAnswerHead(nn.Module):
     """Our parameters, and what they are called there."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "cells", "columns": "columns"}
-    """What it scores of all tokens and columns, and so could choose among them."""
+    """Names of its scores of all tokens and columns, by which it could choose among them."""
 
     def __init__(self, hidden_size: int, options: HeadOptions) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class TableAnswerHead(nn.Module):
         self.aggregation = Score(hidden_size, options.aggregations) if options.aggregations else None
 
     def forward(self, output: EncoderOutput) -> AnswerLogits:
-        """What a network makes of a batch, to scores in 32 bits."""
+        """Return what a network makes of a batch, to scores in 32 bits."""
         options = self.options
         grid = CellGrid.of(output.batch, options.max_rows, options.max_columns)
         tokens = self.cells(output.states).squeeze(-1).float() / options.temperature
@@ -96,7 +96,7 @@ class TableAnswerHead(nn.Module):
         )
 
     def _column_logits(self, scores: Tensor, grid: CellGrid) -> Tensor:
-        """The mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
+        """Return the mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
         logits = grid.column_means(scores.squeeze(-1).float())
         forbidden = ~grid.exists.any(1)
         forbidden[:, 0] = not self.options.allow_empty_column_selection

@@ -1,4 +1,4 @@
-"""How much each token of a table matters to its question, and which of them are kept.
+"""Scores of how much each token of a table matters to its question, and the choice of those that are kept.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, section
 2; google-research/tapas, `utils/table_pruning.py`.
@@ -18,7 +18,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]
 ColumnScore = Literal["cells", "tokens"]
-"""What the score of a column is a mean of, see `TokenScores`."""
+"""The kind of mean that is the score of a column, see `TokenScores`."""
 DROPOUT = 0.1
 """On the states before they are scored, as in the reference's heads."""
 
@@ -98,19 +98,19 @@ class Lent:
         self.layer = layer
 
     def __call__(self, states: Tensor) -> Tensor:
-        """What the layer makes of states."""
+        """Return what the layer makes of states."""
         made: Tensor = self.layer(states)
         return made
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
-    """The scores [B, T] of what is in a table, with 0, certainty, for what is not, and minus infinity for padding."""
+    """Return the scores [B, T] of tokens of a table, 0 (certainty) for other tokens, minus infinity for padding."""
     outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
     return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
 
 
 def best_tokens(scores: Tensor, count: int) -> Tensor:
-    """Which tokens have the best scores [B, T], in the order in which they stand: Int64 [B, min(count, T)].
+    """Return which tokens have the best scores [B, T], in the order in which they stand: Int64 [B, min(count, T)].
 
     Of equal ones the earlier is the better.
     """

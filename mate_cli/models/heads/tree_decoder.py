@@ -16,7 +16,7 @@ from torch.nn.functional import linear, log_softmax, pad
 from mate_cli.models.layers.recurrence import History, TimedLinear
 
 NONE = -1
-"""Where there is no parent, no production, no column."""
+"""Index of no parent, no production, no column."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class DecoderSize:
 
 
 class Memory(NamedTuple):
-    """What a decoder looks at while it decodes a batch, made once.
+    """The memory that a decoder attends to while it decodes a batch, made once.
 
     Args:
         keys: of nodes, [B, N, H, K].
@@ -52,12 +52,12 @@ class Memory(NamedTuple):
     columns: Tensor
 
     def at(self, rows: Tensor) -> Memory:
-        """That of some examples, by their places [B']."""
+        """Return the memory of some examples, by their places [B']."""
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class Frontier(NamedTuple):
-    """What is known before steps; all are Int64 [B, A], and -1 where there is nothing, as at first.
+    """The state known before steps; all are Int64 [B, A], and -1 where there is nothing, as at first.
 
     Args:
         rules: the production that the step before applied, or their number for Reduce.
@@ -90,7 +90,7 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
-        """Those of actions, and of what is expanded by them, all Int64 [B, A]."""
+        """Return the state before actions, and what is expanded by them, all Int64 [B, A]."""
         rule, column = (pad(actions[:, :-1], (1, 0), value=NONE) for actions in (rules, columns))
         types = torch.cat([torch.full_like(types[:, :1], NONE), types[:, 1:]], 1)  # at first all is zero, as released
         return cls(rules, columns, Frontier(rule, column, parents, productions, types))
@@ -106,7 +106,7 @@ class StepWeights(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What one step hands to the next: the LSTM's two states and what came out, [B, state] twice and [B, attention]."""
+    """The state between steps: the LSTM's two states and its attention output, [B, state] twice and [B, attention]."""
 
     state: Tensor
     cell: Tensor
@@ -146,7 +146,7 @@ class TreeDecoder(nn.Module):
         self.used_gate = nn.Linear(size.attention, 1, bias=False)
 
     def memory(self, nodes: Tensor, real: Tensor, columns: Tensor, is_column: Tensor) -> Memory:
-        """What is looked at while a batch is decoded.
+        """Return what is looked at while a batch is decoded.
 
         Args:
             nodes: [B, K, nodes].
@@ -167,7 +167,7 @@ class TreeDecoder(nn.Module):
         )
 
     def start(self, examples: int) -> Carried:
-        """What the first step is given: zeros."""
+        """Return what the first step is given: zeros."""
         like = self.production_bias
         return Carried(*(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,)))
 
@@ -178,7 +178,7 @@ class TreeDecoder(nn.Module):
         return self.scores(memory, outputs, used)
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
-        """What comes out of every step, [B, A, attention]."""
+        """Return what comes out of every step, [B, A, attention]."""
         known, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
         carried = self.start(len(steps.rules))
         history, outputs = History(len(known), carried.state), []
@@ -192,7 +192,7 @@ class TreeDecoder(nn.Module):
         return torch.stack(outputs, 1)
 
     def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
-        """The share of what is known before steps in the LSTM's gates, with its biases, [B, A, 4 * state]."""
+        """Return the share of what is known before steps in the LSTM's gates, with its biases, [B, A, 4 * state]."""
         columns = frontier.columns[..., None]
         chosen = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
         actions = _rows(self.productions, frontier.rules) + chosen
@@ -200,7 +200,7 @@ class TreeDecoder(nn.Module):
         return self.gates(torch.cat(known, -1))
 
     def gates(self, known: Tensor) -> Tensor:
-        """The share of the last action, the parent's production and the type [..., width] in the LSTM's gates."""
+        """Give the share of the last action, the parent's production and the type [..., width] in the LSTM's gates."""
         action, _, parent, kind, _ = self._input_weights()
         return linear(known, torch.cat([action, parent, kind], 1), self.lstm.bias_ih + self.lstm.bias_hh)
 
@@ -209,14 +209,14 @@ class TreeDecoder(nn.Module):
         return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
     def step_weights(self) -> StepWeights:
-        """The weights of a step, made once for all steps of a batch."""
+        """Return the weights of a step, made once for all steps of a batch."""
         _, attended, _, _, parent = self._input_weights()
         recurrent = torch.cat([attended, parent, self.lstm.weight_hh], 1)
         layers = recurrent, self.query.weight, self.context.weight, self.attended.weight
         return StepWeights(*map(TimedLinear, layers))
 
     def step(self, memory: Memory, weights: StepWeights, known: Tensor, parent: Tensor, carried: Carried) -> Carried:
-        """One step of the examples.
+        """Return one step of the examples.
 
         Args:
             memory: what they look at.
@@ -251,6 +251,6 @@ def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
 
 
 def _used_before(columns: Tensor, count: int) -> Tensor:
-    """Which of so many columns were selected before each step: [B, A] to Bool [B, A, C]."""
+    """Return which of so many columns were selected before each step: [B, A] to Bool [B, A, C]."""
     selected = columns[..., None] == torch.arange(count, device=columns.device)
     return (selected.cumsum(1) - selected.long()) > 0

@@ -19,7 +19,7 @@ TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 
 @dataclass(frozen=True)
 class Search:
-    """How derivations are looked for.
+    """Options of the search for derivations.
 
     Args:
         width: of the beam, less one for every derivation that is complete; 1 is greedy.
@@ -58,14 +58,17 @@ class _Hypothesis:
 def best_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[Derived | None]:
-    """The best complete derivation of each example, never worse than the greedy one; None where none is complete."""
+    """Return the best complete derivation of each example, never worse than the greedy one.
+
+    None where none is complete.
+    """
     return [next(iter(some), None) for some in ranked_derivations(decoder, memory, schemas, search)]
 
 
 def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[list[Derived]]:
-    """The complete derivations of each example, the best first: the greedy one and those of the beam."""
+    """Return the complete derivations of each example, the best first: the greedy one and those of the beam."""
     found = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
     if search.width > 1:
         beam = _Beam(decoder, memory, search).run(schemas)
@@ -109,7 +112,7 @@ class _Beam:
         return made
 
     def _extended(self, open_: Sequence[_Hypothesis], carried: Carried) -> list[_Hypothesis]:
-        """What is under way after one more step; what is complete is put aside."""
+        """Return what is under way after one more step; what is complete is put aside."""
         count = self.looked_at.columns.shape[1]
         used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
         for row, one in enumerate(open_):
@@ -136,7 +139,7 @@ class _Beam:
 
 
 def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most: int) -> Iterator[tuple[float, Action]]:
-    """The best of some actions, with their scores."""
+    """Yield the best of some actions, with their scores."""
     if isinstance(legal[0], SelectColumn):
         scores = columns[[action.column for action in legal if isinstance(action, SelectColumn)]]
     else:
@@ -146,7 +149,7 @@ def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most:
 
 
 def _frontier(derivations: Iterator[Derivation]) -> Frontier:
-    """What a decoder is told of the next step of some derivations, [B, 1]."""
+    """Return what a decoder is told of the next step of some derivations, [B, 1]."""
     return Frontier(*torch.tensor([_told(one) for one in derivations])[:, :, None].unbind(1))
 
 
@@ -163,5 +166,5 @@ def _told(derivation: Derivation) -> tuple[int, ...]:
 
 
 def number_of(action: Action) -> int:
-    """The number of a production, of Reduce behind all of them, or -1 for a column."""
+    """Return the number of a production, of Reduce behind all of them, or -1 for a column."""
     return action.production if isinstance(action, ApplyRule) else len(PRODUCTIONS) if action == REDUCE else NONE

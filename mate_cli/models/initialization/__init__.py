@@ -1,1 +1,1 @@
-"""Where the first weights of a network come from."""
+"""Sources of the first weights of a network."""

@@ -1,4 +1,4 @@
-"""What gives a network its first weights."""
+"""The interface of what gives a network its first weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -11,14 +11,14 @@ from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."
-"""What the names of all that is added begin with."""
+"""Prefix of all that is added."""
 ADDED_LAYERS = f"{EXTRA}encoder.layer."
-"""What those of the layers begin with; their number follows."""
+"""Prefix of the added layers; their number follows."""
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What became of the weights, by name.
+    """Names of the weights that were loaded, and of those that were not.
 
     Args:
         loaded: taken from the checkpoint, wholly or in part.
@@ -35,7 +35,7 @@ class LoadReport:
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """One line for a log."""
+        """Return one line for a log."""
         parts = [f"{len(self.loaded)} tensors loaded"]
         for word, names in (("new", self.new), ("unused", self.unused)):
             if names:
@@ -44,7 +44,7 @@ class LoadReport:
 
 
 def combined(reports: Iterable[LoadReport]) -> LoadReport:
-    """One report of what several say of different weights; what is loaded in one is new in none."""
+    """Return one report of what several say of different weights; what is loaded in one is new in none."""
     given = list(reports)
     loaded = dict.fromkeys(name for one in given for name in one.loaded)
     return LoadReport(

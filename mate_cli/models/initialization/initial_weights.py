@@ -28,7 +28,7 @@ WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 BERT_TYPES = "embeddings.token_type_embeddings.weight"
 ROBERTA, ROBERTA_PADDING = "roberta", 1
-"""How its configuration names it, and the id of padding, up to which no position is used."""
+"""Its name in configurations, and the id of padding, up to which no position is used."""
 TYPE_TABLES = tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in range(len(TOKEN_TYPES)))
 
 
@@ -79,7 +79,7 @@ class InitialWeights(Initializer):
         return combined(reports)
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
-        """What is read for an encoder; None for random weights."""
+        """Return what is read for an encoder; None for random weights."""
         _check_options(self)
         files = _read(self)
         if files is not None and WORDS not in encoder.state_dict():
@@ -193,7 +193,7 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
 
 
 def _size_of(tensors: dict[str, Tensor], heads: int | None, wanted: EncoderSize) -> EncoderSize:
-    """The size that the tensors have; heads are in the config only, positions need not agree."""
+    """Return the size that the tensors have; heads are in the config only, positions need not agree."""
     inner = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
     return EncoderSize(
         hidden_size=tensors[WORDS].shape[1],

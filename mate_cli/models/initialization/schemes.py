@@ -1,4 +1,4 @@
-"""How the layers that are added to a network begin: how they are drawn, scaled, and where their norms are.
+"""Initialization of the layers that are added to a network: how they are drawn and scaled, and where their norms are.
 
 Sources: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021 (DT-Fixup); Huang et al., "Improving
 Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Liu et al., "Understanding the Difficulty
@@ -21,14 +21,14 @@ class Deepened(Protocol):
     """A network with added layers, as far as these are prepared."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """The vectors of a batch whose norms count for the scale, real ones only, each [vectors, width]."""
+        """Return the vectors of a batch whose norms count for the scale, real ones only, each [vectors, width]."""
 
     def __call__(self, batch: TableBatch) -> object:
         """Run it, the added layers too."""
 
 
 class Scheme:
-    """What added layers begin with; all of them draw matrices by Xavier and leave biases as torch draws them.
+    """A scheme for the first weights of added layers; all draw matrices by Xavier and leave biases as torch draws them.
 
     Attributes:
         norm: where the layers have their LayerNorms; with post or pre another one follows the last layer.
@@ -39,7 +39,10 @@ class Scheme:
     omega: ClassVar[bool] = False
 
     def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-        """What the data say of layers that were added to a network in evaluation, in numbers; nothing by default."""
+        """Return what the data say of layers that were added to a network in evaluation, in numbers.
+
+        Nothing by default.
+        """
         return []
 
     def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
@@ -89,7 +92,7 @@ class Admin(Scheme):
     omega = True
 
     def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-        """The omega of each sub-layer, from the variances of what the ones before it add."""
+        """Return the omega of each sub-layer, from the variances of what the ones before it add."""
         variances = _variances(network, layers, batches)
         omegas: list[float] = (torch.tensor(variances, dtype=torch.float64)[:-1].cumsum(0) ** 0.5).tolist()
         return omegas
@@ -107,7 +110,7 @@ SCHEMES: dict[str, Scheme] = {"standard": Standard(), "dt_fixup": DtFixup(), "t_
 
 
 def scheme_named(name: str) -> Scheme:
-    """The scheme of this name.
+    """Return the scheme of this name.
 
     Raises:
         ConfigError: there is none.
@@ -149,7 +152,7 @@ def draw(module: nn.Module) -> None:
 
 
 def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
-    """What factors multiply: the projection to values, tables of relations of values, and three dense layers."""
+    """Return what factors multiply: the projection to values, tables of relations of values, and three dense layers."""
     attention = layer.attention["self"].get_submodule("projections").get_parameter("weight").detach()
     attended, output = layer.sub_layers
     value = attention.chunk(len(PROJECTIONS))[PROJECTIONS.index("value")]
@@ -158,7 +161,10 @@ def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
 
 
 def mu_of(network: Deepened, batches: Iterable[TableBatch]) -> float:
-    """The largest L2 norm of an input of the added layers, over all real tokens of all batches; without dropout."""
+    """Return the largest L2 norm of an input of the added layers, over all real tokens of all batches.
+
+    Without dropout.
+    """
     with asking(network):
         norms = [vectors.norm(dim=-1).max() for batch in batches for vectors in network.extra_inputs(batch)]
     if not norms:
@@ -187,7 +193,7 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
 
 
 def _variances(network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-    """The variance of what comes in, and of what each sub-layer adds, in order; means over tokens."""
+    """Return the variance of what comes in, and of what each sub-layer adds, in order; means over tokens."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
     def add(place: int, states: Tensor) -> None:

@@ -73,7 +73,7 @@ class FeatureEmbeddings(nn.Module):
         )
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
-        """Of real tokens [P, D].
+        """Embed the real tokens, [P, D].
 
         Raises:
             ConfigError: the tokens have no features.

@@ -24,7 +24,7 @@ from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """What may tell a layer of a network from its neighbours.
+    """The properties in which a layer may differ from its neighbours.
 
     Args:
         pattern: what each of its heads may see.
@@ -54,12 +54,12 @@ class LayerSpec:
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 """The probability of dropping a number."""
 Norm = Literal["post", "pre", "none"]
-"""Where a layer has its LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
+"""The place of LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
 
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """What all layers of a network have in common besides their size.
+    """Options that all layers of a network share, besides their size.
 
     Args:
         activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
@@ -119,7 +119,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
 
 
 def parameter_named(name: str) -> str:
-    """The parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
+    """Return the parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
     owner, _, leaf = name.rpartition(".")
     attention, _, projection = owner.rpartition(".")
     within = projection in PROJECTIONS and attention.endswith("attention.self")
@@ -139,7 +139,7 @@ class ResidualOutput(nn.Module):
         self.dropout = nn.Dropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
-        """What the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""
+        """Return what the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
@@ -188,13 +188,13 @@ class Encoder(nn.Module):
 
     @property
     def layers(self) -> list[EncoderLayer]:
-        """They, in their order."""
+        """The layers, in their order."""
         layers: Iterable[Any] = self.layer
         return list(layers)
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """What each layer sees, and how."""
+        """The specification of each layer."""
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
@@ -247,7 +247,7 @@ class FirstState(nn.Module):
 
 
 def activation_named(name: str) -> nn.Module:
-    """The activation of this name in transformers.
+    """Return the activation of this name in transformers.
 
     Raises:
         ConfigError: there is none of this name.

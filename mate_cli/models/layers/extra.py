@@ -20,7 +20,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class Extra:
-    """How many layers are added, how large they are and what they begin with.
+    """Options of added layers: number, size and first weights.
 
     Args:
         layers: N; 0 for none at all, but the dropout and the map to their width.
@@ -104,11 +104,11 @@ class ExtraLayers(nn.Module):
 
     @property
     def specs(self) -> list[LayerSpec]:
-        """What each layer sees, and how."""
+        """The specification of each layer."""
         return self.encoder.specs
 
     def measured(self, states: Tensor) -> Tensor:
-        """What the scheme measures of the states [P, given] that come in."""
+        """Return what the scheme measures of the states [P, given] that come in."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 
     def prepare(

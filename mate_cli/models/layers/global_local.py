@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pattern import AttentionPattern, needed_pairs
-from mate_cli.attention.patterns.window import Window
+from mate_cli.attention.patterns import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
@@ -25,12 +25,12 @@ SLOTS_OF_A_KIND = 128
 """Slots for rows, and as many for columns; MATE paper, section 5.1."""
 
 RELATIVE_DEVIATION = 0.5
-"""Of the relative vectors before training; google-research, `etcmodel`."""
+"""Standard deviation of the relative vectors before training; google-research, `etcmodel`."""
 
 
 @dataclass(frozen=True)
 class GlobalLocalOptions:
-    """How far tokens see and how finely they tell distances apart.
+    """Options of global-local attention: radius, and the distances that are told apart.
 
     Args:
         radius: tokens to the left and to the right in the window of a token.
@@ -53,7 +53,7 @@ class GlobalLocalOptions:
 
 @dataclass(frozen=True)
 class Links:
-    """Which tokens and slots of a batch are real, and which belong together.
+    """The real tokens and slots of a batch, and those that belong together.
 
     Args:
         real: Bool [B, T], False on padding.
@@ -69,7 +69,7 @@ class Links:
 
 
 def find_links(plan: AttentionPlan) -> Links:
-    """Which slots the batch of a plan needs, and whose they are.
+    """Return which slots the batch of a plan needs, and whose they are.
 
     Row r, the header being row 0, has slot r; column c has slot 127 + c. Rows and columns beyond the slots have none,
     nor has the question. Slots that no example of the batch needs are left out.
@@ -90,13 +90,16 @@ def find_links(plan: AttentionPlan) -> Links:
 
 
 def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
-    """The relation of a key this far to the right of the query: 0, 1 ... D to the right, D + 1 ... 2 D to the left."""
+    """Return the relation of a key this far to the right of the query.
+
+    0, 1 ... D to the right, D + 1 ... 2 D to the left.
+    """
     distance = offsets.abs().clamp(max=max_distance)
     return torch.where(offsets < 0, distance + max_distance, distance)
 
 
 class RelativeScores(nn.Module):
-    """What the relation of a query and a key adds to their score: a vector and a bias for each relation and head."""
+    """Scores of relations between queries and keys: a vector and a bias for each relation and head."""
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
@@ -132,7 +135,7 @@ class GlobalLocal(nn.Module, Attention):
             raise ConfigError(f"TableETC cannot compute {name}", where="model", remedy="Use model=mate")
 
     def work(self, plan: AttentionPlan) -> Work:
-        """The window, and every slot with all tokens, both ways, and with all slots."""
+        """Return the window, and every slot with all tokens, both ways, and with all slots."""
         examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
         with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)
         pairs = needed_pairs(plan.pattern, plan.batch) + plan.pattern.num_heads * with_slots
@@ -191,7 +194,7 @@ class GlobalLocal(nn.Module, Attention):
         return (local.flatten(2, 3) + weights[..., keys:].flatten(2, 3) @ slots[2])[:, :, :length]
 
     def _near_scores(self, query: Tensor, key: Tensor, blocks: Blocks) -> Tensor:
-        """Of queries and the keys of their blocks, [B, N, blocks, block, keys]."""
+        """Score queries and the keys of their blocks, [B, N, blocks, block, keys]."""
         ids = relative_ids(blocks.offsets(query.device), self.options.max_distance)
         relative = self.of_tokens(query, ids.repeat(query.shape[2] // blocks.size, 1))
         return blocks.cut(query) @ blocks.keys(key).transpose(-1, -2) + blocks.cut(relative)
@@ -205,11 +208,11 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, tokens: int, radius: int) -> Blocks:
-        """One block where that costs less than several with their margins."""
+        """Return one block where that costs less than several with their margins."""
         return cls(tokens, 0) if tokens <= 3 * radius + 1 else cls(radius + 1, radius)
 
     def offsets(self, device: torch.device) -> Tensor:
-        """How far to the right of each query of a block each of its keys is, [block, keys]."""
+        """Return how far to the right of each query of a block each of its keys is, [block, keys]."""
         query = torch.arange(self.size, device=device)
         return torch.arange(self.size + 2 * self.margin, device=device) - self.margin - query[:, None]
 
@@ -218,11 +221,11 @@ class Blocks(NamedTuple):
         return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
 
     def keys(self, x: Tensor) -> Tensor:
-        """The keys of every block: [B, N, T', H] to [B, N, blocks, keys, H]."""
+        """Return the keys of every block: [B, N, T', H] to [B, N, blocks, keys, H]."""
         padded = pad(x, (0, 0, self.margin, self.margin))
         return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 
 
 def _weights(scores: Tensor, seen: Tensor, size: int) -> Tensor:
-    """One softmax over all keys that are seen; a query that sees none sees all alike."""
+    """Return one softmax over all keys that are seen; a query that sees none sees all alike."""
     return (scores / size**0.5).masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1)

@@ -20,14 +20,14 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 from mate_cli.tokenization.evidence.relations import KINDS
 
 SLOPE = 0.2
-"""Of the leaky rectifier on additive scores."""
+"""Slope of the leaky rectifier on additive scores."""
 GAIN = 1.414
-"""Of the normal distribution that the weights of graph attention are drawn from (Xavier's)."""
+"""Gain of the normal distribution that the weights of graph attention are drawn from (Xavier's)."""
 EVERY = KINDS.index("all") + 1
 
 Combination = Literal["random", "identity"]
 HopForm = Literal["after", "parallel"]
-"""Which states hubs hop on: those that their layer has made, as released, or those that it reads, as in the paper."""
+"""The states that hubs hop on: those that their layer has made (as released), or that it reads (as in the paper)."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Nodes:
     seen: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
-        """What belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
+        """Return what belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
         examples, count = self.relations.shape[:2]
         empty = values.new_zeros(examples * count, values.shape[-1])
         return empty.index_copy(0, self.slots, values).view(examples, count, -1)
 
     def gather(self, values: Tensor) -> Tensor:
-        """What belongs to nodes [B, K, D] to [hubs, D]."""
+        """Return what belongs to nodes [B, K, D] to [hubs, D]."""
         return values.flatten(0, 1).index_select(0, self.slots)
 
 
 def find_nodes(plan: AttentionPlan) -> Nodes:
-    """The graph of a plan's batch; without relations every node relates to every other."""
+    """Return the graph of a plan's batch; without relations every node relates to every other."""
     batch = plan.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
@@ -104,7 +104,7 @@ class Hop(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """What the hubs [hubs, D] find where they hop, [hubs, D]."""
+        """Return what the hubs [hubs, D] find where they hop, [hubs, D]."""
 
     def weights(self, scores: Tensor, nodes: Nodes) -> Tensor:
         """Weights of scores, both [B, N, K, K]."""
@@ -138,7 +138,7 @@ class GatHop(Hop):
             nn.init.xavier_normal_(weight, gain=GAIN)
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """What the hubs find, see `Hop`."""
+        """Return what the hubs find, see `Hop`."""
         own = self.heads(hubs, nodes)
         told = own @ self.projection.T
         source, destination = ((told * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination))
@@ -159,7 +159,7 @@ class DotHop(Hop):
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """What the hubs find, see `Hop`."""
+        """Return what the hubs find, see `Hop`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
         weights = self.weights(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes)
         found: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
@@ -201,7 +201,7 @@ class HopLayer(EncoderLayer):
         mixed = self.combine(torch.cat([self.hop(hopping, nodes), hubs], -1))
         return states.index_copy(0, nodes.hubs, mixed.to(states.dtype))
 
-    def begin_with_own(self) -> None:
+    def initialize_hop(self) -> None:
         """Let hubs begin as what their own text made them, beside what they find."""
         width = self.combine.out_features
         with torch.no_grad():

@@ -18,7 +18,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 @dataclass(frozen=True)
 class NodePieces:
-    """Which word pieces the nodes of a batch have; those of a node lie side by side.
+    """The word pieces of the nodes of a batch; those of a node lie side by side.
 
     Args:
         tokens: places of the M pieces that are of a node among all tokens, B * T, Int64 [M].
@@ -32,7 +32,7 @@ class NodePieces:
 
     @classmethod
     def of(cls, batch: TableBatch, most: int) -> NodePieces:
-        """Those of a batch, whose row ids number the nodes of an example from 1 to at most `most`."""
+        """Return those of a batch, whose row ids number the nodes of an example from 1 to at most `most`."""
         examples = len(batch.row_ids)
         tokens = ((batch.row_ids > 0) & (batch.attention_mask == 1)).flatten().nonzero().squeeze(1)
         example = tokens // batch.row_ids.shape[1]
@@ -47,17 +47,17 @@ class NodePieces:
         return last.scatter_reduce(0, self.nodes, pieces, "amin")
 
     def first_tokens(self) -> Tensor:
-        """The token of every node's first piece, Int64 [B * K]; any token where there is no node."""
+        """Return the token of every node's first piece, Int64 [B * K]; any token where there is no node."""
         return self.tokens[self.starts]
 
     def means(self, states: Tensor) -> Tensor:
-        """The mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
+        """Return the mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
         sums = states.new_zeros(len(self.counts), states.shape[-1])
         sums = sums.index_add(0, self.nodes, states.index_select(0, self.tokens))
         return sums / self.counts.clamp(min=1)[:, None]
 
     def sequences(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """The pieces of some nodes.
+        """Return the pieces of some nodes.
 
         Args:
             chosen: places of the nodes among all, Int64 [I].
@@ -89,7 +89,7 @@ class NameEncoder(nn.Module):
 
 
 def node_kinds(batch: TableBatch) -> Tensor:
-    """What the nodes of a batch are, Int64 [B, K], 0 where there is none.
+    """Return what the nodes of a batch are, Int64 [B, K], 0 where there is none.
 
     Raises:
         ConfigError: it has no nodes.
@@ -100,7 +100,7 @@ def node_kinds(batch: TableBatch) -> Tensor:
 
 
 def node_batch(batch: TableBatch) -> TableBatch:
-    """A batch whose tokens are the nodes of another one, each with what its first word piece has.
+    """Return a batch whose tokens are the nodes of another one, each with what its first word piece has.
 
     Raises:
         ConfigError: the other one has no nodes.

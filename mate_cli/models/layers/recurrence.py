@@ -1,4 +1,4 @@
-"""What makes a loop over time cheap to learn: weights that get their gradient once, and states that are looked up.
+"""Cheap gradients of a loop over time: weights that get their gradient once, and states that are looked up.
 
 Autograd would add a gradient of the size of the weight in every step, and keep every state in a growing stack.
 """
@@ -63,12 +63,12 @@ class History:
         self.rows = torch.arange(len(like), device=like.device)
 
     def keep(self, step: int, state: Tensor) -> Tensor:
-        """The state [B, D] of a step, to be used from here on in its place."""
+        """Return the state [B, D] of a step, to be used from here on in its place."""
         kept: Tensor = _Keep.apply(state, self, step)  # type: ignore[no-untyped-call]
         return kept
 
     def at(self, steps: Tensor, last: Tensor) -> Tensor:
-        """The states [B, D] of earlier steps [B]; `last` is the one that was kept last."""
+        """Return the states [B, D] of earlier steps [B]; `last` is the one that was kept last."""
         found: Tensor = _Find.apply(last, self, steps)  # type: ignore[no-untyped-call]
         return found
 

@@ -36,13 +36,13 @@ class RelationAttention(nn.Module, Attention):
         nn.init.xavier_normal_(self.relation_value)
 
     def work(self, plan: AttentionPlan) -> Work:
-        """All pairs, and of every query as many pairs as there are relations."""
+        """Return all pairs, and of every query as many pairs as there are relations."""
         pairs = all_pairs(plan.pattern, plan.batch)
         queries = pairs // plan.batch.input_ids.shape[1]
         return Work(pairs + queries * len(self.relation_key))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """The vectors that are added to values."""
+        """Return the vectors that are added to values."""
         return (self.relation_value,)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
@@ -82,7 +82,7 @@ def attend_in_steps(
 
 
 class _Attend(torch.autograd.Function):
-    """What is kept for the gradient: projections, weights, and their sums by relation."""
+    """Attention that keeps for the gradient: projections, weights, and their sums by relation."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context
@@ -106,12 +106,12 @@ class _Attend(torch.autograd.Function):
 
 
 def _summed(by_relation: Tensor, states: Tensor) -> Tensor:
-    """The gradient of a table: [B, N, K, R] and [B, N, K, H] to [R, H]."""
+    """Return the gradient of a table: [B, N, K, R] and [B, N, K, H] to [R, H]."""
     return by_relation.flatten(0, 2).T @ states.flatten(0, 2)
 
 
 def find_relations(plan: AttentionPlan) -> Related:
-    """How the nodes of a plan's batch are related.
+    """Return how the nodes of a plan's batch are related.
 
     Raises:
         ConfigError: nobody says.

@@ -12,7 +12,7 @@ from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.base import Attention
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns.previous_segment import PreviousSegment
+from mate_cli.attention.patterns import PreviousSegment
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
@@ -21,7 +21,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 @dataclass(frozen=True)
 class SeenSegments:
-    """Which tokens of a batch see which.
+    """The segments that the tokens of a batch see.
 
     Args:
         own: Bool [B, 1, T, T], those of the same segment.
@@ -33,7 +33,7 @@ class SeenSegments:
 
 
 def find_segments(plan: AttentionPlan) -> SeenSegments:
-    """What the tokens of a plan's batch see."""
+    """Return what the tokens of a plan's batch see."""
     rows = plan.batch.row_ids
     seen, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
     return SeenSegments(seen & same, seen & ~same)

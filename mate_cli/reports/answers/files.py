@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import check_writable, write_text
 from mate_cli.files.safe_load import to_json
-from mate_cli.reports.answers.page import render_answers
+from mate_cli.reports.answers.terminal import hidden_text, speed_text
+from mate_cli.reports.answers.window import (
+    answer_text,
+    computed_text,
+    confidence_text,
+    numeric_columns,
+    rate_certainty,
+    window,
+)
 from mate_cli.reports.export.data_files import harmless
+from mate_cli.reports.html_page import render_template
 from mate_cli.tables.questions import Session, TableAnswerResult
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
@@ -20,7 +30,7 @@ FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "
 
 
 def answers_json(session: Session) -> str:
-    """Writes model, answers, notes on each file, and files that could not be read."""
+    """Write model, answers, notes on each file, and files that could not be read."""
     content = {
         "model": session.model,
         "answers": [entry(answered) for answered in session.answers],
@@ -31,12 +41,12 @@ def answers_json(session: Session) -> str:
 
 
 def answers_jsonl(session: Session) -> str:
-    """Writes an answer per line."""
+    """Write an answer per line."""
     return "".join(to_json(entry(answered)) for answered in session.answers)
 
 
 def answers_csv(session: Session) -> str:
-    """Writes an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
+    """Write an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*FIELDS, "cells", "remarks"])
@@ -50,7 +60,7 @@ def answers_csv(session: Session) -> str:
 
 
 def _cells(answered: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
-    """The chosen cells, or those of a query's result: the number of the row, the column, and the text."""
+    """Yield the chosen cells, or those of a query's result: the number of the row, the column, and the text."""
     table, every = answered.table, answered.result is not None
     places = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
     for row, column in places if every else answered.cells:
@@ -58,7 +68,7 @@ def _cells(answered: TableAnswerResult) -> Iterator[tuple[int, str, str]]:
 
 
 def entry(answered: TableAnswerResult) -> dict[str, Any]:
-    """Returns one answer as plain values; rows are numbered from 1 below the header."""
+    """Return one answer as plain values; rows are numbered from 1 below the header."""
     chosen = () if answered.result is not None else _cells(answered)
     cells = [
         {"row": row, "column": column, "text": text, "probability": round(share, 4)}
@@ -85,15 +95,6 @@ def entry(answered: TableAnswerResult) -> dict[str, Any]:
     }
 
 
-WRITERS: dict[str, Callable[[Session], str]] = {
-    ".json": answers_json,
-    ".jsonl": answers_jsonl,
-    ".csv": answers_csv,
-    ".html": render_answers,
-}
-"""What writes a file, by how its name ends."""
-
-
 def check_output(output: str | None) -> None:
     """Refuse a file that nothing writes, or that cannot be written where it is, before any work.
 
@@ -109,10 +110,57 @@ def check_output(output: str | None) -> None:
 
 
 def write_answers(session: Session, output: str) -> Path:
-    """Writes the file that the name asks for and returns its place.
+    """Write the file that the name asks for and return its place.
 
     Raises:
         RunError: it cannot be written.
     """
     file = Path(output).expanduser()
     return write_text(file, WRITERS[file.suffix.lower()](session))
+
+
+MAX_ROWS, MAX_COLUMNS = 60, 40
+
+
+def render_answers(session: Session) -> str:
+    """Render the page."""
+    groups = groupby(session.answers, key=lambda answered: answered.source)
+    return render_template(
+        "answers.html",
+        title="Answers",
+        style="answers.css",
+        scripts=(),
+        skipped=list(session.skipped.values()),
+        tables=[(name, session.notes.get(name, ()), list(map(answer_card, answers))) for name, answers in groups],
+        footer=speed_text(session),
+    )
+
+
+def answer_card(answered: TableAnswerResult) -> Mapping[str, Any]:
+    """Return one question with its answer, and the part of the table around the chosen cells."""
+    shown = window(answered, MAX_ROWS, MAX_COLUMNS)
+    right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))
+    confidence = confidence_text(answered)
+    facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
+    header = answered.table.header
+    return {
+        "answered": answered,
+        "text": answer_text(answered),
+        "sure": rate_certainty(answered),
+        "facts": " · ".join(filter(None, facts)),
+        "shown": shown,
+        "names": {column: (header[column].text, right[column]) for column in shown.columns if column is not None},
+        "number": lambda row: f"{answered.row_numbers[row]:,}",
+        "hits": {row for row, column in answered.cells if column in shown.columns},
+        "cell": lambda row, column: answered.table.rows[row][column].text,
+        "hidden": hidden_text(shown),
+    }
+
+
+WRITERS: dict[str, Callable[[Session], str]] = {
+    ".json": answers_json,
+    ".jsonl": answers_jsonl,
+    ".csv": answers_csv,
+    ".html": render_answers,
+}
+"""Writers of files, by the suffix of their name."""

@@ -16,15 +16,15 @@ from mate_cli.reports.answers.window import (
     answer_text,
     computed_text,
     confidence_text,
-    how_sure,
     numeric_columns,
+    rate_certainty,
     window,
 )
 from mate_cli.reports.format import plural, rate_text
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.terminal.console import Console
 
-MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 14, 40, 3
+MAX_ROWS, MIN_COLUMN_WIDTH, MAX_CELL_WIDTH, GAP = 12, 14, 40, 3
 ROWS_WITHOUT_CELLS = 5
 """So much of the table is shown where no cell of it was chosen."""
 CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"
@@ -46,7 +46,7 @@ def print_session(session: Session, console: Console) -> None:
 
 def print_answered(answered: TableAnswerResult, console: Console) -> None:
     """Print one question with its answer and the table around the chosen cells."""
-    style = "bold green" if how_sure(answered) == "given" else WARNING
+    style = "bold green" if rate_certainty(answered) == "given" else WARNING
     _print_line("question", Text(answered.question, style="bold"), console)
     _print_line("answer", Text(answer_text(answered), style=style), console)
     for name, text in (("computed", computed_text(answered)), ("confidence", confidence_text(answered))):
@@ -56,8 +56,8 @@ def print_answered(answered: TableAnswerResult, console: Console) -> None:
         if sentences:
             _print_line(name, Text(" ".join(sentences), style=style), console)
     console.print()
-    rows = MOST_ROWS if answered.cells else ROWS_WITHOUT_CELLS
-    shown = window(answered, rows, max(2, (console.width - 8) // NARROWEST))
+    rows = MAX_ROWS if answered.cells else ROWS_WITHOUT_CELLS
+    shown = window(answered, rows, max(2, (console.width - 8) // MIN_COLUMN_WIDTH))
     console.print(answered_table_view(answered, shown, console))
     if hidden := hidden_text(shown):
         console.print(Text(f"  {hidden}", style=WEAK))
@@ -103,15 +103,15 @@ def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
         natural: the widths that the columns would have.
         room: for all of them.
     """
-    widest = WIDEST_CELL
+    widest = MAX_CELL_WIDTH
     while widest > 1 and sum(min(width, widest) for width in natural) > room:
         widest -= 1
     return [min(width, widest) for width in natural]
 
 
 def one_line(text: str) -> str:
-    """A cell's text without line breaks, cut to what can ever be shown."""
-    return " ".join(text[: 4 * WIDEST_CELL].split())
+    """Return a cell's text without line breaks, cut to what can ever be shown."""
+    return " ".join(text[: 4 * MAX_CELL_WIDTH].split())
 
 
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
@@ -127,7 +127,7 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
 
 
 def speed_text(session: Session) -> str:
-    """How many questions were answered, and how fast."""
+    """Return how many questions were answered, and how fast."""
     tables = len({answered.source for answered in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}

@@ -10,7 +10,7 @@ from mate_cli.tables.formats.grid import list_names
 from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.table import find_table_formats
 
-MOST_TEXTS = 10
+MAX_TEXTS = 10
 EVEN = 0.5
 """A confidence below which an answer is more likely wrong than right."""
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
@@ -18,7 +18,7 @@ COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 @dataclass(frozen=True)
 class TableWindow:
-    """What of a table is shown.
+    """The part of a table that is shown.
 
     Args:
         rows: places of its rows; None stands for a gap.
@@ -72,7 +72,7 @@ def _count(shown: Sequence[int | None]) -> int:
 
 
 def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[bool]:
-    """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
+    """Tell of each shown column whether all that is shown of it is numbers; people like those on the right."""
     table = answered.table
     formats = table.formats or find_table_formats(table)
     texts = [
@@ -114,7 +114,7 @@ def around(wanted: Sequence[int], size: int, most: int) -> list[int]:
 
 
 def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Places with None for those that are missing; where a single one is, it takes no more room itself."""
+    """Return places with None for those that are missing; where a single one is, it takes no more room itself."""
     shown: list[int | None] = []
     for before, place in zip([-1, *places], [*places, size], strict=True):
         if place - before == 2:
@@ -127,7 +127,7 @@ def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
 
 
 def answer_text(answered: TableAnswerResult) -> str:
-    """The answer in words."""
+    """Return the answer in words."""
     if answered.failure:
         return f"no answer: {answered.failure}"
     if answered.abstained:
@@ -142,26 +142,26 @@ def answer_text(answered: TableAnswerResult) -> str:
 
 
 def _few(answered: TableAnswerResult) -> str:
-    """The texts of the chosen cells, equal ones once; only the first of many."""
+    """Return the texts of the chosen cells, equal ones once; only the first of many."""
     texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
-    return list_names((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
+    return list_names((shorten(text) or "(an empty cell)" for text in texts), MAX_TEXTS)
 
 
 def shorten(text: str, most: int = 200) -> str:
-    """A text in one line, cut where it is longer than anyone reads."""
+    """Return a text in one line, cut where it is longer than anyone reads."""
     line = " ".join(text[: 2 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def how_sure(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
-    """Whether there is an answer, and one that is more likely right than wrong."""
+def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
+    """Tell whether there is an answer, and one that is more likely right than wrong."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
 
 def computed_text(answered: TableAnswerResult) -> str:
-    """How the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
+    """Return how the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
     count = len(answered.cells)
@@ -170,7 +170,7 @@ def computed_text(answered: TableAnswerResult) -> str:
 
 
 def confidence_text(answered: TableAnswerResult) -> str:
-    """The confidence and whether it is calibrated; empty where none is known."""
+    """Return the confidence and whether it is calibrated; empty where none is known."""
     if answered.confidence is None or answered.failure:
         return ""
     return f"{answered.confidence:.2f}{'' if answered.calibrated else ' (uncalibrated)'}"

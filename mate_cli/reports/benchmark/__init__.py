@@ -1,1 +1,1 @@
-"""What a benchmark measured: tables, figures, a page and the terminal."""
+"""The results of a benchmark: tables, figures, a page and the terminal."""

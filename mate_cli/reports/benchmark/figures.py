@@ -15,7 +15,7 @@ from mate_cli.reports.benchmark.results import (
     MeasuredCase,
     shape_title,
 )
-from mate_cli.reports.plots.scaling import NARROWEST, Panel, ScalingFrame, scaling_figure
+from mate_cli.reports.plots.scaling import MIN_WIDTH, Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ COSTS = (
 """As in figures 4, 5 and 6 of the MATE paper."""
 
 
-def benchmark_figures(results: BenchmarkResults, least: float = NARROWEST) -> list[tuple[CostFigure, Figure]]:
+def benchmark_figures(results: BenchmarkResults, least: float = MIN_WIDTH) -> list[tuple[CostFigure, Figure]]:
     """Draw what was measured at several lengths, at least so many inches wide."""
     frames = ((cost, scaling_frame(results, cost)) for cost in COSTS)
     return [(cost, scaling_figure(frame, least)) for cost, frame in frames if frame is not None]
 
 
 def scaling_frame(results: BenchmarkResults, cost: CostFigure) -> ScalingFrame | None:
-    """What a figure shows; None when no kind of tables was measured at two lengths."""
+    """Return what a figure shows; None when no kind of tables was measured at two lengths."""
     series = long_series(results)
     rows = [
         [Panel(f"{shape}, {DIRECTIONS[way]}", lines(results, cases, way, cost)) for shape, cases in series]
@@ -75,7 +75,7 @@ def scaling_frame(results: BenchmarkResults, cost: CostFigure) -> ScalingFrame |
 
 
 def shared_labels(variants: list[str], panels: list[Panel], title: Callable[[str], str]) -> dict[str, str]:
-    """The label of each variant to draw; one whose points all lie on those of another one only adds its name."""
+    """Return the label of each variant to draw; one whose points all lie on those of another one only adds its name."""
     points = {
         name: {(panel.title, *point) for panel in panels for point in panel.lines.get(name, ())} for name in variants
     }
@@ -88,7 +88,7 @@ def shared_labels(variants: list[str], panels: list[Panel], title: Callable[[str
 
 
 def long_series(results: BenchmarkResults) -> list[tuple[str, list[MeasuredCase]]]:
-    """The cases that differ in length only, where there are two or more: the name of their tables, and they."""
+    """Return the cases that differ in length only, where there are two or more: the name of their tables, and they."""
     series: dict[tuple[str, str], list[MeasuredCase]] = {}
     for case in results.cases:
         series.setdefault((case.shape, case.batch), []).append(case)
@@ -103,7 +103,7 @@ def long_series(results: BenchmarkResults) -> list[tuple[str, list[MeasuredCase]
 def lines(
     results: BenchmarkResults, cases: list[MeasuredCase], direction: str, cost: CostFigure
 ) -> dict[str, list[tuple[int, float]]]:
-    """The (length, cost) points of every variant; a cost of nothing cannot stand on a logarithmic axis."""
+    """Return the (length, cost) points of every variant; a cost of nothing cannot stand on a logarithmic axis."""
     points = {
         name: [(case.tokens, value) for case in cases if (value := results.figure(case, name, direction, cost.figure))]
         for name in results.variants

@@ -5,18 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+from rich.text import Text
+
 from mate_cli.files.atomic import write_text
 from mate_cli.reports.benchmark.figures import benchmark_figures
-from mate_cli.reports.benchmark.results import DIRECTIONS, KINDS, BenchmarkResults
-from mate_cli.reports.benchmark.tables import case_table, how_measured, overview_tables
+from mate_cli.reports.benchmark.results import DIRECTIONS, KINDS, BenchmarkResults, measured_figures
+from mate_cli.reports.benchmark.tables import case_table, describe_measurement, overview_tables
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.html_page import render_template
-from mate_cli.reports.page.cards import Card
-from mate_cli.reports.runs.load import clean
-from mate_cli.reports.view import ReportSection
+from mate_cli.reports.page.page import Card
+from mate_cli.reports.runs.load import LoadedRun, clean
+from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
+from mate_cli.terminal.console import Console
 
 POINTS_PER_INCH = 110
-"""How large figures are drawn on the page."""
+"""Scale of figures on the page."""
 WIDTH = 10.3
 """Inches of the page's own width at this size."""
 
@@ -44,7 +48,7 @@ def render_benchmark(results: BenchmarkResults) -> str:
         figures=[(cost, figure, f"{POINTS_PER_INCH * figure.get_figwidth():.0f}") for cost, figure in drawn],
         overview=[view for direction in DIRECTIONS for view in overview_tables(results, direction)],
         cases=[case_table(results, case) for case in results.cases],
-        section=ReportSection("how", "How it was measured", "", notes=(how_measured(results),)),
+        section=ReportSection("how", "How it was measured", "", notes=(describe_measurement(results),)),
         content={"rows": list(run_facts(results).items())},
     )
 
@@ -58,7 +62,7 @@ def date_text(written: str) -> str:
 
 
 def benchmark_command(results: BenchmarkResults) -> str:
-    """The command that measured this."""
+    """Return the command that measured this."""
     overrides = results.run.record.get("overrides")
     return " ".join(["mate", "benchmark", *map(clean, overrides if isinstance(overrides, list) else [])])
 
@@ -79,3 +83,23 @@ def run_facts(results: BenchmarkResults) -> dict[str, str]:
     """Return versions and host of the run."""
     versions = {name: str(value) for name, value in results.run.part("versions").items()}
     return {"host": results.run.text("host"), "code": results.run.text("code_version"), **versions}
+
+
+def print_benchmark(results: BenchmarkResults, console: Console) -> None:
+    """Print all tables."""
+    cases = [case_table(results, case) for case in results.cases]
+    print_views([*cases, *overview_tables(results)], console)
+    console.print(Text(f"{machine_text(results)}\n{describe_measurement(results)}", style="dim"))
+
+
+def print_figures(run: LoadedRun, console: Console) -> None:
+    """Print the figures of a benchmark that has no tables, one a line."""
+    figures = measured_figures(run).items()
+    rows = (Row(name, (ViewCell(f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)) for name, value in figures)
+    print_views([View("", (Column("value"),), tuple(rows), "figure")], console)
+
+
+def machine_text(results: BenchmarkResults) -> str:
+    """Return the machine in one line."""
+    threads, peak = plural(results.threads, "thread"), results.fact("peak_gflops_per_second")
+    return f"{results.fact('cpu')}, {threads}, PyTorch {results.fact('torch')}, peak {peak} GFLOP/s"

@@ -1,4 +1,4 @@
-"""What a benchmark measured, put together again from the names of its figures."""
+"""The results of a benchmark, put together from the names of its figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NETWORKS = {"mate": "MATE", "tapas": "TAPAS", "bert": "BERT", "sat": "SAT", "etc
 
 
 class MeasuredCase(NamedTuple):
-    """What was measured on.
+    """The input of a measurement.
 
     Args:
         kind: one of `KINDS`.
@@ -43,20 +43,20 @@ class MeasuredCase(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Written out."""
+        """Kind, tables, length and batch in words."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {shape_title(self.shape)} tables, {self.tokens:,} tokens, {batch}"
 
 
 def shape_title(shape: str) -> str:
-    """What tables are called: those of a data set by its title."""
+    """Return what tables are called: those of a data set by its title."""
     name, like, rest = shape.partition(LIKE)
     title = find_dataset(name).title if name in dataset_names() else name.replace("_", " ")
     return f"{title}-like{rest}" if like else title
 
 
 def variant_title(variant: str) -> str:
-    """What a network is called, with what it attends by or reads: `MATE, native`."""
+    """Return what a network is called, with what it attends by or reads: `MATE, native`."""
     name, _, tokens = variant.partition("@")
     name, padded, _ = name.partition("_padded")
     theirs = name.startswith(THEIRS)
@@ -86,7 +86,7 @@ class BenchmarkResults:
 
     @property
     def kind(self) -> str:
-        """What was measured, one of `KINDS`."""
+        """The kind of the benchmark, one of `KINDS`."""
         return next(iter(self.cases)).kind
 
     @property
@@ -102,36 +102,27 @@ class BenchmarkResults:
 
     @property
     def threads(self) -> int:
-        """Of PyTorch; 0 when the record does not say."""
+        """The number of PyTorch's threads; 0 when the record does not say."""
         return int(self.run.metrics.get("machine/threads", 0))
 
     def figure(self, case: MeasuredCase, variant: str, direction: str, name: str) -> float | None:
-        """One figure, None when it was not measured."""
+        """Return one figure, None when it was not measured."""
         return self.cases[case].get(variant, {}).get(direction, {}).get(name)
 
     def is_approximate(self, variant: str) -> bool:
-        """Whether what a variant computes is only near to what its pattern says."""
+        """Tell whether what a variant computes is only near to what its pattern says."""
         ways = (way for measured in self.cases.values() for way in measured.get(variant, {}).values())
         return any(figures.get("approximate") for figures in ways)
 
     def title(self, variant: str) -> str:
-        """A variant's name for people."""
+        """Return a variant's name for people."""
         name = variant.replace("_", " ") if self.kind == "attention" else variant_title(variant)
         return f"{name} {APPROXIMATE}" if self.is_approximate(variant) else name
 
     def fact(self, name: str) -> str:
-        """What is known of the machine, as text."""
+        """Return what is known of the machine, as text."""
         number = self.run.metrics.get(f"machine/{name}")
         return str(self.run.part("facts").get(f"machine/{name}", "")) if number is None else f"{number:,.0f}"
-
-
-def read_results(folder: str | os.PathLike[str]) -> BenchmarkResults | None:
-    """Read a benchmark's folder; None when it measured none of `KINDS`.
-
-    Raises:
-        RunError: there is no record.
-    """
-    return parse_results(load_runs([folder]).runs[0])
 
 
 def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:

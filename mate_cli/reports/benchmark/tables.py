@@ -78,7 +78,7 @@ def _timed(direction: str, over: str, *references: str) -> tuple[FigureColumn, .
 
 
 def _instead(direction: str) -> FigureColumn:
-    """How our own TAPAS compares, where none of transformers was measured."""
+    """Return how our own TAPAS compares, where none of transformers was measured."""
     return FigureColumn("times", "dense", direction, "speedup_vs_dense", ratio_text, unless="speedup_vs_bert")
 
 
@@ -116,13 +116,13 @@ COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
         FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
 }
-"""What is shown of a case, by what was measured."""
+"""Columns of the table of a case, by the kind of the benchmark."""
 AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
-"""What the overview compares with."""
+"""The variant that the overview compares with."""
 
 
 def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
-    """The table of one case; columns without any figure are left out."""
+    """Return the table of one case; columns without any figure are left out."""
     columns = [
         column
         for column in COLUMNS[case.kind]
@@ -138,23 +138,23 @@ def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
         min((v for row in values.values() if (v := row[i]) is not None), default=None) if column.best else None
         for i, column in enumerate(columns)
     ]
-    heads = [stacked(column.over, column.under, minor=column.minor) for column in columns]
+    heads = [stack(column.over, column.under, minor=column.minor) for column in columns]
     writers = [column.write for column in columns]
-    notes = (*not_run(results, case), *_gained_alone(results, case))
+    notes = (*list_skipped(results, case), *_gained_alone(results, case))
     return variants_view(results, case.title, heads, values, writers, best, notes)
 
 
 def _gained_alone(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
-    """What gains more than its pairs, of a case whose shape has no overview that says so."""
+    """Return what gains more than its pairs, of a case whose shape has no overview that says so."""
     if case.kind not in AGAINST or sum(one.shape == case.shape for one in results.cases) > 1:
         return ()
     figure = f"speedup_vs_{AGAINST[case.kind]}"
     gains = {n: [results.figure(case, n, direction, figure) for direction in DIRECTIONS] for n in results.variants}
-    return above_the_bound(results, gains)
+    return explain_gains(results, gains)
 
 
-def stacked(over: str, under: str, *, minor: bool = False) -> Column:
-    """A column with a heading of two lines."""
+def stack(over: str, under: str, *, minor: bool = False) -> Column:
+    """Return a column with a heading of two lines."""
     return Column(f"{over}\n{under}", stacked=f"{over}\n{under}", minor=minor)
 
 
@@ -167,7 +167,7 @@ def variants_view(
     best: Sequence[float | None],
     notes: tuple[str, ...],
 ) -> View:
-    """A row per variant.
+    """Return a row per variant.
 
     Args:
         results: all figures.
@@ -193,12 +193,12 @@ def variants_view(
 
 
 def is_known(results: BenchmarkResults, case: MeasuredCase, direction: str, figure: str) -> bool:
-    """Whether a figure of a case was measured of any variant."""
+    """Tell whether a figure of a case was measured of any variant."""
     return any(results.figure(case, name, direction, figure) is not None for name in results.variants)
 
 
-def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
-    """Which variants were not run, and why; the direction is named where the other one was run."""
+def list_skipped(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
+    """Return which variants were not run, and why; the direction is named where the other one was run."""
     lines = []
     for name, reasons in results.reasons.get(case, {}).items():
         where = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
@@ -222,14 +222,14 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> View:
     if not cells.keys() - {BOUND} or len(cases) < 2:
         cells = {}
     most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
-    heads = [stacked(f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases]
+    heads = [stack(f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases]
     title = f"{shape_title(shape)} tables: times as fast as {against}, {DIRECTIONS[direction]}"
     writers = [ratio_text] * len(cases)
-    return variants_view(results, title, heads, cells, writers, most, above_the_bound(results, cells))
+    return variants_view(results, title, heads, cells, writers, most, explain_gains(results, cells))
 
 
-def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
-    """Which variants gain more than the pairs that they save, and what else they save."""
+def explain_gains(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
+    """Return which variants gain more than the pairs that they save, and what else they save."""
     pairs = {name: zip(row, cells.get(BOUND, []), strict=False) for name, row in cells.items() if name != BOUND}
     beyond = [name for name, row in pairs.items() if any(mine and most and mine > most for mine, most in row)]
     if not beyond:
@@ -244,8 +244,8 @@ def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | 
     return tuple(said)
 
 
-def how_measured(results: BenchmarkResults) -> str:
-    """What the figures mean, in a few sentences."""
+def describe_measurement(results: BenchmarkResults) -> str:
+    """Return what the figures mean, in a few sentences."""
     sentences = [
         "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores.",
         "MB: what the call needs at its peak beyond what was there before it.",

@@ -22,7 +22,7 @@ from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.text import table_matches
 
-MOST_PACKED = 100_000_000
+MAX_PACKED = 100_000_000
 """Bytes of archives that are read from end to end for a few tables."""
 AGAIN = "Fetch the data set, or compare where its files are"
 
@@ -53,7 +53,7 @@ class AnswerTables:
 
 
 def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cache: Path | None) -> AnswerTables:
-    """Reads the tables of some questions from the data set that the first run with one names.
+    """Read the tables of some questions from the data set that the first run with one names.
 
     Args:
         runs: which answered the questions.
@@ -78,7 +78,7 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
-    """Returns the options of the data set that a run was trained on, of a stage where it has stages; None without."""
+    """Return the options of the data set that a run was trained on, of a stage where it has stages; None without."""
     try:
         config = read_yaml(run.folder / "config.yaml", RunError, AGAIN)
     except MateError:
@@ -91,14 +91,17 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=4)
 def _read(options: str, split: str, asked: tuple[str, ...]) -> dict[str, AnswerTable | None]:
-    """The tables of questions, None of those that the data set does not have; only its own readers are trusted."""
+    """Return the tables of questions, None of those that the data set does not have.
+
+    Only its own readers are trusted.
+    """
     own: dict[str, Any] = json.loads(options)
     info = next((one for one in all_datasets() if one.target == own.get("_target_")), None)
     if info is None:
         raise RunError(f"{own.get('_target_')} is no data set of this program", remedy=AGAIN)
     root = Path(str(own.get("root", "."))).expanduser()
     packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
-    if not info.shipped and sum(packed) > MOST_PACKED:
+    if not info.shipped and sum(packed) > MAX_PACKED:
         raise RunError("packed, and too large to look single tables up in", where=str(root), remedy="Unpack it")
     told = {name: value for name, value in own.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():
@@ -122,7 +125,7 @@ def _table(example: TableExample) -> AnswerTable:
 
 
 def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
-    """Where tables are kept: a name for the reader's options and the state of its folder."""
+    """Return where tables are kept: a name for the reader's options and the state of its folder."""
     root = Path(str(options.get("root", "."))).expanduser()
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root.is_dir() else []
     key = json.dumps([options, str(root.resolve()), split, state], sort_keys=True, default=str)
@@ -141,7 +144,7 @@ def _kept(options: Mapping[str, Any], split: str, cache: Path | None) -> dict[st
 
 
 def _restored(header: list[str], rows: list[list[str]], gold: list[list[int]], linking: list[list[int]]) -> AnswerTable:
-    """A table as it was before JSON made lists of its places."""
+    """Return a table as it was before JSON made lists of its places."""
     return AnswerTable(header, rows, [(r, c) for r, c in gold], [(r, c) for r, c in linking])
 
 

@@ -1,4 +1,4 @@
-"""What compared configurations have in common, and in which settings they differ."""
+"""The common settings of compared configurations, and those in which they differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMED = (
     "system._target_",
     "system.compared_by",
 )
-MOST_LABELS = 3
+MAX_LABELS = 3
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Difference:
     @property
     def text(self) -> str:
         """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
-        return "; ".join(f"{value}: {listing(names)}" for value, names in told_apart(self.values).items())
+        return "; ".join(f"{value}: {list_labels(names)}" for value, names in shorten_labels(self.values).items())
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Comparison:
 
 
 def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
-    """Holds the configurations of each dataset and task against each other, in order of appearance."""
+    """Hold the configurations of each dataset and task against each other, in order of appearance."""
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
@@ -85,19 +85,19 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
 
 
 def compare_configurations(title: str, groups: Sequence[Configuration]) -> Comparison:
-    """Holds configurations of one dataset and task against each other."""
+    """Hold configurations of one dataset and task against each other."""
     labels = tuple(short_labels(groups))
     return Comparison(title, common(groups), differences(groups, labels), labels)
 
 
 def family_title(group: Configuration) -> str:
-    """Names the dataset and the task of a configuration, several of a kind joined."""
+    """Name the dataset and the task of a configuration, several of a kind joined."""
     parts = [", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task")]
     return " · ".join(part.replace("_", " ") for part in parts if part)
 
 
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
-    """Says which telling settings are the same in all runs."""
+    """Say which telling settings are the same in all runs."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any(map(is_pipeline, runs)) else tuple(TELLING)
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
@@ -106,23 +106,23 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def with_commas(number: str) -> str:
-    """Writes `80000` as `80,000`, and what is no whole number as it is."""
+    """Write `80000` as `80,000`, and what is no whole number as it is."""
     return f"{int(number):,}" if number.isdecimal() else number
 
 
 def is_pipeline(run: LoadedRun) -> bool:
-    """Says whether a run is made of stages, and not only begins with their weights."""
+    """Say whether a run is made of stages, and not only begins with their weights."""
     return "system._target_" in run.config
 
 
 def shared_value(values: Iterable[str]) -> str:
-    """Returns the value that all have, empty when they differ or have none."""
+    """Return the value that all have, empty when they differ or have none."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 
 
 def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple[Difference, ...]:
-    """Lists the settings in which configurations differ, those that are asked for first in front.
+    """List the settings in which configurations differ, those that are asked for first in front.
 
     What their names say already (model, attention, init, task) is left out, and so are options that a class has and
     another class in its place has not, and those of stages that only some of them have.
@@ -133,17 +133,17 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
         values: dict[str, list[str]] = {}
         for label, settled in zip(labels, own, strict=True):
             if has_stage(key, settled) and (
-                key in settled or key.endswith("._target_") or not replaced(key, settled, own)
+                key in settled or key.endswith("._target_") or not is_replaced(key, settled, own)
             ):
                 values.setdefault(setting_shown(key, settled), []).append(label)
-        if len(values) > 1 and not is_named(key) and not is_said(key, values):
+        if len(values) > 1 and not is_named(key) and not is_in_labels(key, values):
             found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
     telling = list(TELLING)
     return tuple(sorted(found, key=lambda one: telling.index(one.key) if one.key in telling else len(telling)))
 
 
 def values_of(group: Configuration) -> dict[str, str]:
-    """Returns the settings of a configuration, several values of mixed runs joined."""
+    """Return the settings of a configuration, several values of mixed runs joined."""
     values: dict[str, dict[str, None]] = {}
     for run in group.runs:
         for key, value in settings(run, IGNORED).items():
@@ -152,25 +152,25 @@ def values_of(group: Configuration) -> dict[str, str]:
 
 
 def setting_shown(key: str, settled: Mapping[str, str]) -> str:
-    """Returns a value as it is shown: of a class the name alone, and a word where there is none."""
+    """Return a value as it is shown: of a class the name alone, and a word where there is none."""
     value = settled.get(key, ABSENT)
     return value.rpartition(".")[2] if key.endswith("._target_") else value
 
 
 def is_named(key: str) -> bool:
-    """Says whether the names of configurations tell this setting already, or it only proposes values for others."""
+    """Say whether the names of configurations tell this setting already, or it only proposes values for others."""
     own = of_stage(key)[1]
     return own in NAMED or own.startswith("init.")
 
 
-def is_said(key: str, values: Mapping[str, Sequence[str]]) -> bool:
-    """Says whether every name has the value of this setting in it; of a stage the name does not say of which."""
+def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
+    """Say whether every name has the value of this setting in it; of a stage the name does not say of which."""
     parts = [(setting_text(key, value), label.split(BETWEEN)) for value, labels in values.items() for label in labels]
     return not of_stage(key)[0] and all(text in label for text, label in parts)
 
 
-def told_apart(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """Names configurations by one part of their names, the model say, where that tells apart who has which value."""
+def shorten_labels(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """Name configurations by one part of their names, the model say, where that tells apart who has which value."""
     parts = {label: label_parts(label) for labels in values.values() for label in labels}
     for place in next(iter(parts.values())):
         names = {
@@ -183,26 +183,26 @@ def told_apart(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str
 
 
 def label_parts(label: str) -> dict[str | int, str]:
-    """Takes a name apart: settings by their key, the choices before them by their place."""
+    """Take a name apart: settings by their key, the choices before them by their place."""
     parts = enumerate(label.split(BETWEEN))
     return {part.partition("=")[0] if "=" in part else place: part for place, part in parts}
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
-    """Says whether a configuration has the stage that a setting is of; yes for all other settings."""
+    """Say whether a configuration has the stage that a setting is of; yes for all other settings."""
     stage, own = of_stage(key)
     return not stage or (key in settled if own == "run" else any(other.startswith(stage) for other in settled))
 
 
-def replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
-    """Says whether a setting is missing because another class stands in its place."""
+def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
+    """Say whether a setting is missing because another class stands in its place."""
     stage, own = of_stage(key)
     target = f"{stage}{own.partition('.')[0]}._target_"
     return any(key in other and other.get(target) != settled.get(target) for other in others)
 
 
-def listing(labels: Sequence[str]) -> str:
-    """Writes `mate, sat and tapas`, or the first few and how many more there are."""
-    if len(labels) > MOST_LABELS + 1:
-        return f"{', '.join(labels[:MOST_LABELS])} and {len(labels) - MOST_LABELS} more"
+def list_labels(labels: Sequence[str]) -> str:
+    """Write `mate, sat and tapas`, or the first few and how many more there are."""
+    if len(labels) > MAX_LABELS + 1:
+        return f"{', '.join(labels[:MAX_LABELS])} and {len(labels) - MAX_LABELS} more"
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))

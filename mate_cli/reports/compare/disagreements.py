@@ -16,7 +16,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """What a configuration answered to a question.
+    """The answers of a configuration to a question.
 
     Args:
         label: of the configuration.
@@ -46,13 +46,13 @@ class Disagreement:
 
     @property
     def pattern(self) -> tuple[tuple[str, bool], ...]:
-        """Who is nearer to the best than to the worst."""
+        """Labels, each with True if its score is nearer to the best than to the worst."""
         middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
         return tuple((answer.label, answer.score > middle) for answer in self.answers)
 
 
 def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
-    """Lists questions that configurations answer differently well, most telling first.
+    """List questions that configurations answer differently well, most telling first.
 
     Those with the widest spread come first; among equals the patterns of who is right take turns, so that the first
     few questions do not all tell the same story.

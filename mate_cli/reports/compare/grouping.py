@@ -15,7 +15,7 @@ from mate_cli.runs.names import REPEATED, is_ignored, of_stage
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
-SHOWN_DIFFERENCES, MOST_DIFFERENCES = 2, 4
+SHOWN_DIFFERENCES, MAX_DIFFERENCES = 2, 4
 """Settings in a name; the greater number where fewer leave two configurations with one name."""
 ABSENT = "absent"
 """Stands for the value of a setting that a configuration does not have."""
@@ -49,7 +49,7 @@ class Configuration:
     ranked_by: str | None = None
 
     def summary(self, metric: str) -> Summary | None:
-        """Summarises a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
+        """Summarise a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
         found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
         summary = summarize(values, self.statistic)
@@ -72,13 +72,13 @@ class Configuration:
         return self.counted[known[(len(known) - 1) // 2][1]] if known else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
-        """Summarises another number of the records, such as `wall_seconds`, over the runs that count."""
+        """Summarise another number of the records, such as `wall_seconds`, over the runs that count."""
         values = (run.number(key, inside) for run in self.counted)
         return summarize((value for value in values if value is not None), self.statistic)
 
     @cached_property
     def differ_by_seed(self) -> bool:
-        """Whether the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
+        """True if the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
         runs = list(self.counted)
         return len(split_by_settings(runs, IGNORED)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
 
@@ -97,7 +97,7 @@ def group_runs(
     statistic: Statistic = "median",
     ranked_by: str | None = None,
 ) -> list[Configuration]:
-    """Groups runs into configurations, in order of appearance.
+    """Group runs into configurations, in order of appearance.
 
     Args:
         runs: the runs to group.
@@ -132,10 +132,10 @@ def group_runs(
             )
             for apart, part in parts
         )
-    return with_labels(named_among_finished(groups), keys, every_field=bool(by))
+    return with_labels(drop_unfinished_differences(groups), keys, every_field=bool(by))
 
 
-def named_among_finished(groups: Sequence[Configuration]) -> list[Configuration]:
+def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configuration]:
     """Keep of what sets finished configurations apart that in which they differ from finished ones."""
     families: dict[tuple[str, ...], list[Configuration]] = {}
     for group in groups:
@@ -151,7 +151,7 @@ def named_among_finished(groups: Sequence[Configuration]) -> list[Configuration]
 
 
 def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[LoadedRun]]]:
-    """Splits runs whose settings differ; each part comes with the settings that set it apart.
+    """Split runs whose settings differ; each part comes with the settings that set it apart.
 
     Finished runs that stand in for a stage are as good as one another where they are repeats themselves.
     """
@@ -160,7 +160,7 @@ def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tup
     for run, own in zip(runs, every, strict=True):
         for key, inner in stand_ins(run).items():
             if key in own:
-                own[key] = repeated.setdefault((key, frozenset(kept(inner, ignored).items())), own[key])
+                own[key] = repeated.setdefault((key, frozenset(drop_ignored(inner, ignored).items())), own[key])
     differing = differing_settings(every)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run, own in zip(runs, every, strict=True):
@@ -169,24 +169,24 @@ def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tup
 
 
 def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
-    """Returns a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
-    return kept(run.config or dict(override_pairs(run)), ignored)
+    """Return a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
+    return drop_ignored(run.config or dict(override_pairs(run)), ignored)
 
 
-def kept(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
-    """Returns a flat configuration without the ignored keys."""
+def drop_ignored(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
+    """Return a flat configuration without the ignored keys."""
     return {key: value for key, value in config.items() if not is_ignored(key, ignored)}
 
 
 def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
-    """Returns the configurations of the finished runs that stand in for stages, as far as they can be read."""
+    """Return the configurations of the finished runs that stand in for stages, as far as they can be read."""
     folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
     found = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
     return {key: config for key, config in found.items() if config}
 
 
 def override_pairs(run: LoadedRun) -> Iterable[tuple[str, str]]:
-    """Yields the overrides in a record as (key, value)."""
+    """Yield the overrides in a record as (key, value)."""
     overrides = run.record.get("overrides")
     for override in overrides if isinstance(overrides, list) else []:
         key, _, value = str(override).partition("=")
@@ -194,13 +194,13 @@ def override_pairs(run: LoadedRun) -> Iterable[tuple[str, str]]:
 
 
 def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Lists the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
+    """List the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
     keys = dict.fromkeys(key for one in all_settings for key in one)
     return [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
 
 
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
-    """Keeps the runs whose metrics count; of several with one seed, theirs and of stand-ins, the one started last."""
+    """Keep the runs whose metrics count; of several with one seed, theirs and of stand-ins, the one started last."""
     counted = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:
         return tuple(counted)
@@ -212,7 +212,7 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
 
 
 def short_labels(groups: Sequence[Configuration]) -> list[str]:
-    """Names configurations as if there were no others: for a table of a few, where shorter names do."""
+    """Name configurations as if there were no others: for a table of a few, where shorter names do."""
     keys = tuple(groups[0].fields) if groups else ()
     return [group.label for group in with_labels(list(groups), keys, every_field=keys != FIELDS)]
 
@@ -223,8 +223,8 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
     """
     finished = [group for group in groups if group.counted] or groups
-    names = dict(zip(map(id, groups), tell_apart(groups, keys, every_field=every_field), strict=True))
-    names |= dict(zip(map(id, finished), tell_apart(finished, keys, every_field=every_field), strict=True))
+    names = dict(zip(map(id, groups), find_distinct_names(groups, keys, every_field=every_field), strict=True))
+    names |= dict(zip(map(id, finished), find_distinct_names(finished, keys, every_field=every_field), strict=True))
     seen: dict[str, int] = {}
     labels: dict[int, str] = {}
     for group in sorted(groups, key=lambda group: not group.counted):
@@ -234,38 +234,38 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     return [replace(group, label=labels[id(group)]) for group in groups]
 
 
-def tell_apart(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
+def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
     """Name configurations by as few fields and differences as tell them apart, if these do."""
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
-    numbers = range(SHOWN_DIFFERENCES, MOST_DIFFERENCES + 1)
+    numbers = range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
     tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
     return next((names for names in tried if len(set(names)) == len(names)), tried[0])
 
 
 def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
-    """Names a configuration by some of its fields, each value said once, and at most so many differences."""
+    """Name a configuration by some of its fields, each value said once, and at most so many differences."""
     names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
     return BETWEEN.join([*names, *short_differences(group.differences, most)])
 
 
 def telling_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
-    """Drops the fields that follow from the others (an attention that goes with its model); the model always stays."""
+    """Drop the fields that follow from the others (an attention that goes with its model); the model always stays."""
     shown = ["model", *(key for key in varying if key != "model")]
     for key in ("command", "attention", "dataset", "init", "task"):
         rest = [one for one in shown if one != key]
-        if key in shown and distinct(groups, rest) == distinct(groups, shown):
+        if key in shown and count_distinct(groups, rest) == count_distinct(groups, shown):
             shown = rest
     return shown
 
 
-def distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
-    """Counts the different values that the configurations have in some fields."""
+def count_distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
+    """Count the different values that the configurations have in some fields."""
     return len({tuple(group.fields[key] for key in keys) for group in groups})
 
 
 def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFERENCES) -> list[str]:
-    """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are.
+    """Write settings as `lr=0.0001`, the last part of the key only, and how many more there are.
 
     What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
     which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
@@ -280,7 +280,7 @@ def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFEREN
 
 
 def setting_text(key: str, value: str) -> str:
-    """Writes a setting: of a run, or of weights in one, the folder's name; of a class its own."""
+    """Write a setting: of a run, or of weights in one, the folder's name; of a class its own."""
     path = PurePath(value)
     if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":
         value = path.parent.parent.name

@@ -39,7 +39,7 @@ class Published:
 
 @cache
 def published_for(dataset: str) -> tuple[Published, ...]:
-    """Returns the figures published for a dataset, best first as the file lists them; none for an unknown one."""
+    """Return the figures published for a dataset, best first as the file lists them; none for an unknown one."""
     files = resources.files("mate_cli.reports").joinpath("published").iterdir()
     file = next((file for file in files if file.name == f"{dataset}.yaml"), None)
     if file is None:
@@ -49,7 +49,7 @@ def published_for(dataset: str) -> tuple[Published, ...]:
 
 
 def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Published:
-    """Returns one entry of a file, its percent turned into fractions and its sources joined."""
+    """Return one entry of a file, its percent turned into fractions and its sources joined."""
     parts = list(parts_of(row))
     source = "; ".join(sources[part["source"]] for part in parts)
     figures = {key: fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES}
@@ -59,16 +59,16 @@ def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Publish
 
 
 FIGURES = ("metrics", "errors", "best")
-"""What an entry has figures under."""
+"""Keys of an entry that hold figures."""
 
 
 def fractions(percent: Mapping[str, float]) -> Mapping[str, float]:
-    """Returns figures by the full names of their metrics, in percent where these are shares, as runs have them."""
+    """Return figures by the full names of their metrics, in percent where these are shares, as runs have them."""
     return MappingProxyType({name: value / MetricName.parse(name).scale for name, value in percent.items()})
 
 
 def parts_of(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yields an entry and, under `also`, what a second source adds to it."""
+    """Yield an entry and, under `also`, what a second source adds to it."""
     yield row
     if "also" in row:
         yield row["also"]

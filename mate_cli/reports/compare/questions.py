@@ -1,4 +1,4 @@
-"""What runs answered, question by question: predictions/<split>.json read into scores that can be set side by side."""
+"""Answers of runs, question by question: predictions/<split>.json read into scores that can be set side by side."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 SIZES = (0, 20, 50, 100, 200, 500, 1000)
 """Bounds between tables of different size, in cells."""
 SOURCES = {**{one.name: one.title for one in (IN_TABLE, IN_PASSAGE)}, "missing": "Not found"}
-"""Where the answer of a question stands, in the order shown."""
+"""Sources of answers, in the order shown."""
 
 
 Cell = tuple[int, int]
@@ -54,7 +54,7 @@ class ScoredQuestion:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run answered, and its scores as fractions by name; without scores where the answer is not known.
+    """An answer of a run, and its scores as fractions by name; without scores where the right answer is not known.
 
     Args:
         text: the answer.
@@ -77,7 +77,7 @@ class Prediction:
 Questions = Mapping[ScoredQuestion, Prediction]
 """All that a run answered on a split."""
 Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
-"""What a run answered, and its score."""
+"""Answers of a run with their scores."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Subset:
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions | None:
-    """Reads a run's predictions of a split; None when there are none, or none that can be read."""
+    """Read a run's predictions of a split; None when there are none, or none that can be read."""
     return _read(version) or None if (version := _version(run, split)) else None
 
 
 def read_predictions(path: Path) -> Questions:
-    """Reads a file of predictions; nothing of one that is not there or cannot be read."""
+    """Read a file of predictions; nothing of one that is not there or cannot be read."""
     try:
         return _read(Version(path, path.stat().st_mtime_ns, path.stat().st_size))
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ class Version(NamedTuple):
 
 
 def _version(run: LoadedRun, split: str) -> Version | None:
-    """The file of a run's predictions of a split, None when there is none."""
+    """Return the file of a run's predictions of a split, None when there is none."""
     path = run.folder / "predictions" / f"{split}.json"
     try:
         status = path.stat()
@@ -180,13 +180,13 @@ def _text(value: object) -> str:
 
 
 def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
-    """Returns what each run of a configuration that counts answered to the questions that it has a score for.
+    """Return what each run of a configuration that counts answered to the questions that it has a score for.
 
     Args:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
-    split, score, part = taken_apart(metric)
+    split, score, part = split_metric_name(metric)
     versions = {run: _version(run, split) for run in group.counted if metric in run.metrics}
     found = {run: _scored(version, score, part) for run, version in versions.items() if version}
     return {run: scored for run, scored in found.items() if scored}
@@ -201,19 +201,19 @@ def _scored(version: Version, score: str, part: str) -> Scored:
     }
 
 
-def taken_apart(metric: str) -> tuple[str, str, str]:
-    """Returns split, score and part of a metric, whose name may have the part before or after the score."""
+def split_metric_name(metric: str) -> tuple[str, str, str]:
+    """Return split, score and part of a metric, whose name may have the part before or after the score."""
     name = MetricName.parse(metric)
     return (name.split, name.part, name.score) if name.score in subset_specs() else (name.split, name.score, name.part)
 
 
 def _score(made: Prediction, score: str) -> float | None:
-    """A prediction's score; how well a reader reads in the right cell is its exact match or F1."""
+    """Return a prediction's score; how well a reader reads in the right cell is its exact match or F1."""
     return made.scores.get(score, made.scores.get(score.removeprefix("gold_")))
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
-    """Returns the mean score of every question over the seeds, for the questions that all of these seeds have.
+    """Return the mean score of every question over the seeds, for the questions that all of these seeds have.
 
     Args:
         group: the configuration, of which the runs that count and have per-question scores are used.
@@ -224,13 +224,13 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
 
 def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
-    """Lists the questions that all of the mappings have, in the order of the first."""
+    """List the questions that all of the mappings have, in the order of the first."""
     first, *others = mappings or [{}]
     return [question for question in first if all(question in other for other in others)]
 
 
 def scores_by_size(groups: Sequence[Configuration], metric: str) -> tuple[Subset, ...]:
-    """Splits a metric by the number of cells of the table; empty where no run says it."""
+    """Split a metric by the number of cells of the table; empty where no run says it."""
     names = [f"{low + 1}-{high}" for low, high in pairwise(SIZES)]
     names = [f"up to {SIZES[1]}", *names[1:], f"over {SIZES[-1]}"]
 
@@ -241,14 +241,14 @@ def scores_by_size(groups: Sequence[Configuration], metric: str) -> tuple[Subset
 
 
 def scores_by_source(groups: Sequence[Configuration], metric: str) -> tuple[Subset, ...]:
-    """Splits a metric by where the answer stands; empty where no run says it."""
+    """Split a metric by where the answer stands; empty where no run says it."""
     return subsets(groups, metric, list(SOURCES.values()), lambda question: SOURCES.get(question.source))
 
 
 def subsets(
     groups: Sequence[Configuration], metric: str, names: Iterable[str], name_of: Callable[[ScoredQuestion], str | None]
 ) -> tuple[Subset, ...]:
-    """Splits a metric by what `name_of` calls each question; subsets that nobody has are left out."""
+    """Split a metric by what `name_of` calls each question; subsets that nobody has are left out."""
     parts: list[dict[str, list[float]]] = []
     for group in groups:
         parts.append({})
@@ -259,7 +259,7 @@ def subsets(
 
 
 def mean_score(scores: Sequence[float]) -> Share | None:
-    """Averages the scores of questions."""
+    """Average the scores of questions."""
     if not scores:
         return None
     error = statistics.stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else None

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
 from mate_cli.reports.compare.grouping import Configuration, group_runs
-from mate_cli.reports.compare.main_metric import main_metric, ranking_metric
-from mate_cli.reports.compare.notes import notes, published_notes
 from mate_cli.reports.compare.published import Published, published_for
 from mate_cli.reports.compare.significance import Significance, compare_with
-from mate_cli.reports.compare.statistics import STATISTICS, Statistic
+from mate_cli.reports.compare.statistics import CENTERS, SPREADS, STATISTICS, Statistic
 from mate_cli.reports.compare.tables import ResultTable, by_metric, result_tables
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import STATUSES, LoadedRun, load_runs
@@ -77,7 +76,7 @@ def build_report(
     cache: Path | None = None,
     now: datetime | None = None,
 ) -> Report:
-    """Reads the runs below the folders and compares them.
+    """Read the runs below the folders and compare them.
 
     Args:
         folders: folders that hold runs, or are runs, or patterns of such folders.
@@ -100,13 +99,13 @@ def build_report(
     check_statuses(status)
     check_statistic(statistic)
     loaded = load_runs(folders)
-    runs = selected(loaded.runs, status)
+    runs = select_runs(loaded.runs, status)
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
     chosen = choose_metric(groups, metric)
     known = {name for group in groups for name in group.metric_names}
     ranked = by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
-    papers = published_on(runs) if published else ()
+    papers = find_published(runs) if published else ()
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
@@ -128,8 +127,8 @@ def build_report(
     )
 
 
-def selected(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
-    """Keeps the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
+def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
+    """Keep the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
 
     Raises:
         RunError: none is left.
@@ -145,14 +144,14 @@ def selected(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRu
 
 
 def check_statuses(status: Sequence[str]) -> None:
-    """Refuses a status that does not exist."""
+    """Refuse a status that does not exist."""
     for one in status:
         if one not in STATUSES:
             raise ConfigError(f"no such status: {one}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
 
 
 def check_statistic(statistic: str) -> None:
-    """Refuses a statistic that does not exist."""
+    """Refuse a statistic that does not exist."""
     if statistic not in STATISTICS:
         raise ConfigError(
             f"no such statistic: {statistic}", where="statistic", remedy=f"Choose from {', '.join(STATISTICS)}"
@@ -160,7 +159,7 @@ def check_statistic(statistic: str) -> None:
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | None:
-    """Returns the metric asked for, or the one most configurations have.
+    """Return the metric asked for, or the one most configurations have.
 
     Raises:
         ConfigError: no finished run has the metric asked for.
@@ -174,19 +173,19 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
     return asked
 
 
-def published_on(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
-    """Returns what papers report on the datasets of the runs."""
+def find_published(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
+    """Return what papers report on the datasets of the runs."""
     return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
 
 
 def state_text(runs: Sequence[LoadedRun]) -> str:
-    """Counts runs by status: `3 finished`, `2 finished, 1 failed`."""
+    """Count runs by status: `3 finished`, `2 finished, 1 failed`."""
     counts = {status: sum(run.status == status for run in runs) for status in (*STATUSES, "unknown")}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 
 def reason_text(run: LoadedRun, now: datetime) -> str:
-    """Says why a run has no result: its reason, or for how long a running one has been silent."""
+    """Say why a run has no result: its reason, or for how long a running one has been silent."""
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
     silent = now.timestamp() - run.touched
@@ -198,9 +197,76 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
 
 
 def age(run: LoadedRun, now: datetime) -> float | None:
-    """Returns the seconds since a run started, None when its record does not say."""
+    """Return the seconds since a run started, None when its record does not say."""
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()
     except (ValueError, TypeError):  # no time at all, or one without a zone
         return None
     return max(seconds, 0.0)
+
+
+def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool, count_all: bool) -> list[str]:
+    """Say what was summed up and how, left out or mixed."""
+    lines = []
+    if any(len(group.counted) > 1 for group in groups):
+        over = "runs" if mixed or count_all else "finished seeds"
+        lines.append(f"{CENTERS[statistic]} ± {SPREADS[statistic]} over n {over}")
+    finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
+    older = finished - sum(len(group.counted) for group in groups)
+    if older:
+        lines.append(f"{plural(older, 'older repeat')} of the same configuration and seed left out")
+    skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
+    if skipped:
+        lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
+    if mixed:
+        lines.append("grouped as asked: runs in one row may differ in other settings")
+    return lines
+
+
+def published_notes(tables: Sequence[ResultTable], published: Sequence[Published]) -> list[str]:
+    """Say where published rows were read, and that they are no even match."""
+    seen = {row.label for table in tables for row in table.published}
+    sources = dict.fromkeys(part for row in published if row.label in seen for part in row.source.split("; "))
+    if not sources:
+        return []
+    return [
+        "published rows, never marked, come from other sizes of models, other amounts of training data and whole "
+        "official splits: " + "; ".join(sources)
+    ]
+
+
+def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
+    """Pick the metric to show: of dev the one most configurations have, else of another split; then by `preference`."""
+    counts: dict[str, int] = {}
+    for names in per_configuration:
+        for name in names:
+            if MetricName.parse(name).is_score:
+                counts[name] = counts.get(name, 0) + 1
+    return min(counts, key=lambda name: (not_dev(name), -counts[name], *preference(name)), default=None)
+
+
+def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
+    """Return the metric that orders rows where another is shown: of one on test, the same on dev.
+
+    Args:
+        metric: that is shown.
+        known: the metrics that any configuration has.
+
+    Returns:
+        None where it would be one of the test split.
+    """
+    if metric is None or MetricName.parse(metric).split != "test":
+        return metric
+    dev = f"dev{metric.removeprefix('test')}"
+    return dev if dev in known else None
+
+
+def not_dev(name: str) -> bool:
+    """Say whether a metric is of another split than dev, so that no choice may rest on it."""
+    return MetricName.parse(name).split != "dev"
+
+
+def preference(name: str) -> tuple[bool, bool, int, int, str]:
+    """Order metrics by how well they sum up a run: dev first, all questions first, then the metric's importance."""
+    metric = MetricName.parse(name)
+    return (not_dev(name), bool(metric.part), -metric.spec.importance, metric.spec.order, name)

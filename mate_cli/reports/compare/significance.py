@@ -1,4 +1,4 @@
-"""Whether one configuration is better than another: by the questions both were asked, and by their runs."""
+"""Significance tests between configurations: over the questions that both answered, and over their runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.compare.grouping import IGNORED, Configuration, differing_settings, settings
-from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, taken_apart
+from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, split_metric_name
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun
 
@@ -18,7 +18,7 @@ RESAMPLES = 10_000
 CHUNK = 500
 FEW_VALUES = 100
 SEED = 20_040_725
-FEWEST = 20
+MIN_QUESTIONS = 20
 """Below so many questions a bootstrap says nothing."""
 LEVEL = 0.05
 SAME = 1e-9
@@ -30,7 +30,7 @@ RUNS_METHOD = (
 
 
 class Bootstrap(NamedTuple):
-    """What resampling says about a mean difference.
+    """The bootstrap estimate of a mean difference.
 
     Args:
         difference: the observed one.
@@ -73,7 +73,7 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether p is below 0.05."""
+        """True if p is below 0.05."""
         return self.p < LEVEL
 
 
@@ -95,7 +95,7 @@ class Significance:
 
 
 def compare_with(groups: Sequence[Configuration], metric: str | None, against: str) -> Significance:
-    """Compares every configuration with one of them.
+    """Compare every configuration with one of them.
 
     Args:
         groups: the configurations.
@@ -110,17 +110,17 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         return Significance("", reference.label, (), ("no run has a metric to compare yet",))
     own = question_scores(reference, metric)
     if not own:
-        split, score, _ = taken_apart(metric)
+        split, score, _ = split_metric_name(metric)
         remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
         note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
         return Significance(metric, reference.label, (), (note,))
     others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := tested_difference(group, reference, own, metric)) is not None]
+    found = [one for group in others if (one := compare_pair(group, reference, own, metric)) is not None]
     return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
 
 
 def notes(found: Sequence[Difference], others: int) -> list[str]:
-    """Says how the differences were judged, and how many could not be."""
+    """Say how the differences were judged, and how many could not be."""
     averaged = "scores are means over runs; p is of questions alone"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
     if any(one.runs_p is not None for one in found):
@@ -129,12 +129,12 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
         lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
     if others > len(found):
         left = plural(others - len(found), "configuration")
-        lines.append(f"{left} without at least {FEWEST} of the same questions left out")
+        lines.append(f"{left} without at least {MIN_QUESTIONS} of the same questions left out")
     return lines
 
 
 def find_group(groups: Sequence[Configuration], asked: str, metric: str | None = None) -> Configuration:
-    """Finds the configuration with a label, or the only one whose label has all the words asked for.
+    """Find the configuration with a label, or the only one whose label has all the words asked for.
 
     Where a chain and its stages have them, those are meant that have the metric, and then the chain.
 
@@ -155,34 +155,34 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
 
 
 def label_words(label: str) -> list[str]:
-    """Returns the words of a label without the dots between them."""
+    """Return the words of a label without the dots between them."""
     return [word for word in label.casefold().split() if word != "·"]
 
 
-def tested_difference(
+def compare_pair(
     group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
 ) -> Difference | None:
-    """Compares a configuration with the one of reference and its scores; None below `FEWEST` common questions."""
+    """Compare a configuration with the one of reference and its scores; None below `MIN_QUESTIONS` common questions."""
     scores = question_scores(group, metric)
     common = [question for question in scores if question in others]
-    if len(common) < FEWEST:
+    if len(common) < MIN_QUESTIONS:
         return None
     own = np.array([scores[question] for question in common])
     found = paired_bootstrap(own - np.array([others[question] for question in common]))
     runs = [mean_scores(one, metric, common) for one in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
-    p = welch_p(*(list(one.values()) for one in runs)) if are_repeats else paired_p(matched_differences(*runs))
+    p = welch_p(*(list(one.values()) for one in runs)) if are_repeats else paired_p(match_differences(*runs))
     return Difference(group.label, float(own.mean()), *found, p, questions=len(common), runs=len(runs[0]))
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
-    """Returns the mean score of each run that counts over some questions."""
+    """Return the mean score of each run that counts over some questions."""
     every = scored_runs(group, metric)
     return {run: float(np.mean([scored[one][1] for one in questions])) for run, scored in every.items()}
 
 
-def matched_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
-    """Returns the differences between runs with the same seed and the same of what varies among either's runs.
+def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
+    """Return the differences between runs with the same seed and the same of what varies among either's runs.
 
     None at all where some run has no such other, or two.
     """
@@ -197,7 +197,7 @@ def matched_differences(scores: Mapping[LoadedRun, float], others: Mapping[Loade
 
 
 def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
-    """How often other seeds alone make means at least as different, in either direction, by Welch's t-test.
+    """Return how often other seeds alone make means at least as different, in either direction, by Welch's t-test.
 
     Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
         algorithms" (Welch's t-test for few seeds of unlike spread).
@@ -218,7 +218,7 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def paired_p(differences: Sequence[float]) -> float | None:
-    """How often other trainings alone make a mean difference at least as large, by the paired t-test.
+    """Return how often other trainings alone make a mean difference at least as large, by the paired t-test.
 
     Args:
         differences: between two trainings each, of one number of examples and one seed, say.
@@ -236,7 +236,7 @@ def paired_p(differences: Sequence[float]) -> float | None:
 def paired_bootstrap(
     differences: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Bootstrap:
-    """Resamples the questions with replacement, both systems together.
+    """Resample the questions with replacement, both systems together.
 
     The interval is the percentile one. For p the samples are shifted to a mean difference of nothing, and those at
     least as far from it as the observed difference are counted, the observed one among them. What other seeds would
@@ -254,15 +254,15 @@ def paired_bootstrap(
     """
     scores = np.asarray(differences, dtype=float)
     observed = float(scores.mean())
-    means = resampled_means(scores, resamples, np.random.default_rng(seed))
+    means = resample_means(scores, resamples, np.random.default_rng(seed))
     # A sum in another order may differ in its last digits, and a tie is as extreme as the observed difference.
     extreme = np.abs(means - observed) >= abs(observed) - 1e-9
     low, high = np.quantile(means, (LEVEL / 2, 1 - LEVEL / 2))
     return Bootstrap(observed, float(low), float(high), float((extreme.sum() + 1) / (resamples + 1)))
 
 
-def resampled_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws samples as large as the scores, with replacement, and returns the mean of each, [resamples]."""
+def resample_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw samples as large as the scores, with replacement, and return the mean of each, [resamples]."""
     values, counts = np.unique(scores, return_counts=True)
     total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
     if len(values) <= FEW_VALUES:  # drawing questions is drawing how often each value occurs, which is quicker

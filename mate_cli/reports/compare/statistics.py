@@ -16,13 +16,13 @@ SPREADS: dict[Statistic, str] = {
     "median_dev": "half the interquartile range",
 }
 CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
-"""What stands before ±, in words."""
-LARGEST = 1e100
+"""Names of the number before ±."""
+MAX_VALUE = 1e100
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What repeated runs say about one number.
+    """The summary of one number over repeated runs.
 
     Args:
         mean: arithmetic mean of the finite values.
@@ -58,17 +58,17 @@ class Summary:
 
     @property
     def spread(self) -> float | None:
-        """What is written behind ±, None for a single value."""
+        """The number behind ±, None for a single value."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
 
 def is_finite(value: float) -> bool:
-    """Says whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
-    return math.isfinite(value) and abs(value) < LARGEST
+    """Say whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
+    return math.isfinite(value) and abs(value) < MAX_VALUE
 
 
 def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summary | None:
-    """Summarises values, leaving NaN and infinities out; None when nothing is left."""
+    """Summarise values, leaving NaN and infinities out; None when nothing is left."""
     everything = list(values)
     finite = [value for value in everything if is_finite(value)]
     if not finite:
@@ -88,14 +88,14 @@ def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summa
 
 
 def sample_deviation(values: Sequence[float], mean: float) -> float | None:
-    """Returns the standard deviation of a sample around its mean, None below two values."""
+    """Return the standard deviation of a sample around its mean, None below two values."""
     if len(values) < 2:
         return None
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def half_interquartile_range(values: Sequence[float]) -> float | None:
-    """Returns half the distance between the quartiles, interpolated linearly; None below two values.
+    """Return half the distance between the quartiles, interpolated linearly; None below two values.
 
     Source: the error margin of the TAPAS and MATE papers; their way to interpolate is not stated.
     """

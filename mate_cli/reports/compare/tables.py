@@ -13,7 +13,7 @@ from mate_cli.reports.compare.published import Published, published_for
 from mate_cli.reports.compare.statistics import Summary, summarize
 from mate_cli.reports.format import center_text
 
-MOST_COLUMNS = 6
+MAX_COLUMNS = 6
 ROUNDING = 1e-12
 Mark = Literal["best", "close", ""]
 
@@ -57,29 +57,29 @@ class ResultTable:
 
     @property
     def is_test(self) -> bool:
-        """Whether all of its metrics are of the test split, by which nothing may be chosen."""
+        """True if all of its metrics are of the test split, by which nothing may be chosen."""
         return {column.split for column in self.columns} == {"test"}
 
     @property
     def one_split(self) -> bool:
-        """Whether the title says the split, so that headings need only say the part of the questions."""
+        """True if the title says the split, so that headings need only say the part of the questions."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     @property
     def one_part(self) -> bool:
-        """Whether the title says the part of the questions, so that headings need only say the split."""
+        """True if the title says the part of the questions, so that headings need only say the split."""
         first = self.columns[0]
         return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
-        """Whether the title says the score as well, so that headings need only say the part of the questions."""
+        """True if the title says the score as well, so that headings need only say the part of the questions."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
     @property
     def unit(self) -> str:
-        """What the numbers are in: `in percent`, or `shares in percent` beside others; empty where none is a share."""
+        """The unit of the numbers: `in percent`, or `shares in percent` beside others; empty where none is a share."""
         shares = [column.is_share for column in self.columns]
         return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
 
@@ -89,7 +89,7 @@ class ResultTable:
         return frozenset(self.mark(column, cell) for row in self.rows for column, cell in enumerate(row.cells))
 
     def mark(self, column: int, cell: Summary | None) -> Mark:
-        """Says whether a cell is the best of its column, or within the error of the best, or neither.
+        """Say whether a cell is the best of its column, or within the error of the best, or neither.
 
         Only where at least two configurations compete. What is equal to the best in print is best too; within its
         error is what lies no further from the best than the best's own spread.
@@ -125,7 +125,7 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
 
 
 def units(tables: Sequence[ResultTable]) -> str:
-    """Says what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
+    """Say what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
     found = {table.unit for table in tables}
     if found <= {"in percent"}:
         return "Scores in percent"
@@ -133,18 +133,18 @@ def units(tables: Sequence[ResultTable]) -> str:
 
 
 def metric_tables() -> list[MetricTable]:
-    """Lists the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
+    """List the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
     tables = dict.fromkeys(spec.table for spec in metric_specs().values())
     return [*(table for table in tables if table != OTHER), OTHER]
 
 
 def dataset_of(group: Configuration) -> str:
-    """Returns the dataset its runs used, several joined."""
+    """Return the dataset its runs used, several joined."""
     return group.dataset
 
 
 def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
-    """Sorts configurations by a metric, best first, those without it last in their old order."""
+    """Sort configurations by a metric, best first, those without it last in their old order."""
     if metric is None:
         return list(groups)
     sign = 1.0 if MetricName.parse(metric).direction < 0 else -1.0
@@ -159,7 +159,7 @@ def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Confi
 def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
-    """Yields title and columns of each table of some metrics: one per split where parts of questions make it wide."""
+    """Yield title and columns of each table of some metrics: one per split where parts of questions make it wide."""
     names = {name for group in groups for name in group.metric_names}
     metrics = sorted((m for m in map(MetricName.parse, names) if m.spec.table == table), key=MetricName.rank)
     if table.layout == "accuracies" and not wide:
@@ -168,7 +168,7 @@ def layout(
     parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
-    most = 2 * MOST_COLUMNS if wide else MOST_COLUMNS
+    most = 2 * MAX_COLUMNS if wide else MAX_COLUMNS
     for part, columns in sorted(parts.items(), key=lambda item: item[0] not in ("", *SPLITS)):
         title = f"{name} · {part}" if part else name
         for number, start in enumerate(range(0, len(columns), most), 1):
@@ -176,7 +176,7 @@ def layout(
 
 
 def part_title(metric: MetricName, *, wide: bool) -> str:
-    """Says which table of its kind a metric belongs to, empty for the first."""
+    """Say which table of its kind a metric belongs to, empty for the first."""
     layout = metric.spec.table.layout
     kind = metric.kind if layout in ("subsets", "accuracies") else ""
     by_split = layout == "splits" or metric.split == "test" or (kind and metric.is_crowded)
@@ -187,9 +187,9 @@ def part_title(metric: MetricName, *, wide: bool) -> str:
 def build(
     groups: Sequence[Configuration], columns: list[MetricName], title: str, dataset: str, papers: Sequence[Published]
 ) -> ResultTable:
-    """Fills one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
+    """Fill one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
-    members = without_copies({group: row for group, row in cells.items() if any(row)})
+    members = drop_copies({group: row for group, row in cells.items() if any(row)})
     rows = [
         ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
         for group, short in zip(members, short_labels(members), strict=True)
@@ -198,8 +198,8 @@ def build(
     return ResultTable(title, dataset, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
 
-def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
-    """Leaves a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
+def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
+    """Leave a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
     owners = {run: group for group in cells for run in group.runs}
 
     def is_copy(group: Configuration) -> bool:
@@ -210,7 +210,7 @@ def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> li
 
 
 def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
-    """Yields a row per published result that has a figure for any of the columns."""
+    """Yield a row per published result that has a figure for any of the columns."""
     for paper in papers:
         cells = tuple(paper_cell(paper, column.full) for column in columns)
         if any(cells):
@@ -218,14 +218,14 @@ def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> It
 
 
 def paper_cell(paper: Published, metric: str) -> Summary | None:
-    """Returns a published figure with its own error, None where there is none."""
+    """Return a published figure with its own error, None where there is none."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None
     return replace(summary, half_range=paper.errors.get(metric))
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
-    """Builds a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`."""
+    """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`."""
     recorded: dict[str, dict[str, list[float]]] = {}
     for run in (run for group in groups for run in group.counted):
         for name, value in run.metrics.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from mate_cli.reports.examples.kept_tokens import KeptTokens
 
-MOST_TEXTS = 12
+MAX_TEXTS = 12
 """So many texts of an answer are shown."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
@@ -54,7 +56,7 @@ def print_example(example: TableExample, kept: Collection[Coordinates], console:
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
-    """What is said above the table, with what each line is called."""
+    """Yield what is said above the table, with what each line is called."""
     answer, statement = example.answer, example.answer is not None and example.answer.label is not None
     yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
     for place, question in enumerate(example.history, start=1):
@@ -63,15 +65,15 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
     if answer is None:
         yield "answer", "not known"
         return
-    said = " | ".join(answer.texts[:MOST_TEXTS]) or "none"
-    more = len(answer.texts) - MOST_TEXTS
+    said = " | ".join(answer.texts[:MAX_TEXTS]) or "none"
+    more = len(answer.texts) - MAX_TEXTS
     yield "answer", said + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
     if not statement and (learnt := _learnt(answer)):
         yield "learnt", learnt
 
 
 def _learnt(answer: Answer) -> str:
-    """What a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
+    """Return what a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""
     cells = plural(len(answer.coordinates), "cell") if answer.coordinates else ""
@@ -145,8 +147,51 @@ def print_tokens(
 
 
 def score_text(kept: KeptTokens, token: int) -> Text:
-    """The score of a token, or whether it is kept where it has none."""
+    """Return the score of a token, or whether it is kept where it has none."""
     style = kept.style(token)
     if not kept.kept[token]:
         return Text("left out" if kept.scores is None else f"{kept.scores[token]:.2f}", style=style)
     return Text("kept" if kept.scores is None or not kept.in_table[token] else f"{kept.scores[token]:.2f}", style=style)
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One text as it is shown.
+
+    Args:
+        cell: (row, column) that it is of, from 0.
+        tokens: their number.
+        text: what it says.
+        sees: what each of its relations to others is called.
+        right: whether it holds the answer.
+    """
+
+    cell: tuple[int, int]
+    tokens: int
+    text: str
+    sees: Sequence[str]
+    right: bool
+
+
+def print_nodes(example: TableExample, nodes: Sequence[NodeView], cut: str, console: Console) -> None:
+    """Print the question, and every node with its place, its text and the nodes that it sees.
+
+    Args:
+        example: the example.
+        nodes: its texts, in the order of the encoding.
+        cut: what was left out, in words.
+        console: where to print.
+    """
+    answer = " | ".join(example.answer.texts) if example.answer else "not known"
+    for name, said in (("example", example.example_id), ("question", example.question), ("answer", answer)):
+        console.print(Text.assemble((f"{name:<10}", "bold"), said), soft_wrap=True)
+    print_cut(cut, console)
+    numbers = [Column(name, justify="right") for name in ("#", "row", "column", "tokens")]
+    view = Table(*numbers, Column("text", overflow="ellipsis", no_wrap=True, ratio=1), "sees", expand=True)
+    for number, node in enumerate(nodes, 1):
+        counts = Counter(node.sees).items()
+        sees = ", ".join(f"{count} {kind}" for kind, count in counts) or "none"
+        place = (str(node.cell[0] + 1), str(node.cell[1] + 1))
+        text = Text(node.text, style=IN_CELL if node.right else "")
+        view.add_row(str(number), *place, str(node.tokens), text, sees)
+    console.print(view)

@@ -20,17 +20,17 @@ MARKS = {
     "✂": ("cut", DROPPED),
     "↗": ("has links", ""),
 }
-"""What stands behind a cell's text: what it means, and the cell's style."""
-MOST_ROWS = 40
+"""Marks behind a cell's text: their meaning, and the cell's style."""
+MAX_ROWS = 40
 """So many rows of a table are shown, beside those that hold an answer."""
-NARROWEST = 9
+MIN_COLUMN_WIDTH = 9
 """A column with its border is at least so wide; a table with more columns is shown in parts."""
 
 Place = tuple[int, int]
 
 
 def table_views(example: TableExample, kept: Collection[Place], width: int) -> Iterator[Table]:
-    """The table in one part, or in several of fewer columns where it is too wide.
+    """Yield the table in one part, or in several of fewer columns where it is too wide.
 
     Rows are numbered from 1, as the row ids of tokens are.
 
@@ -40,7 +40,7 @@ def table_views(example: TableExample, kept: Collection[Place], width: int) -> I
         width: of the terminal, in characters.
     """
     table, marks = example.table, _marks(example, kept)
-    most = max(2, (width - NARROWEST) // NARROWEST)
+    most = max(2, (width - MIN_COLUMN_WIDTH) // MIN_COLUMN_WIDTH)
     parts = range(0, len(table.header), most)
     for start in parts:
         columns = range(len(table.header))[start : start + most]
@@ -50,7 +50,7 @@ def table_views(example: TableExample, kept: Collection[Place], width: int) -> I
 
 
 def legend(example: TableExample, kept: Collection[Place]) -> Text | None:
-    """What the marks mean that stand behind cells; None without any."""
+    """Return what the marks mean that stand behind cells; None without any."""
     used = {mark for marks in _marks(example, kept).values() for mark in marks}
     named = [Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used]
     return Text("  ").join(named) if named else None
@@ -72,14 +72,14 @@ def _part(
 
 
 def _shown_rows(example: TableExample) -> list[int]:
-    """All rows of a table that is not too long, else the first ones, those with answers, and the last one."""
+    """Return all rows of a table that is not too long, else the first ones, those with answers, and the last one."""
     rows = range(len(example.table.rows))
     coordinates: Coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
-    return sorted({*rows[:MOST_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
+    return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
 def _marks(example: TableExample, kept: Collection[Place]) -> dict[Place, list[str]]:
-    """The marks of each body cell that is shown."""
+    """Return the marks of each body cell that is shown."""
     found, table = _found(example), example.table
     return {
         (r, c): [
@@ -94,7 +94,7 @@ def _marks(example: TableExample, kept: Collection[Place]) -> dict[Place, list[s
 
 
 def _found(example: TableExample) -> dict[Place, str]:
-    """The mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
+    """Give the mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
     answer, table = example.answer, example.table
     if answer is None:
         return {}

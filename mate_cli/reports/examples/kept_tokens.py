@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.examples.example_table import MOST_ROWS
+from mate_cli.reports.examples.example_table import MAX_ROWS
 from mate_cli.reports.format import plural
 from mate_cli.terminal.console import Console
 
@@ -29,7 +29,7 @@ BETWEEN = " │ "
 
 @dataclass(frozen=True)
 class KeptTokens:
-    """What a network makes of the tokens of one example.
+    """The tokens of one example, those that a network keeps, and their scores.
 
     Args:
         kinds: of each, "question", "header", "body" or "counts".
@@ -58,7 +58,7 @@ class KeptTokens:
         return float(known.min()), float(known.max())
 
     def style(self, token: int) -> Style:
-        """How a token looks: the stronger the colour behind it, the higher its score."""
+        """Return how a token looks: the stronger the colour behind it, the higher its score."""
         style = Style.parse(IN_ANSWER) if self.in_answer[token] else Style()
         if not self.kept[token]:
             return style + Style.parse(LEFT_OUT)
@@ -68,7 +68,7 @@ class KeptTokens:
         return style + shade((float(self.scores[token]) - low) / ((high - low) or 1.0))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """What is said above them, with what each line is called."""
+        """Yield what is said above them, with what each line is called."""
         said = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
             said += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
@@ -83,7 +83,7 @@ class KeptTokens:
 
 
 def shade(share: float) -> Style:
-    """The colour of a score: 0 the lowest of an example, 1 the highest."""
+    """Return the colour of a score: 0 the lowest of an example, 1 the highest."""
     red, green, blue = (round(pale + share * (full - pale)) for pale, full in zip(PALE, STRONG, strict=True))
     return Style(color="#000000", bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
 
@@ -101,7 +101,7 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
     console.print()
     view, hidden = Table.grid(padding=(0, 2)), 0
     for name, row, places in _lines(tokens):
-        if row > MOST_ROWS and not tokens.in_answer[places].any():
+        if row > MAX_ROWS and not tokens.in_answer[places].any():
             hidden += 1
             continue
         view.add_row(Text(name, style="dim"), _line(tokens, pieces, places, plain=not console.is_terminal))
@@ -114,13 +114,13 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
 
 
 def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
-    """The lines of an input in its order: their names, rows, and the places of their tokens."""
+    """Yield the lines of an input in its order: their names, rows, and the places of their tokens."""
     for (kind, row), places in groupby(range(len(tokens.kept)), lambda at: (tokens.kinds[at], int(tokens.rows[at]))):
         yield (f"row {row}" if kind == "body" else kind), (row if kind == "body" else 0), list(places)
 
 
 def _line(tokens: KeptTokens, pieces: Sequence[str], places: Sequence[int], *, plain: bool) -> Text:
-    """The tokens of a line, a bar between its cells."""
+    """Return the tokens of a line, a bar between its cells."""
     line, cells, kept = Text(), tokens.cells, tokens.kept
     for place in places:
         follows = place > places[0]

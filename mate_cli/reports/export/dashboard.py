@@ -16,7 +16,7 @@ from mate_cli.reports.view import View
 from mate_cli.runs.tracking import open_wandb
 
 JOB_TYPE = "comparison"
-MOST_QUESTIONS, MOST_ASKED = 50, 8
+MAX_QUESTIONS, MAX_ASKED = 50, 8
 
 
 class Sheet(NamedTuple):
@@ -49,7 +49,7 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
 
 def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the group, name, tags and configuration by which the comparison is found in W&B."""
+    """Return the group, name, tags and configuration by which the comparison is found in W&B."""
     datasets, models = ({run.setting(key) for run in report.runs} - {""} for key in ("dataset", "model"))
     return {
         "group": options["group"] or JOB_TYPE,
@@ -67,7 +67,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best(report: Report) -> dict[str, Any]:
-    """Returns who is first, and with how much, for the list of runs."""
+    """Return who is first, and with how much, for the list of runs."""
     summary = report.groups[0].summary(report.ranked_by) if report.ranked_by else None
     return {"best": report.groups[0].label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
@@ -81,7 +81,7 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 
 def view_sheet(view: View, section: str) -> Sheet:
-    """Returns a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
+    """Return a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
     columns, values = [view.head.lower(), "kind"], [[row.label, row.kind or "ours"] for row in view.rows]
     for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
         title = column.title.replace("\n", " ")
@@ -100,15 +100,15 @@ def view_sheet(view: View, section: str) -> Sheet:
 
 
 def rounded_figure(value: float | None) -> float | None:
-    """Rounds a number to what can be told apart."""
+    """Round a number to what can be told apart."""
     return None if value is None else round(value, 4)
 
 
 def questions_sheet(report: Report) -> Sheet:
-    """Returns questions on which the best configurations disagree, a column with what each of them said."""
-    groups = report.groups[:MOST_ASKED]
+    """Return questions on which the best configurations disagree, a column with what each of them said."""
+    groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
-    found = disagreements(groups, metric.full, MOST_QUESTIONS) if metric.is_share else ()
+    found = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()
     rows = []
     for one in found:
         said = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in one.answers}

@@ -25,7 +25,7 @@ _SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?
 
 
 def report_json(report: Report) -> str:
-    """Writes configurations (median, mean, spreads and n per metric) and runs as JSON; NaN becomes null."""
+    """Write configurations (median, mean, spreads and n per metric) and runs as JSON; NaN becomes null."""
     content = {
         "schema": 1,
         "created": report.created.isoformat(timespec="seconds"),
@@ -44,7 +44,7 @@ def report_json(report: Report) -> str:
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
-    """Returns one configuration as plain values."""
+    """Return one configuration as plain values."""
     names = sorted(group.metric_names)
     return {
         "label": group.label,
@@ -57,7 +57,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
 
 
 def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
-    """Returns one run as plain values."""
+    """Return one run as plain values."""
     entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
     fields = {key: run.setting(key) for key in FIELDS}
     reason = None if run.status == "finished" else reason_text(run, report.created)
@@ -65,7 +65,7 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
 
 
 def report_csv(report: Report) -> str:
-    """Writes a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
+    """Write a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
     own = [run_settings(run) for run in report.runs]
     keys = dict.fromkeys(key for one in own for key in one)
     rates = sorted({f"throughput/{name}" for run in report.runs for name in _throughput(run)})
@@ -82,7 +82,7 @@ def report_csv(report: Report) -> str:
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
-    """Returns the configuration of a run, by dotted key; of places and names of the machine nothing."""
+    """Return the configuration of a run, by dotted key; of places and names of the machine nothing."""
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 
@@ -92,7 +92,7 @@ def _throughput(run: LoadedRun) -> dict[str, Any]:
 
 
 def harmless(value: object) -> object:
-    """Returns a cell of a CSV file so that it steers no terminal, and no spreadsheet program computes it.
+    """Return a cell of a CSV file so that it steers no terminal, and no spreadsheet program computes it.
 
     Signs before a number, and signs alone, stay as they are.
     """

@@ -43,7 +43,7 @@ FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def report_latex(report: Report) -> str:
-    """Writes the tables of every section, all splits beside each other; what must be known as comments."""
+    """Write the tables of every section, all splits beside each other; what must be known as comments."""
     notes = [f"% {sentences([note])}" for note in report.notes]
     parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
     for section in report_sections(report, wide=True):
@@ -53,7 +53,7 @@ def report_latex(report: Report) -> str:
 
 
 def view_latex(view: View, report: Report) -> str:
-    """Writes one table; columns of words are left out, and other rows than configurations stand apart."""
+    """Write one table; columns of words are left out, and other rows than configurations stand apart."""
     kept = [place for place, column in enumerate(view.columns) if column.is_number]
     body = [*headings(view, kept), r"\midrule"]
     before: Kind = ""
@@ -63,7 +63,7 @@ def view_latex(view: View, report: Report) -> str:
             body.append(rf"\multicolumn{{{len(kept) + 1}}}{{l}}{{\textit{{Published}}}} \\")
         body.append(row_latex(row, kept))
         before = row.kind
-    caption = [", ".join(filter(None, [escaped(view.title), view.unit])) + "."]
+    caption = [", ".join(filter(None, [escape(view.title), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
     caption += dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks)
@@ -71,40 +71,40 @@ def view_latex(view: View, report: Report) -> str:
 
 
 def headings(view: View, kept: Sequence[int]) -> list[str]:
-    """Writes the heading lines: the groups with a rule below each, then what is left to say."""
+    """Write the heading lines: the groups with a rule below each, then what is left to say."""
     lines = []
     for level in range(view.levels):
         spans = view.spans(level)
         heads = (
-            rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1) for name, span in spans
+            rf"\multicolumn{{{span}}}{{c}}{{{escape(name)}}}" if name else " & " * (span - 1) for name, span in spans
         )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
-    heads = (escaped(view.columns[place].heading.replace("\n", ", ")) for place in kept)
+    heads = (escape(view.columns[place].heading.replace("\n", ", ")) for place in kept)
     shown = ("$n$" if head == "n" else head for head in heads)
-    return [*lines, " & ".join([escaped("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
+    return [*lines, " & ".join([escape("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
 
 
 def rules(spans: Sequence[tuple[str, int]]) -> str:
-    """Writes a thin rule below each group of columns that has a name."""
+    """Write a thin rule below each group of columns that has a name."""
     ends = [1 + sum(span for _, span in spans[: place + 1]) for place in range(len(spans))]
     told = [(end, span) for end, (name, span) in zip(ends, spans, strict=True) if name]
     return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in told)
 
 
 def row_latex(row: Row, kept: Sequence[int]) -> str:
-    """Writes one row."""
-    return " & ".join([escaped(row.short or row.label), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
+    """Write one row."""
+    return " & ".join([escape(row.short or row.label), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
 
 
 def cell_latex(cell: ViewCell) -> str:
-    r"""Writes `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
+    r"""Write `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
     spread = rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
-    text = escaped(cell.text)
+    text = escape(cell.text)
     return COMMANDS[cell.mark] % (text.replace("-", "$-$") if cell.has_minus else text) + spread
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:
-    """Wraps the lines of a table; a wide one spans both columns of a page, and none is wider."""
+    """Wrap the lines of a table; a wide one spans both columns of a page, and none is wider."""
     kind = "table*" if len(columns) > WIDE + 1 else "table"
     label = "".join(letter if letter.isalnum() else " " for letter in name.lower()).split()
     return "\n".join(
@@ -125,6 +125,6 @@ def environment(columns: str, body: Sequence[str], caption: str, name: str) -> s
     )
 
 
-def escaped(text: str) -> str:
-    """Returns a text that LaTeX prints as it is."""
+def escape(text: str) -> str:
+    """Return a text that LaTeX prints as it is."""
     return text.translate(SPECIAL)

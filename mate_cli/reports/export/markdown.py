@@ -22,50 +22,50 @@ SAID: dict[Mark, str] = {
 
 
 def report_markdown(report: Report) -> str:
-    """Writes the tables of every section, the settings, and how to read them."""
+    """Write the tables of every section, the settings, and how to read them."""
     parts = [part for section in report_sections(report, wide=True) for part in section_parts(section)]
     return "\n\n".join([*parts, settings_text(report), reading_text(report)]) + "\n"
 
 
 def section_parts(section: ReportSection) -> Iterator[str]:
-    """Yields the tables of a section, and what must be known to read them."""
+    """Yield the tables of a section, and what must be known to read them."""
     yield from map(view_markdown, section.tables)
     if section.said:
-        yield escaped(sentences(section.said))
+        yield escape(sentences(section.said))
 
 
 def view_markdown(view: View) -> str:
-    """Writes one table under its title, words to the left and numbers to the right, and what its marks say."""
+    """Write one table under its title, words to the left and numbers to the right, and what its marks say."""
     heads = [view.head, *(column.title.replace("\n", " ") for column in view.columns)]
     sides = ["---", *("---:" if column.is_number else "---" for column in view.columns)]
-    names = (escaped(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
+    names = (escape(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
     lines = [[name, *map(cell_text, row.cells)] for name, row in zip(names, view.rows, strict=True)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *lines))
     said = " ".join(dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks))
-    return "\n\n".join(filter(None, [f"### {escaped(view.title)}", table, said, *map(escaped, view.notes)]))
+    return "\n\n".join(filter(None, [f"### {escape(view.title)}", table, said, *map(escape, view.notes)]))
 
 
 def cell_text(cell: ViewCell) -> str:
-    """Writes `**62.8** ±0.4`, or a dagger behind what is within the error of the best."""
+    """Write `**62.8** ±0.4`, or a dagger behind what is within the error of the best."""
     spread = f" ±{cell.spread}" if cell.spread else ""
-    return f"{BEFORE.get(cell.mark, '')}{escaped(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
+    return f"{BEFORE.get(cell.mark, '')}{escape(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
 
 
 def settings_text(report: Report) -> str:
-    """Writes what configurations have in common, and the settings in which they differ."""
+    """Write what configurations have in common, and the settings in which they differ."""
     lines = ["### Settings", ""]
     for comparison in report.comparisons:
-        lines.append(f"- {escaped(comparison.title)}: {escaped(', '.join(comparison.common)) or NOTHING}")
-        lines += [f"  - `{difference.key}` {escaped(difference.text)}" for difference in comparison.differences]
+        lines.append(f"- {escape(comparison.title)}: {escape(', '.join(comparison.common)) or NOTHING}")
+        lines += [f"  - `{difference.key}` {escape(difference.text)}" for difference in comparison.differences]
     return "\n".join(lines)
 
 
 def reading_text(report: Report) -> str:
-    """Says how to read the tables."""
+    """Say how to read the tables."""
     lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
-    return " ".join(filter(None, [*lines, *(escaped(sentences([note])) for note in report.notes)]))
+    return " ".join(filter(None, [*lines, *(escape(sentences([note])) for note in report.notes)]))
 
 
-def escaped(text: str) -> str:
-    """Returns a text that Markdown shows as it is."""
+def escape(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
     return text.translate(SPECIAL)

@@ -13,7 +13,7 @@ from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import center_text, spread_text
 from mate_cli.reports.page.page_data import PublishedFigure, datasets_of, references, score_names
-from mate_cli.reports.plots.figures import MOST_BARS
+from mate_cli.reports.plots.figures import MAX_BARS
 from mate_cli.reports.view import ReportSection, sentences
 
 
@@ -41,7 +41,7 @@ class ScoreBar:
 
     @property
     def end(self) -> float:
-        """How far to the right anything is drawn."""
+        """The right end of all that is drawn."""
         return max(self.value + (self.spread or 0.0), *self.dots, 0.0)
 
 
@@ -62,7 +62,7 @@ class BarList:
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Draw scores as bars; the reader chooses which, the main metric comes first."""
-    hint = f"best {MOST_BARS} of {len(report.groups)}" if len(report.groups) > MOST_BARS else ""
+    hint = f"best {MAX_BARS} of {len(report.groups)}" if len(report.groups) > MAX_BARS else ""
 
     def content() -> Mapping[str, Any] | None:
         names = score_names(report)
@@ -79,7 +79,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 def bar_lists(report: Report, metric: MetricName) -> Iterator[BarList]:
     """Yield the bars of one metric, a list per data set; best first, of a test split in the report's order."""
     for dataset in datasets_of(report):
-        groups = enumerate(report.groups[:MOST_BARS])
+        groups = enumerate(report.groups[:MAX_BARS])
         bars = [score_bar(place, group, metric) for place, group in groups if dataset_of(group) == dataset]
         known = [bar for bar in bars if bar is not None]
         if not known:

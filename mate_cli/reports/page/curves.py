@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.page.page_data import curve_data
-from mate_cli.reports.plots.figures import MOST_FIGURES, MOST_REPEATS, Drawn, curve_frame, curve_names, read_logs
+from mate_cli.reports.plots.figures import MAX_FIGURES, MAX_REPEATS, Drawn, curve_frame, curve_names, read_logs
 from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.view import ReportSection, sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_CURVES = 24
+MAX_CURVES = 24
 STILL_CURVES = 8
 """Configurations that are drawn where no script runs, and shown at first where one does."""
 NOTES = (
-    f"at most {MOST_FIGURES} metrics and {MOST_REPEATS} runs of a configuration",
+    f"at most {MAX_FIGURES} metrics and {MAX_REPEATS} runs of a configuration",
     "numbers appear under the pointer, or with the arrow keys on a chart",
 )
 
@@ -27,10 +27,10 @@ NOTES = (
 def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the learning curves, for the scripts to draw; without them one picture remains."""
     total = len(report.groups)
-    hint = f"best {MOST_CURVES} of {total} configurations" if total > MOST_CURVES else ""
+    hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
 
     def content() -> Mapping[str, Any] | None:
-        drawn = read_logs(report, most=MOST_CURVES)
+        drawn = read_logs(report, most=MAX_CURVES)
         names = curve_names(drawn)
         if not names:
             return None

@@ -1,4 +1,4 @@
-"""What the page's scripts draw from, as plain values that become compact JSON."""
+"""Data for the page's scripts, as plain values that become compact JSON."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.costs import Cost, recorded_costs
-from mate_cli.reports.compare.main_metric import preference
 from mate_cli.reports.compare.published import published_for
-from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.statistics import Summary
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.figures import Drawn, curve_names
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import Curve, RunLog
 
-MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
+MAX_LINES, MAX_SCORES = 3, 12
 
 
 @dataclass(frozen=True)
@@ -32,24 +29,24 @@ class PublishedFigure:
 
 
 def datasets_of(report: Report) -> list[str]:
-    """Lists the data sets compared, that of most runs first."""
+    """List the data sets compared, that of most runs first."""
     counts = Counter(dataset_of(group) for group in report.groups for _ in group.runs)
     return [dataset for dataset, _ in counts.most_common()]
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedFigure]:
-    """Returns published figures for a metric on a data set: of the models compared, else the best."""
+    """Return published figures for a metric on a data set: of the models compared, else the best."""
     rows = published_for(dataset) if report.published else ()
     spec = MetricName.parse(metric).spec
     found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
     models = {run.setting("model") for run in report.runs}
     best = {one.model: one for one in reversed(found) if one.model in models}  # of a model the best, not its ablations
-    own = [one for one in found if best.get(one.model) is one][:MOST_LINES] or found[:1]
+    own = [one for one in found if best.get(one.model) is one][:MAX_LINES] or found[:1]
     return [PublishedFigure(one.label, (value := one.metrics[metric]), spec.text(value), one.source) for one in own]
 
 
 def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
-    """Returns the learning curves: `metrics` in the order shown, and `groups` with their runs.
+    """Return the learning curves: `metrics` in the order shown, and `groups` with their runs.
 
     A run has `grids` (steps that several metrics share), `values` (by number of the metric: its grid, its values), and
     `epochs` and `seconds` as steps and what had passed at them.
@@ -71,9 +68,9 @@ def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Returns how a metric is named and printed, and its published figures: one list per data set."""
+    """Return how a metric is named and printed, and its published figures: one list per data set."""
     lines = [
-        [[line.label, rounded(line.value, metric)] for line in references(report, metric.full, dataset)]
+        [[line.label, round_value(line.value, metric)] for line in references(report, metric.full, dataset)]
         for dataset in datasets_of(report)
     ]
     shown = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
@@ -81,17 +78,17 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
 
 
 def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the curves of one run."""
+    """Return the curves of one run."""
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(names):
         if (curve := log.curves.get(name)) is None or not curve.steps:
             continue
-        grid = plain(curve.steps, 1)
+        grid = round_numbers(curve.steps, 1)
         if grid not in grids:
             grids.append(grid)
         metric = MetricName.parse(name)
-        values[str(number)] = [grids.index(grid), [rounded(value, metric) for value in curve.values]]
+        values[str(number)] = [grids.index(grid), [round_value(value, metric) for value in curve.values]]
     seed = run.text("seed")
     return {
         "name": f"seed {seed}" if seed else run.folder.name,
@@ -104,57 +101,23 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
 
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
-    """Returns steps and the time at them."""
-    return [plain(curve.steps, 1), plain(curve.values, digits)]
+    """Return steps and the time at them."""
+    return [round_numbers(curve.steps, 1), round_numbers(curve.values, digits)]
 
 
-def plain(numbers: Sequence[float], digits: int) -> list[float]:
-    """Rounds numbers; a whole one loses its point."""
+def round_numbers(numbers: Sequence[float], digits: int) -> list[float]:
+    """Round numbers; a whole one loses its point."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]
 
 
-def rounded(value: float, metric: MetricName) -> float:
-    """Rounds to what can be seen: a hundredth of a percent point, else four digits."""
+def round_value(value: float, metric: MetricName) -> float:
+    """Round to what can be seen: a hundredth of a percent point, else four digits."""
     return round(value, 4) if metric.is_share else float(f"{value:.4g}")
 
 
-def cost_data(report: Report) -> dict[str, Any] | None:
-    """Returns scores and costs of the configurations that have both, None when none has."""
-    names = score_names(report)
-    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
-    groups = [
-        group_data(report, index, names, costs)
-        for index, group in enumerate(report.groups[:MOST_POINTS])
-        if any(group.summary(name) for name in names) and any(cost.of(group) for cost in costs)
-    ]
-    if not groups:
-        return None
-    metrics = [metric_data(report, MetricName.parse(name)) for name in names]
-    return {
-        "metrics": metrics,
-        "datasets": datasets_of(report),
-        "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
-        "groups": groups,
-    }
-
-
 def score_names(report: Report) -> list[str]:
-    """Lists the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
+    """List the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
     names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
-    return (main + [name for name in ordered if name not in main])[:MOST_SCORES]
-
-
-def group_data(report: Report, index: int, names: Sequence[str], costs: Sequence[Cost]) -> dict[str, Any]:
-    """Returns one configuration: by number of the score and of the cost, [middle, spread]."""
-    group = report.groups[index]
-    scores = {str(number): pair(group.summary(name)) for number, name in enumerate(names) if group.summary(name)}
-    prices = {str(number): pair(cost.of(group)) for number, cost in enumerate(costs) if cost.of(group)}
-    dataset = datasets_of(report).index(dataset_of(group))
-    return {"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices}
-
-
-def pair(summary: Summary | None) -> list[float]:
-    """Returns the middle and the spread with five digits."""
-    return [] if summary is None else [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
+    return (main + [name for name in ordered if name not in main])[:MAX_SCORES]

@@ -8,18 +8,19 @@ from typing import Any
 
 from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName, subset_title
+from mate_cli.reports.answers.terminal import hidden_text
+from mate_cli.reports.answers.window import cell_window, shorten
 from mate_cli.reports.compare.answer_tables import AnswerTable, read_tables
 from mate_cli.reports.compare.disagreements import Disagreement, GivenAnswer, disagreements
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import ScoredQuestion, taken_apart
+from mate_cli.reports.compare.questions import Cell, ScoredQuestion, split_metric_name
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.page.page_data import score_names
-from mate_cli.reports.page.question_table import QuestionTable
 from mate_cli.reports.view import ReportSection
 
-MOST_QUESTIONS, MOST_GROUPS, MOST_TEXTS, FIRST = 40, 8, 2, 6
+MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
@@ -34,17 +35,17 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def questions_content(report: Report) -> Mapping[str, Any] | None:
     """Return cards of questions, and how they were chosen; None where no two configurations disagree."""
-    groups = report.groups[:MOST_GROUPS]
+    groups = report.groups[:MAX_GROUPS]
     names = (name for name in score_names(report) if MetricName.parse(name).is_share)
-    every = ((name, disagreements(groups, name, MOST_QUESTIONS)) for name in names)
+    every = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
     metric, found = next(((name, questions) for name, questions in every if questions), ("", ()))
     if not found:
         return None
     labels = list(dict.fromkeys(answer.label for one in found for answer in one.answers))
     places = {group.label: place for place, group in enumerate(groups)}
-    tables, missing = tables_of(found, groups, taken_apart(metric)[0], report.cache)
+    tables, missing = tables_of(found, groups, split_metric_name(metric)[0], report.cache)
     note = f"The {plural(len(found), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
-    note += f"best {MOST_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
+    note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     note += f" Tables are not shown: {missing.rstrip('.')}." if missing else ""
     return {
         "cards": [question_card(one, tables.get(one.question.question_id), places) for one in found],
@@ -102,9 +103,9 @@ def answer_row(answer: GivenAnswer, question: ScoredQuestion, place: int) -> Map
         "mark": mark,
         "word": word,
         "percent": f"{100 * answer.score:.0f}",
-        "texts": [(t or NOTHING, f"{n} of {seeds} seeds" if several else "") for t, n in answer.texts[:MOST_TEXTS]],
+        "texts": [(t or NOTHING, f"{n} of {seeds} seeds" if several else "") for t, n in answer.texts[:MAX_TEXTS]],
         "is_link": is_link(answer, question),
-        "more": len(answer.texts) - MOST_TEXTS,
+        "more": len(answer.texts) - MAX_TEXTS,
     }
 
 
@@ -120,3 +121,68 @@ def verdict(score: float) -> tuple[str, str, str]:
     if score >= 1.0:
         return ("right", "✓", "right")
     return ("wrong", "✗", "wrong") if score <= 0.0 else ("partly", "◐", "partly right")
+
+
+MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 6, 4, 80
+HOLDS, LINKS = "●", "○"
+MEANINGS = {
+    HOLDS: "holds the right answer",
+    LINKS: "holds no answer itself: it links to a passage with the right one",
+}
+
+
+class QuestionTable:
+    """The part of a table that tells a question's story.
+
+    Args:
+        table: the table.
+        answers: what configurations answered.
+    """
+
+    def __init__(self, table: AnswerTable, answers: Sequence[GivenAnswer]) -> None:
+        self._table = table
+        shape = len(table.rows), len(table.header)
+        self._chosen: dict[Cell, list[str]] = {}
+        for answer in answers:
+            for place in answer.cells:
+                if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
+                    self._chosen.setdefault(place, []).append(answer.label)
+        self.shown = cell_window(by_importance(table, self._chosen), shape, MAX_ROWS, MAX_COLUMNS)
+        self.names = {place: (shorten(name, MAX_LETTERS), False) for place, name in enumerate(table.header)}
+
+    def number(self, row: int) -> str:
+        """Return the number of a row."""
+        return str(row + 1)
+
+    def sign(self, row: int, column: int) -> tuple[str, str]:
+        """Return the mark of a cell that is right, and its meaning; empty for another."""
+        if (row, column) not in self._table.gold:
+            return "", ""
+        sign = LINKS if (row, column) in self._table.linking else HOLDS
+        return sign, MEANINGS[sign]
+
+    def chosen_by(self, row: int, column: int) -> Sequence[str]:
+        """Return the configurations that chose a cell."""
+        return self._chosen.get((row, column), ())
+
+    def text(self, row: int, column: int) -> str:
+        """Return the text of a cell, shortened."""
+        return shorten(self._table.rows[row][column], MAX_LETTERS)
+
+    @property
+    def legend(self) -> str:
+        """The meaning of the marks in it, and how much is not shown."""
+        cells = [(row, column) for row in self.shown.rows for column in self.shown.columns]
+        signs = {self.sign(row, column)[0] for row, column in cells if row is not None and column is not None}
+        said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if mark in signs]
+        said += ["coloured squares: the cells that each configuration chose"] * bool(self._chosen)
+        return "; ".join(filter(None, [*said, hidden_text(self.shown, "marked cell")]))
+
+
+def by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
+    """Order the cells to show: those both right and chosen, then by turns one that is right and one that is chosen."""
+    gold = [cell for cell in table.gold if cell not in chosen]
+    wrong = [cell for cell in chosen if cell not in table.gold]
+    turns = [cell for pair in zip(gold, wrong, strict=False) for cell in pair]
+    both = [cell for cell in chosen if cell in table.gold]
+    return list(dict.fromkeys([*both, *turns, *gold, *wrong]))

@@ -15,7 +15,7 @@ from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.reports.view import ReportSection
 
-MOST_SETTINGS = 20
+MAX_SETTINGS = 20
 FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/"))
 
 
@@ -41,7 +41,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 def telling_settings(report: Report) -> list[str]:
     """Return the settings by which runs are told apart here: what was compared, then what else differs."""
     others = differing_settings([settings(run, (*IGNORED, *FIELDS)) for run in report.runs])
-    return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MOST_SETTINGS]]
+    return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 
 def named_settings(run: LoadedRun) -> dict[str, str]:

@@ -11,7 +11,7 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.view import ReportSection
 
-MOST_COLUMNS, MOST_SETTINGS, MOST_COMMON = 10, 60, 200
+MAX_COLUMNS, MAX_SETTINGS, MAX_COMMON = 10, 60, 200
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
@@ -21,7 +21,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
         parts = [comparison_content(one) for one in report.comparisons if one.common or one.differences]
         shared = shared_settings(report)
         title = f"{plural(len(shared), 'setting')} that all runs share"
-        found = {"parts": parts, "shared": list(shared.items())[:MOST_COMMON], "shared_title": title}
+        found = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
         return found if parts or shared else None
 
     return ReportSection("settings", "Settings that differ", "Settings", template="settings.html", content=content)
@@ -29,12 +29,12 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
     """Return one dataset and task: what its configurations share in words, then a row per setting they do not."""
-    labels = comparison.labels[:MOST_COLUMNS]
+    labels = comparison.labels[:MAX_COLUMNS]
     hints = [
-        count_line(len(comparison.labels), "configuration", MOST_COLUMNS),
-        count_line(len(comparison.differences), "setting", MOST_SETTINGS),
+        count_line(len(comparison.labels), "configuration", MAX_COLUMNS),
+        count_line(len(comparison.differences), "setting", MAX_SETTINGS),
     ]
-    shown = comparison.differences[:MOST_SETTINGS]
+    shown = comparison.differences[:MAX_SETTINGS]
     return {
         "title": comparison.title,
         "hint": ", ".join(filter(None, hints)),

@@ -14,7 +14,7 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.view import ReportSection, sentences
 
-FEWEST_RUNS, MOST_PANELS, MOST_VALUES, FAR = 4, 6, 8, 10
+MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 NOTES = (
     "each point is a run, in the colour of its configuration; the line joins the means",
@@ -80,14 +80,14 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, lis
     datasets = dict.fromkeys(map(dataset_of, report.groups))
     for dataset in datasets:
         groups = [(index, group) for index, group in enumerate(report.groups) if dataset_of(group) == dataset]
-        runs = [one for index, group in groups for one in scored(index, group, metric)]
+        runs = [one for index, group in groups for one in score_runs(index, group, metric)]
         if found := panels(runs):
             title = f"{metric.title_with_unit} on {dataset}" if len(datasets) > 1 else metric.title_with_unit
             yield title, [draw_panel(one, runs) for one in found]
 
 
-def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]:
-    """Returns the runs of a configuration that have a score; shares are percent."""
+def score_runs(place: int, group: Configuration, metric: MetricName) -> list[Scored]:
+    """Return the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
     return [
@@ -97,24 +97,24 @@ def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]
 
 
 def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
-    """Returns the settings that were varied; those whose values change together stand in one."""
-    if len(runs) < FEWEST_RUNS:
+    """Return the settings that were varied; those whose values change together stand in one."""
+    if len(runs) < MIN_RUNS:
         return []
     together: dict[tuple[int, ...], list[str]] = {}
     for key in differing_settings([run.settings for run in runs]):
         values = [run.settings.get(key, "") for run in runs]
         kinds = list(dict.fromkeys(values))
-        if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MOST_VALUES, len(runs) // 2):
+        if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MAX_VALUES, len(runs) // 2):
             together.setdefault(tuple(map(kinds.index, values)), []).append(key)
     found = [
-        SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained(places, runs))
+        SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained_variance(places, runs))
         for places, keys in together.items()
     ]
-    return sorted(found, key=lambda one: -one.importance)[:MOST_PANELS]
+    return sorted(found, key=lambda one: -one.importance)[:MAX_PANELS]
 
 
-def explained(places: Sequence[int], runs: Sequence[Scored]) -> float:
-    """Returns the share of the variance of scores that lies between groups, from 0 to 1."""
+def explained_variance(places: Sequence[int], runs: Sequence[Scored]) -> float:
+    """Return the share of the variance of scores that lies between groups, from 0 to 1."""
     mean = statistics.fmean(run.score for run in runs)
     groups: dict[int, list[float]] = {}
     for place, run in zip(places, runs, strict=True):
@@ -161,7 +161,7 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def x_places(values: Sequence[str]) -> dict[str, float]:
-    """Returns where each value stands: numbers by size, by their logarithm where they lie far apart; words evenly."""
+    """Return where each value stands: numbers by size, by their logarithm where they lie far apart; words evenly."""
     kinds = list(dict.fromkeys(values))
     try:
         numbers = {kind: float(kind) for kind in kinds}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import COLORS, INK, color_of, literal_text, new_figure, new_panels
+from mate_cli.reports.plots.style import COLORS, INK, LEGEND, color_of, literal_text, new_figure, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST_RATIO = 0.01
-"""Where bars begin: what is less is not told apart."""
+MIN_RATIO = 0.01
+"""The start of bars; smaller ratios all look alike."""
 COLUMNS = 4
 
 
@@ -26,14 +26,14 @@ def flow_bars(targets: Sequence[str], series: Mapping[str, Sequence[float]]) -> 
     width = 0.8 / len(series)
     for place, (label, ratios) in enumerate(series.items()):
         lefts = [target + (place - (len(series) - 1) / 2) * width for target in range(len(targets))]
-        heights = [max(ratio, LEAST_RATIO) - LEAST_RATIO for ratio in ratios]
-        axes.bar(lefts, heights, 0.9 * width, bottom=LEAST_RATIO, color=color_of(place), label=literal_text(label))
+        heights = [max(ratio, MIN_RATIO) - MIN_RATIO for ratio in ratios]
+        axes.bar(lefts, heights, 0.9 * width, bottom=MIN_RATIO, color=color_of(place), label=literal_text(label))
     axes.set_yscale("log")
     axes.axhline(1, color=INK, linewidth=0.9)
     axes.set_xticks(range(len(targets)), [target.replace(", ", ",\n") for target in targets])
     axes.grid(visible=False, axis="x")
     axes.set_ylabel("attention over uniform attention", color=INK)
-    figure.legend(loc="outside upper left", ncols=min(4, len(series)), frameon=False, fontsize=8, labelcolor=INK)
+    figure.legend(loc="outside upper left", ncols=min(4, len(series)), **LEGEND)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Which token may see which: the masks of some heads, side by side."""
+"""Attention masks of some heads, side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KINDS = ("question", "header", "body", "counts")
 KIND_COLORS = dict(zip(KINDS, (COLORS[1], COLORS[4], COLORS[0], COLORS[2]), strict=True))
-MOST_TICKS = 28
+MAX_TICKS = 28
 
 
 def attention_masks_figure(
@@ -60,7 +60,7 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
     for border in borders[1:-1]:
         axes.axhline(border, color=INK, linewidth=0.35, alpha=0.45)
         axes.axvline(border, color=INK, linewidth=0.35, alpha=0.45)
-    step = -(-len(labels) // MOST_TICKS)
+    step = -(-len(labels) // MAX_TICKS)
     ticks = [(low + high) / 2 for low, high in pairwise(borders)]
     axes.set_yticks(ticks[::step], labels[::step])
     axes.set_xticks(ticks[::step], labels[::step], rotation=90)
@@ -68,7 +68,7 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
 
 
 def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
-    """Where question, header and each row begin (and the last one ends), and their names."""
+    """Return where question, header and each row begin (and the last one ends), and their names."""
     borders, labels = [0], []
     for (kind, row), tokens in groupby(zip(kinds, rows, strict=True)):
         borders.append(borders[-1] + len(list(tokens)))

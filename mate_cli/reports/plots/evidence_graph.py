@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_LETTERS = 18
-"""Of what a node is called."""
-LEAST_SHARE = 0.02
+MAX_LETTERS = 18
+"""The most letters of a node's name."""
+MIN_SHARE = 0.02
 """Edges that bring less are not drawn where weights are known."""
 BEND = 0.18
-"""Of arrows: how far the middle of an arc's control points is from its chord, in parts of that."""
+"""The bend of arrows: the distance of an arc's control points from its chord, in parts of that."""
 _RIGHT, *_KINDS = COLORS[1], COLORS[0], *COLORS[2:]
 
 
@@ -41,7 +41,7 @@ class GraphView:
     right: Sequence[bool]
 
     def places(self) -> list[tuple[float, float]]:
-        """Where each node stands, across and up."""
+        """Return where each node stands, across and up."""
         rows = sorted({row for row, _ in self.cells})
         columns = sorted({column for _, column in self.cells})
         if len(columns) > 1 and len(set(self.cells)) == len(self.cells):
@@ -97,13 +97,13 @@ def _draw(axes: Axes, view: GraphView, shares: np.ndarray | None, colors: Mappin
     for asks, row in enumerate(view.kinds):
         for asked, kind in enumerate(row):
             share = 0.2 if shares is None else float(shares[asks, asked])
-            if kind and share >= LEAST_SHARE:
+            if kind and share >= MIN_SHARE:
                 _arrow(axes, places[asked], places[asks], colors[kind], share)
     across, up = zip(*places, strict=True)
     paints = [_RIGHT if right else INK for right in view.right]
     axes.scatter(across, up, s=46, c=paints, zorder=3)
     for (x, y), name in zip(places, view.names, strict=True):
-        short = name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…"
+        short = name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + "…"
         axes.annotate(
             literal_text(short), (x, y), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7, color=INK
         )

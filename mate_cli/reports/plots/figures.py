@@ -13,10 +13,8 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.metrics.specs.names import SPLITS, MetricName
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.growth import growth_frame
-from mate_cli.reports.compare.main_metric import preference
 from mate_cli.reports.compare.questions import scored_runs
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.growth import growth_figure
@@ -26,12 +24,13 @@ from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_mar
 from mate_cli.reports.plots.style import color_of, save_figure
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import RunLog, load_log
+from mate_cli.reports.sections.growth import growth_frame
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
-MOST_CURVES, MOST_BARS, MOST_FIGURES, MOST_REPEATS, MOST_MARGINS = 12, 30, 8, 5, 8
-MOST_POINTS, ALL_POINTS = 240, 12_000
+MAX_CURVES, MAX_BARS, MAX_FIGURES, MAX_REPEATS, MAX_MARGINS = 12, 30, 8, 5, 8
+MAX_POINTS, ALL_POINTS = 240, 12_000
 """Points of a curve, and of all curves of a metric together."""
 
 
@@ -44,87 +43,76 @@ class Drawn:
     logs: tuple[tuple[LoadedRun, RunLog], ...]
 
 
-def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
-    """Reads what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
-    count = sum(len(group.runs[:MOST_REPEATS]) for group in report.groups[:most])
-    points = max(60, min(MOST_POINTS, ALL_POINTS // max(1, count)))
+def read_logs(report: Report, *, most: int = MAX_CURVES) -> list[Drawn]:
+    """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
+    count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
+    points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
     drawn: list[Drawn] = []
     for index, group in enumerate(report.groups):
         if len(drawn) == most:
             break
-        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MOST_REPEATS])
-        if any(any(moving(log)) for _, log in logs):  # chains have none of their own
+        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
+        if any(any(list_moving(log)) for _, log in logs):  # chains have none of their own
             drawn.append(Drawn(index, group, logs))
     return drawn
 
 
 def curve_names(drawn: Sequence[Drawn]) -> list[str]:
-    """Lists the logged metrics that are drawn, the most telling first."""
-    counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in moving(log)})
+    """List the logged metrics that are drawn, the most telling first."""
+    counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in list_moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
-    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MOST_FIGURES]
+    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
 
 
-def moving(log: RunLog) -> Iterator[str]:
-    """Yields the metrics that were logged more than once: a single point is no curve."""
+def list_moving(log: RunLog) -> Iterator[str]:
+    """Yield the metrics that were logged more than once: a single point is no curve."""
     yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
 
 
 def curve_order(name: str, count: int) -> tuple[object, ...]:
-    """Orders logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
+    """Order logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
     metric = MetricName.parse(name)
     kind = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
     return (*kind, -count, *preference(name))
 
 
 def curve_frames(report: Report) -> list[CurveFrame]:
-    """Reads the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
+    """Read the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
     drawn = read_logs(report)
     return [curve_frame(drawn, name) for name in curve_names(drawn)]
 
 
 def curve_frame(drawn: Sequence[Drawn], name: str) -> CurveFrame:
-    """Returns the curves of one metric, those without a point left out."""
+    """Return the curves of one metric, those without a point left out."""
     lines = tuple(
         tuple(log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps) for one in drawn
     )
     return CurveFrame(MetricName.parse(name), tuple(one.group.label for one in drawn), lines)
 
 
-def bars(report: Report) -> tuple[Bar, ...]:
-    """Returns the bars of the main metric, best first, in the colours of the curves."""
-    return metric_values(report, report.metric) if report.metric else ()
-
-
-def metric_values(report: Report, metric: str) -> tuple[Bar, ...]:
-    """Returns the bars of a metric for the configurations that have it, in the order of the report."""
+def main_bars(report: Report) -> tuple[Bar, ...]:
+    """Return the bars of the main metric in the order of the report, in the colours of the curves; none without any."""
     drawn = []
-    for index, group in enumerate(report.groups[:MOST_BARS]):
-        if (summary := group.summary(metric)) is not None:
-            values = (run.metrics.get(metric, math.nan) for run in group.counted)
+    for index, group in enumerate(report.groups[:MAX_BARS]):
+        if report.metric and (summary := group.summary(report.metric)) is not None:
+            values = (run.metrics.get(report.metric, math.nan) for run in group.counted)
             drawn.append(Bar(group.label, color_of(index), summary, tuple(filter(is_finite, values))))
     return tuple(drawn)
 
 
-def draw_bars(report: Report) -> Figure | None:
-    """Draws the main metric, None when no run has any."""
-    drawn = bars(report)
-    return metric_bars(MetricName.parse(report.metric), drawn) if report.metric and drawn else None
-
-
 def margin_frames(report: Report) -> list[MarginFrame]:
-    """Reads the score margins of the best configurations that have any: a frame per data set, of test where known."""
+    """Read the score margins of the best configurations that have any: a frame per data set, of test where known."""
     frames = []
     for dataset in dict.fromkeys(map(dataset_of, report.groups)):
         for split in reversed(SPLITS):
             if found := tuple(margins(report, dataset, split)):
-                frames.append(MarginFrame(dataset, split, found[:MOST_MARGINS]))
+                frames.append(MarginFrame(dataset, split, found[:MAX_MARGINS]))
                 break
     return frames
 
 
 def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
-    """Yields what each configuration on a data set recorded of single questions, all its runs together."""
+    """Yield what each configuration on a data set recorded of single questions, all its runs together."""
     for index, group in enumerate(report.groups):
         if dataset_of(group) == dataset:
             seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
@@ -134,14 +122,14 @@ def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
-    """Writes every figure of a comparison as PNG and SVG, and returns the files.
+    """Write every figure of a comparison as PNG and SVG, and return the files.
 
     Raises:
         RunError: the folder cannot be written.
     """
     drawn = [(f"curves_{file_name(frame.metric.full)}", learning_curves(frame)) for frame in curve_frames(report)]
-    if (chart := draw_bars(report)) is not None and report.metric:
-        drawn.insert(0, (f"bars_{file_name(report.metric)}", chart))
+    if report.metric and (bars := main_bars(report)):
+        drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
     drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
     if (growth := growth_frame(report)) is not None:
         drawn.append((f"growth_{file_name(growth.metric.full)}", growth_figure(growth)))
@@ -152,6 +140,6 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
 
 
 def file_name(metric: str) -> str:
-    """Turns a metric's name into a file name: `test/hits@1` becomes `test_hits_at_1`."""
+    """Turn a metric's name into a file name: `test/hits@1` becomes `test_hits_at_1`."""
     spelled = metric.replace("@", "_at_")
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in spelled)[:80]

@@ -7,7 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
+from mate_cli.reports.plots.style import INK, add_legend, color_of, dash_of, literal_text, mark_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Level:
-    """What a paper reports with all of its examples."""
+    """A figure of a paper, with all of its training examples."""
 
     label: str
     value: float
@@ -46,7 +46,7 @@ class Level:
 
 @dataclass(frozen=True)
 class GrowthFrame:
-    """What the figure shows."""
+    """The content of the figure."""
 
     metric: MetricName
     lines: tuple[Line, ...]
@@ -54,7 +54,7 @@ class GrowthFrame:
 
 
 def growth_figure(frame: GrowthFrame) -> Figure:
-    """Draws the lines with their error bars; ticks stand at the numbers of examples that were trained with."""
+    """Draw the lines with their error bars; ticks stand at the numbers of examples that were trained with."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     figure, axes = new_figure(6.8, 4.2)
@@ -80,19 +80,17 @@ def growth_figure(frame: GrowthFrame) -> Figure:
         axes.get_lines()[-1].set_label(literal_text(level.label))
     axes.set_xscale("log")
     sizes = sorted({point.examples for line in frame.lines for point in line.points})
-    axes.xaxis.set_major_locator(FixedLocator(apart(sizes)))
+    axes.xaxis.set_major_locator(FixedLocator(space_out(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("training questions", color=INK)
     axes.set_title(literal_text(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 1 if max(map(len, labels)) > 40 else 2
-    figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=8, labelcolor=INK)
+    add_legend(figure, axes.get_legend_handles_labels()[1])
     return figure
 
 
-def apart(sizes: list[int], least: float = 1.25) -> list[int]:
-    """The sizes that have room for their numbers beside each other."""
+def space_out(sizes: list[int], least: float = 1.25) -> list[int]:
+    """Return the sizes that have room for their numbers beside each other."""
     kept: list[int] = []
     for size in sizes:
         if not kept or size >= least * kept[-1]:

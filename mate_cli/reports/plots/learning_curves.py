@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
+from mate_cli.reports.plots.style import INK, add_legend, color_of, dash_of, literal_text, mark_of, new_figure
 from mate_cli.reports.runs.load_curves import Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
 
 FEW_POINTS = 15
@@ -27,8 +25,10 @@ class CurveFrame:
     lines: tuple[tuple[Curve, ...], ...]
 
 
-def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
-    """Draws the curves; each line's id is `g<configuration>-...`, for a page to find it."""
+def learning_curves(frame: CurveFrame) -> Figure:
+    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = new_figure(6.2, 3.1)
     scale = frame.metric.scale
     for index, (label, curves) in enumerate(zip(frame.labels, frame.lines, strict=True)):
@@ -41,25 +41,7 @@ def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
     axes.set_xlabel("step", color=INK)
     axes.set_title(literal_text(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)
-    axes.xaxis.set_major_locator(few_ticks(integer=True))
-    axes.yaxis.set_major_locator(few_ticks())
-    if legend:
-        add_legend(figure, frame.labels)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+    add_legend(figure, frame.labels)
     return figure
-
-
-def few_ticks(*, integer: bool = False) -> MaxNLocator:
-    """Returns a locator that sets at most six round ticks."""
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(nbins=6, integer=integer)
-
-
-def add_legend(figure: Figure, labels: Sequence[str]) -> None:
-    """Puts the names of the configurations below the axes."""
-    handles, shown = figure.axes[0].get_legend_handles_labels()
-    if shown:
-        columns = 1 if max(map(len, labels)) > 40 else 2
-        figure.legend(
-            handles, shown, loc="outside lower left", ncols=columns, frameon=False, fontsize=8, labelcolor=INK
-        )

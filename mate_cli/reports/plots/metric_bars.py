@@ -26,7 +26,7 @@ class Bar:
 
 
 def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
-    """Draws horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
+    """Draw horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
     figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(bars), 2))
     scale = metric.scale
     for index, bar in enumerate(bars):
@@ -41,7 +41,7 @@ def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
 
 
 def draw_bar(axes: Axes, index: int, bar: Bar, metric: MetricName, scale: float) -> None:
-    """Draws one bar with its error bar, its runs and its number."""
+    """Draw one bar with its error bar, its runs and its number."""
     center, spread = bar.summary.center * scale, (bar.summary.spread or 0.0) * scale
     patch = axes.barh(index, center, height=0.62, color=bar.color, alpha=0.85)[0]
     patch.set_gid(f"bar-g{index}")
@@ -64,5 +64,5 @@ def draw_bar(axes: Axes, index: int, bar: Bar, metric: MetricName, scale: float)
 
 
 def short(label: str, longest: int = 46) -> str:
-    """Cuts a long name, so that the bars keep their room."""
+    """Cut a long name, so that the bars keep their room."""
     return label if len(label) <= longest else f"{label[: longest - 1]}…"

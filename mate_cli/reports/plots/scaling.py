@@ -1,4 +1,4 @@
-"""How cost grows with length: a panel per shape of tables, a line per variant, both axes logarithmic.
+"""Cost by length: a panel per shape of tables, a line per variant, both axes logarithmic.
 
 Source: MATE paper, figures 4, 5 and 6.
 """
@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_panels
+from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, mark_of, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PANEL = (3.35, 2.75)
-NARROWEST = 6.9
+MIN_WIDTH = 6.9
 LEGEND_LINE = 0.19
 LETTERS_PER_INCH, HANDLE_LETTERS = 15, 9
-"""Of the legend, estimated generously."""
+"""Sizes of the legend, estimated generously."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class ScalingFrame:
-    """What a figure shows.
+    """The content of a figure.
 
     Args:
         name: tells the figure's lines from those of others.
@@ -54,7 +54,7 @@ class ScalingFrame:
     axis: str = "tokens"
 
 
-def scaling_figure(frame: ScalingFrame, least: float = NARROWEST) -> Figure:
+def scaling_figure(frame: ScalingFrame, least: float = MIN_WIDTH) -> Figure:
     """Draw the panels, at least so many inches wide; panels of a row share their axis of cost."""
     rows, columns = len(frame.panels), max(map(len, frame.panels))
     names = [name for name in frame.variants if any(name in panel.lines for row in frame.panels for panel in row)]
@@ -70,14 +70,12 @@ def scaling_figure(frame: ScalingFrame, least: float = NARROWEST) -> Figure:
         axis.set_xlabel(frame.axis, color=INK)
     drawn = {line.get_label(): line for row in axes for axis in row for line in axis.get_lines()}
     handles = [drawn[literal_text(name)] for name in names]
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=in_a_row, frameon=False, fontsize=8, labelcolor=INK
-    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=in_a_row, **LEGEND)
     return figure
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:
-    """How many names of the legend stand side by side in so many inches, in lines of about equal length."""
+    """Return how many names of the legend stand side by side in so many inches, in lines of about equal length."""
     most = max(1, int(width * LETTERS_PER_INCH / (max(map(len, names)) + HANDLE_LETTERS)))
     lines = -(-len(names) // most)
     return -(-len(names) // lines)
@@ -106,7 +104,7 @@ def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:
 
 
 def narrow(panel: Panel) -> bool:
-    """Whether costs span less than a factor of 100, so that powers of ten alone would be too few ticks."""
+    """Tell whether costs span less than a factor of 100, so that powers of ten alone would be too few ticks."""
     costs = [cost for points in panel.lines.values() for _, cost in points]
     return bool(costs) and max(costs) < 100 * min(costs)
 

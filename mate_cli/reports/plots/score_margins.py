@@ -1,4 +1,4 @@
-"""How far the score of answers is above that of the tokens that are kept: a histogram per configuration.
+"""Margins between the score of answers and that of the tokens that are kept: a histogram per configuration.
 
 Source: Krichene et al. 2021 (DoT), figure 3.
 """
@@ -11,12 +11,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.pruning import SCORE_MARGIN
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, new_figure
+from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEWEST_BINS, MOST_BINS = 12, 40
+MIN_BINS, MAX_BINS = 12, 40
 REST = 0.5
 """So many percent of all questions at either end are counted in the last bins, so that the others have room."""
 
@@ -32,7 +32,7 @@ class Margins:
 
 @dataclass(frozen=True)
 class MarginFrame:
-    """What a figure shows: the questions of which data set and split, and the configurations."""
+    """The content of a figure: data set, split, and the configurations."""
 
     dataset: str
     split: str
@@ -46,7 +46,7 @@ def score_margins(frame: MarginFrame) -> Figure:
     every = np.concatenate([one.values for one in frame.configurations])
     low, high = np.percentile(every, [REST, 100 - REST])
     room = max(high - low, 1e-3)
-    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, FEWEST_BINS, MOST_BINS))
+    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, MIN_BINS, MAX_BINS))
     edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
     figure, axes = new_figure(9.4, 3.1 + 0.19 * len(frame.configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
@@ -60,7 +60,7 @@ def score_margins(frame: MarginFrame) -> Figure:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("score (log P) of the answer's tokens above that of the table's tokens that are kept", color=INK)
     axes.set_ylabel("questions (%)", color=INK)
-    figure.legend(loc="outside lower left", frameon=False, fontsize=8, labelcolor=INK)
+    figure.legend(loc="outside lower left", **LEGEND)
     return figure
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.files.atomic import replace_file
 
@@ -21,42 +22,44 @@ MARKS = ("o", "s", "^", "D", "v", "P", "*", ">")
 """Shapes of points; a colour that comes again has the next one."""
 # On the page these two become CSS variables, so that one figure serves light and dark.
 INK, GRID = "#3b4150", "#d9dce3"
+LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
+"""Of every legend, beside its place."""
 FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
 
 
 def literal_text(text: str) -> str:
-    """Returns text that matplotlib draws as it is, dollar signs included, never as a formula."""
+    """Return text that matplotlib draws as it is, dollar signs included, never as a formula."""
     return text.replace("$", r"\$")
 
 
 def color_of(index: int) -> str:
-    """Returns the colour of the index-th configuration; colours repeat with another dash."""
+    """Return the colour of the index-th configuration; colours repeat with another dash."""
     return COLORS[index % len(COLORS)]
 
 
 def dash_of(index: int) -> str:
-    """Returns the line style that tells configurations of one colour apart."""
+    """Return the line style that tells configurations of one colour apart."""
     return DASHES[index // len(COLORS) % len(DASHES)]
 
 
 def mark_of(index: int) -> str:
-    """Returns the shape of the points that tells configurations apart without any colour."""
+    """Return the shape of the points that tells configurations apart without any colour."""
     return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 
 def paint_of(index: int) -> str:
-    """Returns the colour of the index-th configuration on a page, which follows the reader's light or dark mode."""
+    """Return the colour of the index-th configuration on a page, which follows the reader's light or dark mode."""
     return f"var(--c{index % len(COLORS)})"
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """Returns an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
+    """Return an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
     figure, panels = new_panels(1, 1, width, height)
     return figure, panels[0][0]
 
 
 def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """Returns an empty figure (inches) with rows of quiet axes; those of a row share what they measure."""
+    """Return an empty figure (inches) with rows of quiet axes; those of a row share what they measure."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -74,8 +77,15 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
     return figure, panels.tolist()
 
 
+def add_legend(figure: Figure, labels: Sequence[str]) -> None:
+    """Put the names of lines below the axes, side by side where they are short."""
+    handles, shown = figure.axes[0].get_legend_handles_labels()
+    if shown:
+        figure.legend(handles, shown, loc="outside lower left", ncols=1 + (max(map(len, labels)) <= 40), **LEGEND)
+
+
 def as_svg(figure: Figure, salt: str) -> str:
-    """Draws a figure as an SVG element for a page: text as text, colours as CSS variables, ids made unique by salt."""
+    """Draw a figure as an SVG element for a page: text as text, colours as CSS variables, ids made unique by salt."""
     from matplotlib import rc_context
 
     buffer = io.StringIO()
@@ -96,7 +106,7 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Writes a figure as PNG (200 dots per inch) and SVG into a folder, which is made if need be."""
+    """Write a figure as PNG (200 dots per inch) and SVG into a folder, which is made if need be."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,10 +19,8 @@ from mate_cli.files.safe_load import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.record import read_entries
 
-RETIRED = ("trainer.early_stopping",)
-"""Keys of runs by earlier versions that changed nothing where they were null; a stage has them, too."""
 STATUSES = ("finished", "running", "interrupted", "failed")
-LARGEST = 10**300
+MAX_NUMBER = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
 """Letters of a text and of a name, entries of a list or mapping in a record, and of what is wrong with one."""
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
@@ -61,22 +59,22 @@ class LoadedRun:
         return {clean(name): float(value) for name, value in known.items() if is_number(value)}
 
     def text(self, key: str) -> str:
-        """Returns a record entry as one clean line, empty when absent."""
+        """Return a record entry as one clean line, empty when absent."""
         value = self.record.get(key)
         return "" if value is None else clean(value)
 
     def part(self, key: str) -> dict[str, Any]:
-        """Returns a record entry that should be a mapping, empty when it is anything else."""
+        """Return a record entry that should be a mapping, empty when it is anything else."""
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
     def number(self, key: str, inside: str | None = None) -> float | None:
-        """Returns a numeric record entry (`inside` names the mapping that holds it), None when absent."""
+        """Return a numeric record entry (`inside` names the mapping that holds it), None when absent."""
         value = (self.part(inside) if inside else self.record).get(key)
         return float(value) if value is not None and is_number(value) else None
 
     def setting(self, key: str) -> str:
-        """Returns a record entry, or the configuration value with this dotted key, empty when neither exists."""
+        """Return a record entry, or the configuration value with this dotted key, empty when neither exists."""
         if key == "task" and self.parent is not None:
             return f"{self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
         return self.text(key) or self.config.get(key, "")
@@ -92,7 +90,7 @@ class LoadedRuns:
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
-    """Reads every run below the folders; a folder that is itself a run counts, and none counts twice.
+    """Read every run below the folders; a folder that is itself a run counts, and none counts twice.
 
     Args:
         folders: folders, or patterns of folders such as `outputs/train/hybridqa_*`.
@@ -102,14 +100,14 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     """
     found: dict[Path, LoadedRun] = {}
     warnings: list[str] = []
-    asked = [root for folder in folders for root in matching_folders(str(folder), warnings)]
+    asked = [root for folder in folders for root in match_folders(str(folder), warnings)]
     for root in asked:
         for folder in run_folders(root):
             key = folder.resolve()
             if key not in found and (run := read_run(folder, found.get(key.parent), warnings)) is not None:
                 found[key] = run
     if not found:
-        raise RunError(nothing_found(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
+        raise RunError(describe_missing_runs(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
     return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
 
 
@@ -130,8 +128,8 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
     return LoadedRuns(tuple(runs), tuple(warnings), tuple(folders))
 
 
-def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
-    """Returns the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
+def match_folders(asked: str, warnings: list[str]) -> list[Path]:
+    """Return the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
 
     Raises:
         RunError: there is no such folder, or nothing matches the pattern.
@@ -151,15 +149,15 @@ def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
 
 
 def above_pattern(asked: str) -> Path:
-    """Returns the folder itself, or of a pattern the part above its first wildcard."""
+    """Return the folder itself, or of a pattern the part above its first wildcard."""
     folder = Path(asked)
     while glob.has_magic(str(folder)) and not folder.is_dir():
         folder = folder.parent
     return folder
 
 
-def nothing_found(asked: list[Path], warnings: list[str]) -> str:
-    """Says where runs were looked for, and that some were there but unreadable."""
+def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
+    """Say where runs were looked for, and that some were there but unreadable."""
     if not asked:
         return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
     places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
@@ -168,7 +166,7 @@ def nothing_found(asked: list[Path], warnings: list[str]) -> str:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yields every folder at or below root that holds a record.json, sorted, parents first; then those behind links."""
+    """Yield every folder at or below root that holds a record.json, sorted, parents first; then those behind links."""
     waiting, known = [root], set[Path]()
     while waiting:
         start = waiting.pop(0)
@@ -183,14 +181,14 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
-    """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
+    """Read one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
         record = load_record(folder, warnings)
     except RunError as error:
         warnings.append(f"{clean(record_file)}: left out, {clean(error.problem)}")
         return None
-    warnings += unreadable(folder)
+    warnings += list_unreadable(folder)
     return LoadedRun(
         folder=folder,
         name=clean(folder),
@@ -201,8 +199,8 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     )
 
 
-def unreadable(folder: Path) -> Iterator[str]:
-    """Yields a line for each log and file of predictions that is no file, or too large to be read."""
+def list_unreadable(folder: Path) -> Iterator[str]:
+    """Yield a line for each log and file of predictions that is no file, or too large to be read."""
     for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
         try:
             with open_file(file, largest=MAX_SIZE):
@@ -222,7 +220,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
     odd: list[str] = []
     for key, value in content.items():
         if len(key) <= MAX_NAME and len(record) < MAX_PARTS:
-            record[key], wrong = tidied(value)
+            record[key], wrong = tidy_entry(value)
             odd += [f"{clean(key)} {wrong}"] * bool(wrong)
     if odd:
         warnings.append(
@@ -231,21 +229,21 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
     return record
 
 
-def tidied(value: object) -> tuple[Any, str]:
-    """Returns an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
+def tidy_entry(value: object) -> tuple[Any, str]:
+    """Return an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
     if isinstance(value, str):
         return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
     if not isinstance(value, (list, dict)):
         return value, ""
     wrong = f"has {len(value):,} parts" if len(value) > MAX_PARTS else ""
     if isinstance(value, list):
-        return [tidied(part)[0] for part in value[:MAX_PARTS]], wrong
-    parts = {key: tidied(part)[0] for key, part in islice(value.items(), MAX_PARTS) if len(key) <= MAX_NAME}
+        return [tidy_entry(part)[0] for part in value[:MAX_PARTS]], wrong
+    parts = {key: tidy_entry(part)[0] for key, part in islice(value.items(), MAX_PARTS) if len(key) <= MAX_NAME}
     return parts, wrong or "has names that are too long" * (len(parts) < len(value))
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
-    """Reads config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
+    """Read config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
     if not file.is_file():
         return {}
     try:
@@ -258,13 +256,12 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
-    """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
-    found = dict(flat_settings(read_settings(file.parent)))
-    return {key: value for key, value in found.items() if not (key.endswith(RETIRED) and value == "null")}
+    """Read a file once for as long as it stays the same: YAML is slow."""
+    return dict(flat_settings(read_settings(file.parent)))
 
 
 def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf, an empty mapping none."""
+    """Yield the leaves of nested mappings as (dotted key, text); a list is one leaf, an empty mapping none."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
             yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
@@ -277,25 +274,25 @@ def _word(value: object) -> str:
 
 
 def is_word(value: object) -> TypeGuard[bool | None]:
-    """Says whether YAML writes a value as a word of its own: null, true or false."""
+    """Say whether YAML writes a value as a word of its own: null, true or false."""
     return value is None or isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Says whether a JSON value is a number (true and false are not), and one that fits a float."""
+    """Say whether a JSON value is a number (true and false are not), and one that fits a float."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < LARGEST
+        return abs(value) < MAX_NUMBER
     return isinstance(value, float)
 
 
 def shorten_text(text: str) -> str:
-    """Returns a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
+    """Return a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}… {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:6]}"
 
 
 def clean(value: object) -> str:
-    """Returns a value as one line without control characters, so that no file can steer a terminal."""
+    """Return a value as one line without control characters, so that no file can steer a terminal."""
     text = str(value)
     return (text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)).strip()

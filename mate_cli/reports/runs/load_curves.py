@@ -14,7 +14,7 @@ from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import clean, is_number
 
 FINAL = ("final/", "baseline/")
-"""How metrics begin that are measured once, at the end."""
+"""Prefixes of metrics that are measured once, at the end."""
 CLOCK_POINTS = 48
 
 
@@ -28,7 +28,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunLog:
-    """What a run logged: its metrics, and how many epochs and seconds had passed at some of its steps."""
+    """The log of a run: its metrics, and how many epochs and seconds had passed at some of its steps."""
 
     curves: dict[str, Curve]
     epochs: Curve
@@ -36,12 +36,12 @@ class RunLog:
 
 
 def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
-    """Reads metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
+    """Read metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
     return load_log(folder, points=points).curves
 
 
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Reads metrics.jsonl.
+    """Read metrics.jsonl.
 
     A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
     they are a single point, not a curve.
@@ -51,12 +51,12 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
         for name, value in row.items():
             if name != "step" and is_number(value) and is_finite(value) and not name.startswith(FINAL):
                 collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
-    epochs, seconds = (thinned_clock(collected.pop(name, [])) for name in ("epoch", "time"))
+    epochs, seconds = (thin_clock(collected.pop(name, [])) for name in ("epoch", "time"))
     return RunLog({name: thin(sorted(pairs), points) for name, pairs in collected.items()}, epochs, seconds)
 
 
-def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
-    """Picks (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
+def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
+    """Pick (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
     rising = sorted(pairs)
     for index in range(1, len(rising)):
         rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
@@ -66,13 +66,13 @@ def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yields the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
+    """Yield the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
     with suppress(OSError, ValueError):
         yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
 
 
 def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
-    """Averages neighbouring (step, value) pairs until at most `points` are left."""
+    """Average neighbouring (step, value) pairs until at most `points` are left."""
     width = math.ceil(len(pairs) / points)
     bins = [pairs[start : start + width] for start in range(0, len(pairs), width)]
     steps = tuple(sum(step for step, _ in part) / len(part) for part in bins)

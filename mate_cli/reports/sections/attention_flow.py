@@ -10,23 +10,23 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import ReportSection, View
 
-MOST_SHOWN = 6
+MAX_SHOWN = 6
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns what was observed of the best configurations, None where no run was analysed."""
+    """Return what was observed of the best configurations, None where no run was analysed."""
     found = [views for group in report.groups if (views := list(first_flows(group)))]
     if not found:
         return None
-    more = len(found) - MOST_SHOWN
+    more = len(found) - MAX_SHOWN
     notes: tuple[str, ...] = (NOTE, "written by mate evaluate run=FOLDER split=dev analysis=attention_flow")
     notes += (f"{more} more configurations have been analysed",) if more > 0 else ()
-    shown = tuple(view for views in found[:MOST_SHOWN] for view in views)
+    shown = tuple(view for views in found[:MAX_SHOWN] for view in views)
     return ReportSection("flow", "Attention flow", "Attention", shown, notes)
 
 
 def first_flows(group: Configuration) -> Iterator[View]:
-    """Yields what was found of the first run of a configuration that was analysed."""
+    """Yield what was found of the first run of a configuration that was analysed."""
     for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
         for view in flow_views(network):
             yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

@@ -1,4 +1,4 @@
-"""How often the best cell of a ranking stands in a right row, and in a right column."""
+"""Accuracy of the row, and of the column, of the best cell of a ranking."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class RightLines(NamedTuple):
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the table of the split that the report ranks by, None where no run ranks cells."""
+    """Return the table of the split that the report ranks by, None where no run ranks cells."""
     split = (report.metric or "dev/").partition("/")[0]
     rows = tuple(row for group in report.groups if (row := group_row(group, split)))
     return ReportSection("best-cells", TITLE, "Rows", (View(TITLE, COLUMNS, rows),), NOTES, split) if rows else None
 
 
 def group_row(group: Configuration, split: str) -> Row | None:
-    """Returns the shares of one configuration, None where it ranks no cells."""
+    """Return the shares of one configuration, None where it ranks no cells."""
     runs = [run for run in group.counted if f"{split}/{BEST.score}" in run.metrics]
     found = [lines for run in runs if (lines := right_lines(load_questions(run, split) or {}))]
     if not found:
@@ -51,7 +51,7 @@ def group_row(group: Configuration, split: str) -> Row | None:
 
 
 def right_lines(questions: Questions) -> RightLines | None:
-    """Looks where the best cells stand; None without a question that some cell answers."""
+    """Look where the best cells stand; None without a question that some cell answers."""
     asked = [(made.cells[:1], question.candidates) for question, made in questions.items() if question.candidates]
     if not asked:
         return None

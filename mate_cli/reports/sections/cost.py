@@ -1,23 +1,89 @@
-"""What each configuration cost, and what became of its runs."""
+"""The cost of each configuration (size, speed, work, time and memory), and the state of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from mate_cli.reports.compare.costs import Cost, recorded_costs
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report, state_text
-from mate_cli.reports.page.page_data import cost_data
+from mate_cli.reports.compare.statistics import Summary
+from mate_cli.reports.compare.tables import dataset_of
+from mate_cli.reports.format import count_text, duration_text, rate_text
+from mate_cli.reports.page.page_data import datasets_of, metric_data, score_names
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
+
+MAX_POINTS = 40
+"""Configurations in the plot of a score against a cost."""
+
+
+class Cost(NamedTuple):
+    """One column of costs.
+
+    Args:
+        name: its heading.
+        heading: the same in two lines, for narrow columns.
+        title: the name in full, for axes.
+        kind: the kind of its axis: count, memory or duration.
+        key: the entry of `record.json`.
+        inside: the mapping that holds the entry, None for the record itself.
+        write: writes a value.
+    """
+
+    name: str
+    heading: str
+    title: str
+    kind: str
+    key: str
+    inside: str | None
+    write: Callable[[float], str]
+
+    def of(self, group: Configuration) -> Summary | None:
+        """Sum the cost up over the runs that count; a zero stands for a cost that was not measured."""
+        summary = group.cost(self.key, self.inside)
+        return summary if summary and summary.high > 0 else None
+
+    def cell(self, group: Configuration) -> ViewCell:
+        """Return the cost of a configuration."""
+        summary = self.of(group)
+        return ViewCell() if summary is None else ViewCell(self.write(summary.center), summary.center)
+
+
+def flops_text(value: float) -> str:
+    """Write floating point operations with a unit: 3.2 G, 1.4 T."""
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f}"
+
+
+def memory_text(megabytes: float) -> str:
+    """Write memory: 1.6 GB."""
+    return f"{megabytes / 1000:.1f} GB"
+
+
+RATE, WORK = "examples_per_second", "training_flops_per_example"
+COSTS = (
+    Cost("Parameters", "\nParameters", "Parameters", "count", "parameters", None, count_text),
+    Cost("Examples/s", "Examples\nper second", "Examples per second", "count", RATE, "throughput", rate_text),
+    Cost("FLOPs/example", "FLOPs\nper example", "Training FLOPs per example", "count", WORK, "throughput", flops_text),
+    Cost("Wall time", "Wall\ntime", "Wall time", "duration", "wall_seconds", None, duration_text),
+    Cost("Peak memory", "Peak\nmemory", "Peak memory", "memory", "peak_memory_mb", None, memory_text),
+)
+
+
+def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
+    """Return the costs that any of the configurations recorded."""
+    return tuple(cost for cost in COSTS if any(cost.of(group) for group in groups))
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
-    """Returns the table; what nobody recorded has no column."""
+    """Return the table; a cost that no run recorded has no column."""
     costs = recorded_costs(report.groups)
     columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), Column("Status", is_number=False))
     rows = tuple(
-        Row(group.label, (*(cost_cell(cost, group) for cost in costs), status(group))) for group in report.groups
+        Row(group.label, (*(cost.cell(group) for cost in costs), state_cell(group))) for group in report.groups
     )
     view = View("Cost and status", columns, rows)
     return ReportSection(
@@ -25,23 +91,43 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     )
 
 
-def cost_content(report: Report) -> Mapping[str, Any]:
-    """Return a score against a cost, each of choice, for the page's scripts to draw."""
-    data = cost_data(report)
-    if data is None:
-        return {"data": None}
-    scores, costs = ([one["title"] for one in data[key]] for key in ("metrics", "costs"))
-    menus = {"scores": scores, "costs": costs, "datasets": data["datasets"]}
-    return {"data": data, **{name: list(enumerate(titles)) for name, titles in menus.items()}}
-
-
-def cost_cell(cost: Cost, group: Configuration) -> ViewCell:
-    """Returns one cost."""
-    summary = cost.of(group)
-    return ViewCell() if summary is None else ViewCell(cost.write(summary.center), summary.center)
-
-
-def status(group: Configuration) -> ViewCell:
-    """Returns how many runs there are of each status."""
+def state_cell(group: Configuration) -> ViewCell:
+    """Return how many runs there are of each status."""
     text = state_text(group.runs)
     return ViewCell(text, states=tuple(text.split(", ")))
+
+
+def cost_content(report: Report) -> Mapping[str, Any]:
+    """Return scores and costs of the configurations that have both, for the page's scripts to draw, and their menus."""
+    names = score_names(report)
+    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
+    datasets, groups = datasets_of(report), []
+    for index, group in enumerate(report.groups[:MAX_POINTS]):
+        scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
+        if scores and prices:
+            dataset = datasets.index(dataset_of(group))
+            groups.append({"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices})
+    if not groups:
+        return {"data": None}
+    metrics = [metric_data(report, MetricName.parse(name)) for name in names]
+    data = {
+        "metrics": metrics,
+        "datasets": datasets,
+        "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
+        "groups": groups,
+    }
+    return {
+        "data": data,
+        "scores": list(enumerate(one["title"] for one in metrics)),
+        "costs": list(enumerate(cost.title for cost in costs)),
+        "datasets": list(enumerate(datasets)),
+    }
+
+
+def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
+    """Return [middle, spread] with five digits by the number of what is known."""
+    return {
+        str(number): [float(f"{one.center:.5g}"), float(f"{one.spread or 0.0:.3g}")]
+        for number, one in enumerate(summaries)
+        if one is not None
+    }

@@ -8,16 +8,15 @@ from pathlib import Path
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
 from mate_cli.reports.compare.grouping import FIELDS, settings
-from mate_cli.reports.compare.main_metric import preference
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.environment import environment_facts
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.runs.names import is_ignored
 
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 NAMES = ("A", "B")
 RIGHT, WRONG, PARTLY = "✓", "✗", "◐"
 Pair = tuple[LoadedRun, LoadedRun]
@@ -29,7 +28,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     return None if wide or len(runs) != 2 else difference_section((runs[0], runs[1]))
 
 
-def difference_section(runs: Pair, most: int = MOST_QUESTIONS) -> ReportSection:
+def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     """Compare two runs.
 
     Args:

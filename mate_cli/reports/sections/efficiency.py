@@ -23,13 +23,13 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns a table per data set of which a paper prints speeds; None where no run has its metric."""
+    """Return a table per data set of which a paper prints speeds; None where no run has its metric."""
     views = list(efficiency_views(report)) if report.published else []
     return ReportSection("efficiency", "Accuracy and speed", "Speed", tuple(views), NOTES) if views else None
 
 
 def efficiency_views(report: Report) -> Iterator[View]:
-    """Yields the tables, configurations above published figures."""
+    """Yield the tables, configurations above published figures."""
     datasets: dict[str, list[Configuration]] = {}
     for group in report.groups:
         datasets.setdefault(group.runs[0].setting("dataset"), []).append(group)
@@ -43,7 +43,7 @@ def efficiency_views(report: Report) -> Iterator[View]:
 
 
 def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
-    """Yields the configurations that have the metric."""
+    """Yield the configurations that have the metric."""
     for group in groups:
         if summary := group.summary(metric.full):
             rate = group.cost("examples_per_second", "throughput")
@@ -52,7 +52,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
 
 
 def published_rows(papers: Sequence[Published], metric: MetricName) -> Iterator[Row]:
-    """Yields the rows of a paper that have the metric."""
+    """Yield the rows of a paper that have the metric."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):
             best, rate = paper.best.get(metric.full), paper.examples_per_second
@@ -60,7 +60,7 @@ def published_rows(papers: Sequence[Published], metric: MetricName) -> Iterator[
 
 
 def cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
-    """Returns the middle with its spread, the best, and the examples per second."""
+    """Return the middle with its spread, the best, and the examples per second."""
     spread = None if summary.spread is None else metric.scale * summary.spread
     middle = ViewCell(center_text(summary, metric), metric.scale * summary.center, spread_text(summary, metric), spread)
     top = ViewCell() if best is None else ViewCell(metric.spec.text(best), metric.scale * best)

@@ -1,16 +1,22 @@
-"""What is wrong with wrong answers, beside the shares that the MATE paper found in its own."""
+"""Error analysis of answers, beside the shares in the MATE paper."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
-from mate_cli.metrics.answer_errors import KINDS, PAPER, PLACES
-from mate_cli.reports.compare.errors import ErrorRow, error_rows, error_shares, paper_text
+from mate_cli.metrics.answer_errors import KINDS, PAPER, PLACES, AnsweredQuestion, ErrorCounts, count_errors
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.questions import Questions, load_questions, read_predictions
 from mate_cli.reports.compare.report import Report
+from mate_cli.reports.format import NOTHING
+from mate_cli.reports.terminal.views import print_views
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
+from mate_cli.terminal.console import Console
 
-MOST_ROWS = 30
+MAX_ROWS = 30
 SHORT = ("near\nmisses", "numbers\n% of near", "words\n% of near", "right type\n% of others")
 HEADINGS = dict(zip(PAPER, SHORT, strict=True))
 NARROW = 12
@@ -24,8 +30,8 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the shares of each kind of error, None where no run answers with texts."""
-    rows = error_rows(report)[:MOST_ROWS]
+    """Return the shares of each kind of error, None where no run answers with texts."""
+    rows = error_rows(report)[:MAX_ROWS]
     if not rows:
         return None
     names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}
@@ -43,6 +49,79 @@ def error_column(name: str) -> Column:
 
 
 def shares(row: ErrorRow, names: Iterable[str]) -> list[ViewCell]:
-    """Returns the share of each kind."""
+    """Return the share of each kind."""
     known = error_shares(row.counts)
     return [ViewCell(known[name], float(known[name])) if name in known else ViewCell() for name in names]
+
+
+SCORED = ("em", "gold_em")
+"""Runs with one of these scores answer with texts."""
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """The wrong answers of a configuration on a split, all its seeds together."""
+
+    label: str
+    split: str
+    counts: ErrorCounts
+
+
+def error_rows(report: Report) -> list[ErrorRow]:
+    """Sort the wrong answers of every configuration, on the split that the report ranks by."""
+    split = (report.metric or "dev/").partition("/")[0]
+    rows = [ErrorRow(group.label, split, _of_group(group, split)) for group in report.groups]
+    return [row for row in rows if row.counts.wrong]
+
+
+def errors_in(questions: Questions) -> ErrorCounts:
+    """Sort the wrong answers among what was answered; nothing where the answers are no texts."""
+    scored = [(question, made) for question, made in questions.items() if set(SCORED) & made.scores.keys()]
+    return count_errors(
+        AnsweredQuestion(
+            made.text, (*q.answers, " ".join(q.answers)), made.cells[0] if made.cells else None, q.candidates
+        )
+        for q, made in scored
+    )
+
+
+def error_shares(counts: ErrorCounts) -> dict[str, str]:
+    """Write the shares of what is wrong in percent by their names: kinds, those the paper has, places of cells."""
+    placed, shares = counts.places.total(), counts.shares()
+    kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
+    known = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
+    return kinds | known | {title: _percent(counts.places[place], placed) for place, title in PLACES.items() if placed}
+
+
+def print_errors(file: Path, console: Console) -> None:
+    """Print what is wrong with the answers in a file of predictions; nothing where none is a wrong text."""
+    counts = errors_in(read_predictions(file))
+    if not counts.wrong:
+        return
+    none = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
+    shown = {name: share for name, share in error_shares(counts).items() if name not in none}
+    theirs = {name: paper_text(name) if name in PAPER else "" for name in shown}
+    rows = (Row(name, (ViewCell(share), ViewCell(theirs[name]))) for name, share in shown.items())
+    title = f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent"
+    console.print()
+    print_views([View(title, (Column("Share"), Column("MATE paper")), tuple(rows), head="")], console)
+
+
+def _of_group(group: Configuration, split: str) -> ErrorCounts:
+    total = ErrorCounts()
+    for run in group.counted:
+        own = errors_in(load_questions(run, split) or {})
+        total.questions += own.questions
+        total.kinds += own.kinds
+        total.places += own.places
+    return total
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f}" if whole else NOTHING
+
+
+def paper_text(name: str) -> str:
+    """Write a share of the paper."""
+    value = f"{100 * PAPER[name]:.0f}"
+    return f"> {value}" if name == [*PAPER][-1] else value

@@ -1,10 +1,17 @@
-"""How a score grows with the number of training examples."""
+"""A score by the number of training examples."""
 
 from __future__ import annotations
 
-from mate_cli.reports.compare.growth import growth_frame
+import statistics
+from collections.abc import Iterator, Sequence
+
+from mate_cli.metrics.specs.names import SPLITS, MetricName
+from mate_cli.reports.compare.grouping import group_runs, repeats
+from mate_cli.reports.compare.published import Published
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.plots.growth import growth_figure
+from mate_cli.reports.compare.statistics import is_finite, summarize
+from mate_cli.reports.plots.growth import GrowthFrame, Level, Line, Point, growth_figure
+from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.view import ReportSection, View
 
 NOTES = (
@@ -15,9 +22,53 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the figure, None where nothing was trained on several numbers of examples."""
+    """Return the figure, None where nothing was trained on several numbers of examples."""
     frame = growth_frame(report)
     if frame is None:
         return None
     view = View("Score by number of training questions", figures=lambda: [growth_figure(frame)])
     return ReportSection("growth", "Score by number of training questions", "Growth", (view,), NOTES)
+
+
+SIZE = ("trainer.limit_train", "data.extra_train")
+"""Settings that only say how many examples there are."""
+MIN_SIZES, MAX_LINES = 3, 8
+"""Numbers of examples that make a line; lines that are drawn."""
+
+
+def growth_frame(report: Report) -> GrowthFrame | None:
+    """Read the lines of the metric that ranks; None where nothing was trained on `MIN_SIZES` numbers of examples.
+
+    Points are the mean over seeds with the standard deviation, whatever statistic the report has: of two seeds, half of
+    the interquartile range says little.
+    """
+    if report.metric is None:
+        return None
+    groups = group_runs(report.runs, ignore=SIZE)
+    lines = tuple(Line(group.label, tuple(_points(group.runs, report.metric))) for group in groups)
+    long = tuple(line for line in lines if len(line.points) >= MIN_SIZES)[:MAX_LINES]
+    metric = MetricName.parse(report.metric)
+    models = {run.setting("model") for run in report.runs}
+    return GrowthFrame(metric, long, tuple(_levels(report.published, metric, models))) if long else None
+
+
+def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
+    """Yield the means of the runs with each number of examples, the least first."""
+    sizes: dict[int, list[LoadedRun]] = {}
+    for run in runs:
+        if (size := run.number("train", "data")) and is_finite(run.metrics.get(metric, float("nan"))):
+            sizes.setdefault(int(size), []).append(run)
+    for size, members in sorted(sizes.items()):
+        values = [run.metrics[metric] for run in repeats(members, False, by_seed=True)]
+        if (summary := summarize(values, "mean")) is not None:
+            yield Point(size, summary.center, statistics.stdev(values) if len(values) > 1 else None)
+
+
+def _levels(rows: Sequence[Published], metric: MetricName, models: set[str]) -> Iterator[Level]:
+    """Yield what papers have with the same networks; of the other split where they print no figure of this one."""
+    for split in (metric.split, *(one for one in SPLITS if one != metric.split)):
+        name = f"{split}/{metric.full.partition('/')[2]}"
+        if known := [row for row in rows if name in row.metrics and row.model in models]:
+            where = "" if split == metric.split else f", {split}"
+            yield from (Level(f"{row.label}, published{where}", row.metrics[name]) for row in known[:2])
+            return

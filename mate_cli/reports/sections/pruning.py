@@ -1,4 +1,4 @@
-"""How networks that leave out tokens score answers."""
+"""Scores of answers in networks that leave out tokens."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the histograms of score margins, None where no network scores tokens."""
+    """Return the histograms of score margins, None where no network scores tokens."""
     views = tuple(margin_view(frame) for frame in margin_frames(report))
     title = "Answers against the tokens that are kept"
     return ReportSection("pruning", title, "Pruning", views, NOTES) if views else None
 
 
 def margin_view(frame: MarginFrame) -> View:
-    """Returns the histogram of one split."""
+    """Return the histogram of one split."""
     return View(f"{frame.dataset}, {frame.split}", figures=lambda: [score_margins(frame)])

@@ -14,13 +14,13 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR
 
-MOST_ROWS = 30
+MAX_ROWS = 30
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "wrong": (COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR),
     "wrong columns": (COLUMN_ERROR, DOUBLE_ERROR),
     "wrong structure": (SKETCH_ERROR, DOUBLE_ERROR),
 }
-"""What is counted, and the scores that count as it."""
+"""Columns, and the scores that count towards each."""
 NOTES = (
     "percent of the questions above each table; a query may have both wrong columns and a wrong structure",
     "of a configuration with several seeds the run with the median score counts",
@@ -29,10 +29,10 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the errors per data set; None where fewer than two configurations answer with queries."""
+    """Return the errors per data set; None where fewer than two configurations answer with queries."""
     split = (report.metric or "dev/").partition("/")[0]
     datasets: dict[str, dict[str, Questions]] = {}
-    for group in report.groups[:MOST_ROWS]:
+    for group in report.groups[:MAX_ROWS]:
         if scored := scored_queries(group, split):
             datasets.setdefault(group.runs[0].setting("dataset"), {})[group.label] = scored
     views = [view for name, answered in datasets.items() for view in error_views(name, answered)]
@@ -44,7 +44,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def scored_queries(group: Configuration, split: str) -> Questions:
-    """Returns what the median run of a configuration answered; nothing where its answers are no queries."""
+    """Return what the median run of a configuration answered; nothing where its answers are no queries."""
     metric = f"{split}/{EXACT_SET_MATCH.name}"
     runs = [run for run in (group.median_run, *group.counted) if run and metric in run.metrics]
     found = (load_questions(runs[0], split) or {}) if runs else {}
@@ -52,7 +52,7 @@ def scored_queries(group: Configuration, split: str) -> Questions:
 
 
 def error_views(dataset: str, answered: Mapping[str, Questions]) -> list[View]:
-    """Returns a table of the questions that all get wrong, and one of those that any gets wrong."""
+    """Return a table of the questions that all get wrong, and one of those that any gets wrong."""
     questions = common_questions(list(answered.values()))
     wrong = {q: [has_any(made[q], COLUMNS["wrong"]) for made in answered.values()] for q in questions}
     if len(answered) < 2 or not questions:
@@ -68,7 +68,7 @@ def error_views(dataset: str, answered: Mapping[str, Questions]) -> list[View]:
 
 
 def error_view(title: str, questions: Sequence[ScoredQuestion], answered: Mapping[str, Questions]) -> View:
-    """Returns the shares of errors among some questions."""
+    """Return the shares of errors among some questions."""
     rows = []
     for label, made in answered.items():
         counts = [sum(has_any(made[question], kinds) for question in questions) for kinds in COLUMNS.values()]
@@ -79,5 +79,5 @@ def error_view(title: str, questions: Sequence[ScoredQuestion], answered: Mappin
 
 
 def has_any(prediction: Prediction, kinds: Sequence[str]) -> bool:
-    """Whether a query has an error of one of some kinds."""
+    """Tell whether a query has an error of one of some kinds."""
     return any(prediction.scores.get(kind, 0) > 0 for kind in kinds)

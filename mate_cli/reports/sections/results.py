@@ -11,7 +11,7 @@ from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, 
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
-    """Returns the tables; without any, a section that says nothing yet."""
+    """Return the tables; without any, a section that says nothing yet."""
     tables = report.tables
     if wide:
         tables = tuple(result_tables(report.groups, published=bool(report.published), wide=True))
@@ -27,7 +27,7 @@ def reading_notes(report: Report) -> str:
 
 
 def result_view(table: ResultTable, *, wide: bool = False) -> View:
-    """Returns one table; what is no configuration stands below the others and is never marked."""
+    """Return one table; what is no configuration stands below the others and is never marked."""
     kinds: tuple[tuple[Kind, tuple[ResultRow, ...]], ...] = (
         ("", table.rows),
         ("baseline", table.baselines),
@@ -43,7 +43,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
 
 
 def column_of(metric: MetricName, table: ResultTable, *, wide: bool) -> Column:
-    """Returns a column below its split and the part of the questions; what the table's title says is left out."""
+    """Return a column below its split and the part of the questions; what the table's title says is left out."""
     parted = any(column.part for column in table.columns)
     part = metric.part_title if parted and (wide or not table.one_part) else ""
     short, groups = metric.short, (metric.split.capitalize(), *([part] if wide and parted else []))
@@ -56,7 +56,7 @@ def column_of(metric: MetricName, table: ResultTable, *, wide: bool) -> Column:
 
 
 def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
-    """Returns a cell per metric."""
+    """Return a cell per metric."""
     return [
         result_cell(metric, cell, "" if kind else table.mark(place, cell))
         for place, (metric, cell) in enumerate(zip(table.columns, row.cells, strict=True))
@@ -64,7 +64,7 @@ def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
 
 
 def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
-    """Returns one number with its spread, its exact values on hover."""
+    """Return one number with its spread, its exact values on hover."""
     if cell is None:
         return ViewCell()
     middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
@@ -76,5 +76,5 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
 
 
 def count_cell(repeats: int | None) -> ViewCell:
-    """Returns how many runs a row sums up, nothing for what is no configuration."""
+    """Return how many runs a row sums up, nothing for what is no configuration."""
     return ViewCell(str(repeats) if repeats else "", repeats)

@@ -1,4 +1,4 @@
-"""Whether configurations differ from one of them by more than chance."""
+"""Significance of the differences from one configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "p of 
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Returns the paired tests against one configuration, None when nobody asked for them."""
+    """Return the paired tests against one configuration, None when nobody asked for them."""
     found = report.significance
     if found is None or not (found.differences or found.notes):
         return None
@@ -21,7 +21,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def difference_row(one: Difference, found: Significance) -> Row:
-    """Returns one test; a difference that chance hardly makes is marked, and has a word beside its p."""
+    """Return one test; a difference that chance hardly makes is marked, and has a word beside its p."""
     metric = MetricName.parse(found.metric)
     spec, scale = metric.spec, metric.scale
     better: Mark = "better" if spec.is_better(one.difference, 0) else "worse"
@@ -43,5 +43,5 @@ def difference_row(one: Difference, found: Significance) -> Row:
 
 
 def p_text(p: float) -> str:
-    """Writes a probability: <0.001, 0.034, 0.51."""
+    """Write a probability: <0.001, 0.034, 0.51."""
     return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

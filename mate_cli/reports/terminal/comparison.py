@@ -10,27 +10,25 @@ from rich.text import Text
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.all_sections import report_sections
-from mate_cli.reports.compare.notes import published_notes
-from mate_cli.reports.compare.report import Report, state_text
+from mate_cli.reports.compare.report import Report, published_notes, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal.details import MOST_ROWS, settings_view, unfinished_view
-from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.terminal.views import MAX_ROWS, print_views, settings_view, unfinished_view
 from mate_cli.reports.view import Mark, ReportSection, View, sentences
 from mate_cli.terminal.console import Console
 
-WIDEST = 120
-MOST_PAPERS, MOST_BRIEF = 3, 5
+MAX_WIDTH = 120
+MAX_PAPERS, MAX_BRIEF = 3, 5
 """Rows of papers, and of runs that have not finished, in brief."""
 UNRANKED = "Not ranked, as no run has a score on dev"
 
 
 def report_console() -> Console:
-    """Returns a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
+    """Return a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
     console = Console(highlight=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = WIDEST
-    console.width = min(console.width, WIDEST)
+        console.width = MAX_WIDTH
+    console.width = min(console.width, MAX_WIDTH)
     return console
 
 
@@ -41,9 +39,9 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
         views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
         print_views(views, console, section.said)
     if not brief:
-        console.print(settings_view(report), "")
+        print_views([settings_view(report)], console)
     if report.unfinished:
-        console.print(unfinished_view(report, MOST_BRIEF if brief else MOST_ROWS), "")
+        print_views([unfinished_view(report, MAX_BRIEF if brief else MAX_ROWS)], console)
     console.print(Text("\n".join(footer(report, console, brief=brief)), style="dim"))
 
 
@@ -71,7 +69,7 @@ def brief_view(view: View, report: Report) -> View:
     papers = [row for row in view.rows if row.kind == "published"]
     named = {row.label: row.model for row in reversed(report.published) if row.model in models}
     first = {model: label for label, model in named.items()}.values()  # the files list the best of each model first
-    kept = [row for row in papers if row.label in first][:MOST_PAPERS] or papers[:1]
+    kept = [row for row in papers if row.label in first][:MAX_PAPERS] or papers[:1]
     return replace(view, rows=tuple(row for row in view.rows if row.kind != "published" or row in kept))
 
 

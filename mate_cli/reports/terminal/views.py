@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rich import box
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.terminal.details import MOST_ROWS, STATE_STYLES, frame
-from mate_cli.reports.view import Column, Mark, View, ViewCell, sentences
+from mate_cli.reports.view import Column, Mark, Row, View, ViewCell, sentences
 from mate_cli.terminal.console import Console
 
+MAX_ROWS = 40
+MAX_DIFFERENCES = 8
+STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
 NARROW = 110
 LABEL = 20
 """Columns of the terminal for the names of rows, where these are that long: with less, a table is shown in parts."""
@@ -22,8 +26,8 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Prints tables as far as there is room, see `fitting`, and sentences below them."""
-    for view in fitting(views, console):
+    """Print tables as far as there is room, see `fit_views`, and sentences below them."""
+    for view in fit_views(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
             console.print(Text("\n".join(view.notes), style="dim"))
@@ -34,16 +38,16 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
         console.print(Text(sentences(said), style="dim"), "", sep="\n")
 
 
-def fitting(views: Sequence[View], console: Console) -> list[View]:
-    """Returns the tables without minor columns, and in parts, where not all of them have room as they are."""
+def fit_views(views: Sequence[View], console: Console) -> list[View]:
+    """Return the tables without minor columns, and in parts, where not all of them have room as they are."""
     if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
         return list(views)
     major = (view.only([place for place, column in enumerate(view.columns) if not column.minor]) for view in views)
-    return [part for view in major for part in in_parts(view, console)]
+    return [part for view in major for part in split_view(view, console)]
 
 
-def in_parts(view: View, console: Console) -> Iterator[View]:
-    """Yields a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
+def split_view(view: View, console: Console) -> Iterator[View]:
+    """Yield a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
     every = range(len(view.columns))
     count = len(every)
     while count > 1 and not _has_room(view.only(every[:count]), console):
@@ -52,7 +56,7 @@ def in_parts(view: View, console: Console) -> Iterator[View]:
         yield view
         return
     yield replace(view.only(every[:count]), notes=())
-    yield from in_parts(view.only(every[count:]), console)
+    yield from split_view(view.only(every[count:]), console)
 
 
 def _has_room(view: View, console: Console) -> bool:
@@ -61,12 +65,12 @@ def _has_room(view: View, console: Console) -> bool:
 
 
 def natural_width(table: Table, console: Console) -> int:
-    """Returns the columns of the terminal that a table would like to have."""
+    """Return the columns of the terminal that a table would like to have."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def terminal_table(view: View, console: Console, *, most: int | None = None) -> Table:
-    """Draws a table.
+    """Draw a table.
 
     Args:
         view: what it shows.
@@ -86,29 +90,73 @@ def terminal_table(view: View, console: Console, *, most: int | None = None) -> 
         else:
             table.add_column(text, overflow="fold", min_width=10)
     before = ""
-    for row in [row for row in view.rows if not row.kind][:MOST_ROWS] + [row for row in view.rows if row.kind]:
+    for row in [row for row in view.rows if not row.kind][:MAX_ROWS] + [row for row in view.rows if row.kind]:
         if row.kind not in (before, "bound"):
             table.add_section()
             if row.kind == "published":
                 table.add_row(Text(row.kind, style="italic"), style="dim")
-        cells = (styled(cell, plain=plain, narrow=narrow) for cell in row.cells)
+        cells = (style_cell(cell, plain=plain, narrow=narrow) for cell in row.cells)
         table.add_row(Text(row.label), *cells, style="dim" if row.kind else "")
         before = row.kind
-    if (more := sum(not row.kind for row in view.rows) - MOST_ROWS) > 0:
+    if (more := sum(not row.kind for row in view.rows) - MAX_ROWS) > 0:
         table.caption = f"{more} more on the page"
     return table
 
 
 def stacked_heading(column: Column) -> str:
-    """Writes a heading in two lines: its groups, then what is left to say."""
+    """Write a heading in two lines: its groups, then what is left to say."""
     return column.stacked or f"{' '.join(column.groups)}\n{column.heading}"
 
 
-def styled(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
-    """Writes `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
+def style_cell(cell: ViewCell, *, plain: bool, narrow: bool) -> Text:
+    """Write `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
     if cell.states:
         return Text(", ").join(Text(state, style=STATE_STYLES.get(state.split()[-1], "")) for state in cell.states)
     if cell.text == NOTHING:
         return Text(NOTHING, style="dim")
     text = Text().append((SIGNS[cell.mark] if plain else "") + cell.text, style=STYLES[cell.mark])
     return text.append(f"{'' if narrow else ' '}±{cell.spread}", style="dim") if cell.spread else text
+
+
+def frame(title: str, *, narrow: bool = False) -> Table:
+    """Return an empty table in the house style."""
+    return Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        min_width=len(title),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 0) if narrow else (0, 1, 0, 0),
+        header_style="dim",
+    )
+
+
+def settings_view(report: Report) -> View:
+    """Return the settings that configurations of each dataset and task share, and those in which they differ."""
+    lines: list[tuple[str, str]] = []
+    for comparison in report.comparisons:
+        differences = comparison.differences
+        lines.append((comparison.title, " · ".join(comparison.common) or NOTHING))
+        lines += [(f"  {one.key}", one.text) for one in differences[:MAX_DIFFERENCES]]
+        if len(differences) > MAX_DIFFERENCES:
+            lines.append((f"  {len(differences) - MAX_DIFFERENCES} more", "on the page"))
+    rows = tuple(Row(name, (ViewCell(text),)) for name, text in lines)
+    return View("Settings", (Column("In common, then what differs", is_number=False),), rows, "Dataset and task")
+
+
+def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:
+    """Return the first runs that have not finished, and why."""
+    columns = (Column("Seed"), Column("Status", is_number=False), Column("Reason", is_number=False))
+    rows = tuple(
+        Row(
+            run.name,
+            (
+                ViewCell(run.text("seed") or NOTHING),
+                ViewCell(run.status, states=(run.status,)),
+                ViewCell(reason_text(run, report.created)),
+            ),
+        )
+        for run in report.unfinished[:most]
+    )
+    more = len(report.unfinished) - most
+    return View("Not finished", columns, rows, "Run", notes=(f"{more} more on the page",) * (more > 0))

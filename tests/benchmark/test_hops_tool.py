@@ -1,12 +1,8 @@
 """What is two steps away is learnt with two layers that hop, and with no fewer."""
 
-import json
-
 import numpy as np
 import pytest
-
-from mate_cli.benchmark.hops import CELL_WORDS, COLUMN_WORDS, HopsBenchmark
-from mate_cli.cli.app import main
+from hops import CELL_WORDS, COLUMN_WORDS, HopsBenchmark
 
 SMALL = HopsBenchmark(hop_layers=[1, 2], hops=["gat"], threads=1)
 
@@ -25,28 +21,11 @@ def test_the_clue_of_a_drawn_table_is_in_one_row_and_as_far_away_as_it_says():
         assert reached == [steps == 1, True]
 
 
-def test_the_command_shows_a_table_and_leaves_a_record(tmp_path, capsys):
+def test_the_script_shows_a_table_and_leaves_a_record(measured_by):
     small = ["hop_layers=[0,1]", "hops=[dot]", "layers=1", "width=8", "heads=2", "inner=8", "steps=2", "questions=20"]
-    words = ["benchmark=hops", *(f"benchmark.{word}" for word in small), "benchmark.threads=1"]
-    assert main(["benchmark", *words, f"paths.outputs={tmp_path}"]) == 0
-    assert "layers that hop" in capsys.readouterr().out
-    (folder,) = (tmp_path / "benchmark" / "hops").iterdir()
-    metrics = json.loads((folder / "record.json").read_text())["metrics"]
+    shown, metrics, _ = measured_by("hops", *small, "threads=1")
+    assert "layers that hop" in shown
     assert set(metrics) == {f"hops/dot/{n}/{steps}/accuracy" for n in (0, 1) for steps in ("one_step", "two_steps")}
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("values=2", "benchmark.values: cannot be 2. Use at least 3, as those of a column differ."),
-        ("hop_layers=[1,5]", "benchmark.hop_layers: cannot be [1, 5]. Use at most 4, as there are layers."),
-        ("width=66", "benchmark.width: cannot be 66. Use a multiple of 4, the heads."),
-    ],
-)
-def test_what_cannot_be_drawn_or_built_is_said_before_anything_is_learnt(word, said, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(HopsBenchmark, "learn", lambda *_: pytest.fail("learns"))
-    assert main(["benchmark", "benchmark=hops", f"benchmark.{word}", f"paths.outputs={tmp_path}"]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.long

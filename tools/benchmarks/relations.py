@@ -1,18 +1,24 @@
-"""What relations cost: relation-aware attention beside plain attention of the same size, forward and backward."""
+"""What relations cost: relation-aware attention beside plain attention of the same size, forward and backward.
+
+python tools/benchmarks/relations.py nodes=64 examples=16
+"""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
-from pydantic import Field
+from command import run
+from pydantic import PositiveFloat, PositiveInt
 from rich.table import Table as RichTable
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Attention
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.timing.timing import Call, NotRun, Timing, interleaved
+from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.models.layers.relation_attention import RelationAttention
@@ -23,20 +29,29 @@ from mate_cli.tokenization.schema.relations import RELATIONS
 PLAIN, RELATIONAL = "eager", "relations"
 
 
+@dataclass
 class RelationsBenchmark:
     """Time the attention of one layer, with its projections and without them, over nodes that relate at random."""
 
-    def __init__(
-        self,
-        nodes: Annotated[int, Field(gt=0)] = 64,
-        examples: Annotated[int, Field(gt=0)] = 16,
-        width: Annotated[int, Field(gt=0)] = 256,
-        heads: Annotated[int, Field(gt=0)] = 8,
-        rounds: Annotated[int, Field(gt=0)] = 50,
-        seconds: Annotated[float, Field(gt=0)] = 60.0,
-    ) -> None:
-        self.size, self.rounds, self.seconds = EncoderSize(width, 1, heads, 4 * width), rounds, seconds
-        self.batch = _related(examples, nodes)
+    nodes: PositiveInt = 64
+    examples: PositiveInt = 16
+    width: PositiveInt = 256
+    heads: PositiveInt = 8
+    rounds: PositiveInt = 50
+    seconds: PositiveFloat = 60.0
+
+    @property
+    def size(self) -> EncoderSize:
+        """Of the layer."""
+        return EncoderSize(self.width, 1, self.heads, 4 * self.width)
+
+    @cached_property
+    def batch(self) -> TableBatch:
+        """Nodes that relate at random."""
+        ids = torch.zeros(self.examples, self.nodes, dtype=torch.int64)
+        arrays: dict[str, Any] = dict.fromkeys(ARRAYS, ids)
+        relations = torch.randint(0, len(RELATIONS), (self.examples, self.nodes, self.nodes))
+        return TableBatch(**arrays, position_ids=ids, attention_mask=torch.ones_like(ids), relations=relations)
 
     def __iter__(self) -> Iterator[dict[str, float]]:
         """Yield milliseconds, of the wall and of the processor, memory, and both in shares of plain attention's."""
@@ -47,7 +62,7 @@ class RelationsBenchmark:
             table.add_column(heading, justify="right" if heading else "left")
         for kind, make in (("attention", self._alone), ("layer", self._projected)):
             calls = {name: make(backend) for name, backend in backends.items()}
-            found = interleaved(calls, rounds=self.rounds, seconds=self.seconds, device=torch.device("cpu"))
+            found = time_turns(calls, rounds=self.rounds, seconds=self.seconds, device=torch.device("cpu"))
             plain = found[PLAIN]
             for name, timing in found.items():
                 if isinstance(timing, NotRun) or isinstance(plain, NotRun):
@@ -86,9 +101,5 @@ def _row(timing: Timing, shares: tuple[float, float]) -> tuple[str, ...]:
     return (f"{timing.ms:.2f}", f"{timing.cpu_ms:.2f}", memory, *(f"x{share:.2f}" for share in shares))
 
 
-def _related(examples: int, nodes: int) -> TableBatch:
-    """A batch of nodes that relate at random."""
-    ids = torch.zeros(examples, nodes, dtype=torch.int64)
-    arrays: dict[str, Any] = dict.fromkeys(ARRAYS, ids)
-    relations = torch.randint(0, len(RELATIONS), (examples, nodes, nodes))
-    return TableBatch(**arrays, position_ids=ids, attention_mask=torch.ones_like(ids), relations=relations)
+if __name__ == "__main__":
+    run(RelationsBenchmark)

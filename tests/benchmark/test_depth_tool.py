@@ -1,15 +1,13 @@
 """How far a step moves the output: alike at any depth for DT-Fixup alone."""
 
-import json
 from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 import torch
+from depth import VARIANTS, DepthBenchmark
 
 from mate_cli.attention.plan import Plans
-from mate_cli.benchmark.depth import VARIANTS, DepthBenchmark
-from mate_cli.cli.app import main
 from mate_cli.models.initialization.schemes import scaled_weights
 
 SMALL = DepthBenchmark(layers=[2, 24], variants=list(VARIANTS), draws=4)
@@ -80,15 +78,10 @@ def test_the_squared_gradient_is_what_a_small_step_changes():
     torch.testing.assert_close([*stack.parameters()], before, rtol=0, atol=1e-12)
 
 
-def test_the_command_shows_a_table_and_writes_a_figure(tmp_path, capsys):
+def test_the_script_shows_tables_and_writes_a_figure(measured_by):
     small = ["layers=[2,4]", "variants=[standard,dt_fixup]", "width=8", "heads=2", "inner=8", "tokens=4", "draws=1"]
-    typed = ["benchmark", "benchmark=depth", *(f"benchmark.{word}" for word in small), f"paths.outputs={tmp_path}"]
-    assert main(typed) == 0
-    said = capsys.readouterr().out
-    assert "Change of the output by one step of SGD" in said
-    assert "Theorem 3.2" in said
-    (folder,) = (tmp_path / "benchmark" / "depth").iterdir()
-    assert f"figure: {folder / 'depth.png'}" in said.replace("\n", "")
-    metrics = json.loads((folder / "record.json").read_text())["metrics"]
+    shown, metrics, folder = measured_by("depth", *small)
+    assert "Change of the output by one step of SGD" in shown
+    assert "Theorem 3.2" in shown
     assert {"depth/dt_fixup/2/change", "depth/standard/4/change", "depth/dt_fixup/4/bound"} <= set(metrics)
     assert "layers" in (folder / "depth.svg").read_text()

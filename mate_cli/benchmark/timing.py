@@ -1,11 +1,13 @@
-"""Variants measured in turns in one process: what slows the machine down slows all of them down."""
+"""Timing of variants in turns in one process, as a slow machine slows all of them down; and facts of the machine."""
 
 import ctypes
 import gc
+import os
+import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -28,7 +30,7 @@ Clock = Callable[[], tuple[float, float]]
 
 
 class Timing(NamedTuple):
-    """How long one call takes, the median of all rounds.
+    """Time and memory of one call, the median of all rounds.
 
     Args:
         ms: wall time.
@@ -50,7 +52,7 @@ class NotRun(NamedTuple):
 
 
 def clock(device: torch.device) -> Clock:
-    """A clock of (wall, on-CPU) seconds, read when the device has done what it was given."""
+    """Return a clock of (wall, on-CPU) seconds, read when the device has done what it was given."""
 
     def read() -> tuple[float, float]:
         if device.type == "cuda":
@@ -60,7 +62,7 @@ def clock(device: torch.device) -> Clock:
     return read
 
 
-def interleaved(
+def time_turns(
     calls: Mapping[str, Call],
     *,
     rounds: int,
@@ -94,7 +96,7 @@ def interleaved(
         if before is not None:
             before()
         for name in list(taken):
-            spent = attempt(partial(timed, calls[name], read))
+            spent = attempt(partial(time_call, calls[name], read))
             if isinstance(spent, NotRun):
                 refused[name] = spent
                 del taken[name]
@@ -109,18 +111,12 @@ def rounds_within(calls: Sequence[float], *, rounds: int, seconds: float) -> int
     return max(1, min(rounds, int(seconds / max(sum(calls), 1e-9))))
 
 
-def expected_seconds(calls: Sequence[float], *, rounds: int, seconds: float) -> float:
-    """Return how long `interleaved` takes for calls of so many seconds; those over the limit are not run."""
-    ready = [call for call in calls if call <= seconds]
-    return sum(ready) * (1 + rounds_within(ready, rounds=rounds, seconds=seconds))
-
-
 def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:
     wall, on_cpu = (1000 * statistics.median(values) for values in zip(*times, strict=True))
     return Timing(wall, on_cpu, len(times), memory)
 
 
-def timed(call: Call, read: Clock) -> tuple[float, float]:
+def time_call(call: Call, read: Clock) -> tuple[float, float]:
     """Wall and on-CPU seconds of one call."""
     wall, on_cpu = read()
     call()
@@ -131,12 +127,14 @@ def timed(call: Call, read: Clock) -> tuple[float, float]:
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
     """Wall seconds and MB of the first call, or why it failed."""
     spent: list[tuple[float, float]] = []
-    memory = attempt(lambda: peak_mb(lambda: spent.append(timed(call, read)), device))
+    memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
     return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
 
 
 def attempt(call: Callable[[], Result]) -> Result | NotRun:
-    """The result of a call, or why it failed: a refusal, a compiler's error, too little memory, a fault of a kernel.
+    """Return the result of a call, or why it failed.
+
+    A refusal, a compiler's error, too little memory, a fault of a kernel.
 
     Raises:
         ConfigError: a key of the benchmark itself is wrong.
@@ -163,7 +161,7 @@ def failure_text(error: Exception) -> str:
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
-    """What a call needs beyond what was there before it, in MB (10**6 bytes); None where it cannot be measured.
+    """Return what a call needs beyond what was there before it, in MB (10**6 bytes); None where it cannot be measured.
 
     On CUDA this is what PyTorch allocated. On a CPU it is the peak of the whole process (VmHWM, set back before the
     call) minus its size before; to the operating system a large block that was freed and taken again is new.
@@ -194,3 +192,65 @@ def _process_peak(call: Call) -> float | None:
 def _status_mb(key: str) -> float:
     lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
     return int(lines[key].split()[0]) * 1024 / 1e6
+
+
+SIDE = 2048
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of this name.
+
+    Raises:
+        ConfigError: it is CUDA, and there is none.
+    """
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("there is no CUDA device", where="benchmark.device", remedy="Set benchmark.device=cpu")
+    return device
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[int]:
+    """Let PyTorch use so many threads for a while (None: as many as it likes); yields how many that is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield count or before
+    finally:
+        torch.set_num_threads(before)
+
+
+def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int = SIDE, seconds: float = 0.5) -> float:
+    """Return the highest speed of square matrix products, in GFLOP per second of wall time."""
+    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end or best == float("inf"):
+        start = time.perf_counter()
+        torch.mm(left, right)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - start)
+    return 2 * side**3 / best / 1e9
+
+
+def machine_facts(device: torch.device) -> dict[str, float | str]:
+    """Cores, threads, and the names of CPU, device and PyTorch, as `machine/...`."""
+    facts: dict[str, float | str] = {
+        "machine/cores": float(os.cpu_count() or 0),
+        "machine/threads": float(torch.get_num_threads()),
+        "machine/cpu": cpu_model(),
+        "machine/torch": torch.__version__,
+        "machine/device": device.type,
+    }
+    if device.type == "cuda":
+        facts["machine/device"] = torch.cuda.get_device_name(device)
+    return facts
+
+
+def cpu_model() -> str:
+    """Return what the processor calls itself."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

@@ -5,28 +5,38 @@ squared norm of that gradient, as far as eta is small. By theorem 3.1 of the pap
 layers are scaled as there. The theorem is of matrices alone: biases as PyTorch draws them, which the released code
 keeps, are not scaled, and give every scheme a share that grows with the depth (`biases`).
 
-The condition of theorem 3.2, which bounds each layer by itself, is measured of the same layers, see `layer_bound`.
+Theorem 3.2 bounds each layer by itself: of N layers one may change by about 1/N. Without relations the squares of
+equation 8, |v x|^2 + |w x|^2, are added up over both sub-layers; with them they are those of equation 7. As the theorem
+speaks of numbers, a matrix counts as the factor by which it lengthens a vector of random direction, and a table of
+relations as the length of what it adds to a value.
 
-Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 3.2.
+    python tools/benchmarks/depth.py draws=4 relations=true
+
+Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 3.2 and appendix B.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
+from command import run
 from pydantic import Field, PositiveFloat, PositiveInt
 from rich.table import Table
 from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.initialization.layer_bound import layer_bound
-from mate_cli.models.layers.encoder import LayerSpec, Norm
+from mate_cli.models.initialization.schemes import asking, scaled_weights
+from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
+from mate_cli.reports.plots.style import save_figure
+from mate_cli.reports.runs.load import load_runs
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
 
@@ -100,8 +110,8 @@ class Stack(nn.Module):
 class DepthBenchmark:
     """Measure every variant at every depth."""
 
-    layers: list[PositiveInt]
-    variants: list[Variant]
+    layers: Sequence[PositiveInt] = (2, 4, 8, 12, 16, 24)
+    variants: Sequence[Variant] = ("standard", "pre_norm", "t_fixup", "admin", "dt_fixup")
     width: PositiveInt = 32
     heads: PositiveInt = 4
     inner: PositiveInt = 128
@@ -177,3 +187,62 @@ def _batch(tokens: int) -> TableBatch:
     places = torch.arange(tokens)
     kinds = (places[:, None] * tokens + places)[None] % RELATIONS
     return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1, relations=kinds)
+
+
+def layer_bound(network: nn.Module, layers: Sequence[EncoderLayer], run: Callable[[], object]) -> float:
+    """N times the left side of the theorem's condition, the largest of all layers; about 1 where all is as it demands.
+
+    Args:
+        network: that the layers are part of.
+        layers: N of them.
+        run: runs the network once.
+    """
+    given: dict[nn.Module, float] = {}
+    inputs = [(layer.attention["self"], layer.intermediate["dense"]) for layer in layers]
+    hooks = [
+        module.register_forward_pre_hook(lambda module, args: given.update({module: _longest(args[0])}))
+        for pair in inputs
+        for module in pair
+    ]
+    try:
+        with asking(network):
+            run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    bounds = [_bound(layer, *(given[module] for module in pair)) for layer, pair in zip(layers, inputs, strict=True)]
+    return len(layers) * max(bounds)
+
+
+def _bound(layer: EncoderLayer, attended: float, fed: float) -> float:
+    """The left side of the condition for a layer, of inputs of its attention and of its feed-forward layer so long."""
+    value, output, inner, outer, *tables = scaled_weights(layer)
+    v, w, v_inner, w_outer = map(_factor, (value, output, inner, outer))
+    added = sum(float(table.detach().square().sum(-1).mean()) * layer.spec.pattern.num_heads for table in tables) ** 0.5
+    of_attention = (v * attended + added) ** 2 + w**2 * (attended**2 + bool(tables))
+    return of_attention + (v_inner**2 + w_outer**2) * fed**2
+
+
+def _factor(matrix: Tensor) -> float:
+    """How much longer a matrix [out, in] makes a vector, the root of the mean square over directions."""
+    return float(matrix.detach().square().sum() / matrix.shape[1]) ** 0.5
+
+
+def _longest(states: Tensor) -> float:
+    return float(torch.linalg.vector_norm(states, dim=-1).max())
+
+
+def draw(folder: Path) -> list[Path]:
+    """Draw the changes of a record against the number of layers, as PNG and SVG beside it."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for name, value in load_runs([folder]).runs[0].metrics.items():
+        _, variant, layers, measure = name.split("/")
+        if measure == "change":
+            lines.setdefault(variant, []).append((int(layers), value))
+    panel = Panel("Change of the output by one step, over its rate", lines)
+    frame = ScalingFrame("depth", "change / rate", tuple(lines), ((panel,),), axis="layers")
+    return save_figure(scaling_figure(frame), folder, "depth")
+
+
+if __name__ == "__main__":
+    print(*draw(run(DepthBenchmark)), sep="\n")

@@ -1,21 +1,30 @@
-"""What benchmarks measure on: tables of known shapes at any length, and batches of real ones."""
+"""Inputs of benchmarks: tables of known shapes at any length, and batches of real ones."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
+from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
 
 QUESTION = 24
 """Tokens of the question, [CLS] and [SEP] in a drawn table; all of them are global."""
 MIXED = 4
 """Examples in a batch of mixed lengths."""
+MAX_TABLES = 16
+"""Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
 POSITIONS = 512
 VOCABULARY = 30522
 
@@ -23,7 +32,7 @@ Batches = Sequence[int | Literal["mixed"]]
 
 
 class Shape(NamedTuple):
-    """How tokens are spread over a table: its rows by number of tokens, its columns, and the spread of cell lengths.
+    """The shape of a drawn table: its rows by number of tokens, its columns, and the spread of cell lengths.
 
     Args:
         rows: body rows of a table of so many tokens.
@@ -67,7 +76,7 @@ class Case:
         return f"{self.shape}/{self.tokens}/{self.label}"
 
 
-def drawn_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
+def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
     """Batches of drawn tables, the shortest first; a mixed batch has lengths n, 3/4 n, n/2 and n/4.
 
     Raises:
@@ -81,14 +90,14 @@ def drawn_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches,
 
 
 def spread(label: int | str, tokens: int) -> list[int]:
-    """The lengths of the examples of a batch of which the longest has so many tokens."""
+    """Return the lengths of the examples of a batch of which the longest has so many tokens."""
     if label == "mixed":
         return [tokens - tokens * i // MIXED for i in range(MIXED)]
     return [tokens] * int(label)
 
 
 def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
-    """One table without a header, of exactly so many tokens; cells may be empty.
+    """Return one table without a header, of exactly so many tokens; cells may be empty.
 
     Raises:
         ConfigError: there is no such shape, or no room for a question and a table.
@@ -122,7 +131,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
     )
 
 
-def picked_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
+def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
     """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
@@ -140,3 +149,35 @@ together = partial(collate, reset_positions=True, max_positions=POSITIONS)
 def real_lengths(batch: TableBatch) -> list[int]:
     """Real tokens of every example."""
     return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]
+
+
+def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
+    """Return the first development questions of a dataset, those of a table side by side, without their answers.
+
+    Raises:
+        DataError: there is no such dataset, or its files are not there.
+    """
+    by_table: dict[int, list[TableExample]] = defaultdict(list)
+    for example in find_dataset(name).open(Path(root)).examples("dev"):
+        by_table[id(example.table)].append(replace(example, answer=None, history=(), previous_cells=()))
+    return list(islice((example for examples in by_table.values() for example in examples), limit))
+
+
+def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
+    """Return the tables of a dataset to choose batches from: of WikiTableQuestions one question on each of the largest.
+
+    Linked sentences are appended where there are any.
+
+    Raises:
+        DataError: there is no such dataset, or its files are not there.
+    """
+    examples = real_questions(name, root)
+    if name == "wtq":
+        one_each = {id(example.table): example for example in examples}
+        examples = sorted(one_each.values(), key=_letters, reverse=True)[:MAX_TABLES]
+    serializer = TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens)
+    return [encoding for encoding in serializer.encode(examples) if isinstance(encoding, TableEncoding)]
+
+
+def _letters(example: TableExample) -> int:
+    return sum(len(cell.text) for row in example.table.rows for cell in row)

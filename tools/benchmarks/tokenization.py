@@ -1,19 +1,23 @@
-"""How fast questions about tables are encoded, next to the tokenizer in `transformers`."""
+"""How fast questions about tables are encoded, next to the tokenizer in `transformers`.
+
+python tools/benchmarks/tokenization.py data.wtq=../shared/data/wtq
+"""
 
 import statistics
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from command import run
+from pydantic import Field, PositiveInt
 from rich.table import Table as RichTable
 
-from mate_cli.benchmark.inputs.real_tables import real_questions
-from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.cases import real_questions
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
 from mate_cli.terminal.console import Console
@@ -22,10 +26,9 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
 OURS, THEIRS = "mate", "transformers"
-TRIED = 5
-"""Questions that show how long a dataset takes."""
 
 
+@dataclass
 class TokenizationBenchmark:
     """Encode the same questions with this package and with `transformers.TapasTokenizer`, in turns.
 
@@ -34,16 +37,11 @@ class TokenizationBenchmark:
     last rows that do not fit; linked passages are not read, as the other one cannot.
     """
 
-    def __init__(
-        self,
-        data: Mapping[str, str],
-        tokenizer: str = "minilm",
-        examples: Annotated[int, Field(gt=0)] = 100,
-        max_tokens: Annotated[int, Field(ge=8)] = 512,
-        rounds: Annotated[int, Field(gt=0)] = 3,
-    ) -> None:
-        self.data, self.tokenizer, self.examples = dict(data), tokenizer, examples
-        self.max_tokens, self.rounds = max_tokens, rounds
+    data: Mapping[str, str]
+    tokenizer: str = "minilm"
+    examples: PositiveInt = 100
+    max_tokens: Annotated[int, Field(ge=8)] = 512
+    rounds: PositiveInt = 3
 
     def __iter__(self) -> Iterator[dict[str, float]]:
         """Yield, dataset by dataset, examples per second of both, their ratio, and the share of equal encodings.
@@ -53,9 +51,8 @@ class TokenizationBenchmark:
             DataError: its files are not there.
         """
         vocabulary, table = load_tokenizer(self.tokenizer), _table(self.max_tokens)
-        questions = {name: real_questions(name, root, self.examples) for name, root in self.data.items()}
-        expected = {name: self._expected(examples, vocabulary) for name, examples in questions.items()}
-        for name, examples in counted(questions, expected):
+        for name, root in self.data.items():
+            examples = real_questions(name, root, self.examples)
             speed, agreement = compare_tokenizers(examples, vocabulary, self.max_tokens, self.rounds)
             ratio = speed[OURS] / speed[THEIRS]
             table.add_row(
@@ -71,12 +68,6 @@ class TokenizationBenchmark:
                 f"tokenization/{name}/agreement": agreement,
             }
         Console().print(table)
-
-    def _expected(self, examples: Sequence[TableExample], vocabulary: Vocabulary) -> float:
-        """About how many seconds a dataset takes, from its first questions."""
-        tried, began = examples[:TRIED], time.perf_counter()
-        compare_tokenizers(tried, vocabulary, self.max_tokens, rounds=1)
-        return self.rounds * (time.perf_counter() - began) * len(examples) / max(len(tried), 1)
 
 
 def compare_tokenizers(
@@ -145,3 +136,7 @@ def _table(max_tokens: int) -> RichTable:
     for heading in ("questions", OURS, THEIRS, "speed-up", "equal"):
         table.add_column(heading, justify="right")
     return table
+
+
+if __name__ == "__main__":
+    run(TokenizationBenchmark)

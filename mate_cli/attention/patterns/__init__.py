@@ -1,1 +1,0 @@
-"""Definitions: one boolean mask per file."""

@@ -1,1 +1,0 @@
-"""What benchmarks measure on: made and real tables."""

@@ -1,0 +1,115 @@
+"""The report of a dataset's check, in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rich.table import Column, Table
+from rich.text import Text
+
+from mate_cli.data.check import LEVELS, CheckReport
+from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
+from mate_cli.data.datasets.release_check import ALL, LEFT_OUT
+from mate_cli.reports.format import NOTHING
+from mate_cli.tables.example import UNUSABLE
+from mate_cli.terminal.console import Console
+
+SHOWN_PROBLEMS = 20
+NAMES = {
+    "table": "answer in the table",
+    "passage": "answer in a passage",
+    "missing": "answer not found",
+    "not given": "answer not given",
+    "cells": "- cells",
+    "number": "- a number",
+    "cells or number": "- cells or a number",
+    "entailed": "- entailed",
+    "refuted": "- refuted",
+}
+"""Titles of counts."""
+
+
+def print_check(report: CheckReport, title: str, console: Console) -> None:
+    """Print counts, sizes and the first problems of a checked dataset."""
+    console.print(Text(title, style="bold"))
+    console.print(_counts(report))
+    if report.percentiles:
+        console.print(_sizes(report.percentiles))
+    if report.shares:
+        console.print(_shares(report.shares))
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
+    if not report.problems:
+        console.print(_no_problems(report))
+        return
+    shown = min(SHOWN_PROBLEMS, len(report.problems))
+    console.print(Text(f"Problems: {len(report.problems)}, the first {shown}:", style="bold red"))
+    for problem in report.problems[:shown]:
+        console.print(Text(f"  {problem}"), soft_wrap=True)
+
+
+def _no_problems(report: CheckReport) -> Text:
+    """Say that there are no problems, and how many questions are of no use all the same."""
+    splits = [row for split, row in report.counts.items() if split != ALL]
+    unused = sum(number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE)))
+    questions = sum(row.get("questions", 0) for row in splits)
+    if not unused:
+        return Text("No problems.", style="green")
+    said = f"No problems in the files; {unused:,} of {questions:,} questions are left out or unusable."
+    return Text(said, style="yellow" if 2 * unused > questions else "green")
+
+
+def _counts(report: CheckReport) -> Table:
+    """Return a row per counted thing that is there at all, a column per split, one for what the whole release has."""
+    columns = dict(report.counts) | ({"published": report.published} if report.published else {})
+    names = dict.fromkeys(name for row in report.counts.values() for name, number in row.items() if number)
+    rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
+    return _number_table("", columns, rows, ",")
+
+
+def _sizes(percentiles: Mapping[str, Mapping[int, int]]) -> Table:
+    heads = [{50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS]
+    return _number_table(
+        "size", heads, {name: [row[level] for level in LEVELS] for name, row in percentiles.items()}, ","
+    )
+
+
+def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
+    names = dict.fromkeys(name for row in shares.values() for name in row)
+    rows = {name: [100 * row[name] if name in row else None for row in shares.values()] for name in names}
+    return _number_table("inputs, in percent", shares, rows, ".1f")
+
+
+def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
+    """Return a table of numbers; None is none."""
+    table = Table(head, *(Column(name, justify="right", no_wrap=True) for name in columns))
+    for name, numbers in rows.items():
+        table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))
+    return table
+
+
+def print_datasets(root: Path, console: Console) -> None:
+    """Print name, title, size, licence and whereabouts of every dataset.
+
+    Args:
+        root: the folder in which each dataset has a folder of its name.
+        console: where to print.
+    """
+    table = Table("data=", "dataset", Column("questions", justify="right"), "licence", "files")
+    for info in all_datasets():
+        questions = info.published.get("questions")
+        table.add_row(
+            info.name, info.title, f"{questions:,}" if questions else NOTHING, info.licence, whereabouts(info, root)
+        )
+    console.print(table)
+    console.print("Fetch a public release with: mate data download data=<name>", markup=False)
+
+
+def whereabouts(info: DatasetInfo, root: Path) -> str:
+    """Return where the files of a dataset are, or whether they can be fetched."""
+    if info.shipped:
+        return "with the package"
+    if (root / info.folder).is_dir():
+        return str(root / info.folder)
+    return "public" if find_dataset(info.folder).files else "not public"

@@ -1,1 +1,0 @@
-"""Datasets in the terminal: which there are, and what a check has found."""
