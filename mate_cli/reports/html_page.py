@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mate_cli.reports.plots.style import as_svg, paint_of
 from mate_cli.terminal.streams import printable
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
     from matplotlib.figure import Figure
+
+
+class Card(NamedTuple):
+    """A number in large print, with what it is above and below."""
+
+    name: str
+    value: str
+    detail: str
+    small: str = ""
+    unit: str = ""
 
 
 def render_template(name: str, **values: object) -> str:

@@ -8,8 +8,15 @@ import pytest
 from rich.console import Console
 
 from mate_cli.errors import RunError
-from mate_cli.reports.benchmark.figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
-from mate_cli.reports.benchmark.page import date_text, print_benchmark, render_benchmark
+from mate_cli.reports.benchmark.page import (
+    COSTS,
+    benchmark_figures,
+    date_text,
+    print_benchmark,
+    render_benchmark,
+    scaling_frame,
+    write_benchmark_figures,
+)
 from mate_cli.reports.benchmark.results import (
     BOTH,
     FORWARD,

@@ -41,8 +41,7 @@ def run(cfg: Benchmark) -> None:
 
 def show(benchmark: LoadedRun, folder: Path) -> None:
     """Print what a benchmark measured and write its figures, and its page, into the folder of its record."""
-    from mate_cli.reports.benchmark.figures import write_benchmark_figures
-    from mate_cli.reports.benchmark.page import write_benchmark_page
+    from mate_cli.reports.benchmark.page import write_benchmark_figures, write_benchmark_page
     from mate_cli.reports.benchmark.results import parse_results
     from mate_cli.reports.terminal.comparison import report_console
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from mate_cli.files.atomic import write_text
@@ -16,7 +16,7 @@ from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
-from mate_cli.reports.html_page import render_template
+from mate_cli.reports.html_page import Card, render_template
 from mate_cli.reports.runs.load import LoadedRuns
 from mate_cli.reports.view import ReportSection
 
@@ -106,16 +106,6 @@ def run_link(target: Path, folder: Path) -> str:
         return quote(Path(os.path.relpath(target.resolve(), folder.resolve())).as_posix()) + "/"
     except ValueError:
         return target.resolve().as_uri() + "/"
-
-
-class Card(NamedTuple):
-    """A number in large print, with what it is above and below."""
-
-    name: str
-    value: str
-    detail: str
-    small: str = ""
-    unit: str = ""
 
 
 def summary_cards(report: Report) -> list[Card]:
