@@ -44,6 +44,10 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         _LINE.end(self)
 
+    def begin(self, task: str) -> None:
+        """Go on to other work, of which nothing is counted."""
+        self.task, self.total, self.unit, self.began = task, None, "", time.monotonic()
+
     def start_at(self, done: float) -> None:
         """Count what was done before; it says nothing of the pace."""
         self.done = self._before = done

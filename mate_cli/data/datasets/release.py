@@ -17,6 +17,7 @@ from mate_cli.data.datasets.catalogue import info_of
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.progress import Progress
 
 
 @dataclass(eq=False)
@@ -136,7 +137,8 @@ class Release(ABC):
             )
         if split not in self._loaded:
             problems: list[Problem] = []
-            self._loaded[split] = self.read(split, problems), problems
+            with Progress(f"reading {self.name} {split}"):
+                self._loaded[split] = self.read(split, problems), problems
         return self._loaded[split]
 
     def check(self) -> CheckReport:
