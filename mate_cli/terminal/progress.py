@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from mate_cli.terminal import streams
 from mate_cli.terminal.streams import printable
 
-DELAY, REFRESH = 1.0, 0.25
+DELAY, REFRESH = 1.5, 0.25
 """Seconds before anything is shown, and between two states of the line of a terminal."""
 PLAIN_SECONDS = 60.0
 """Seconds between two lines where there is no terminal."""
