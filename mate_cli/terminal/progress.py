@@ -14,9 +14,9 @@ from mate_cli.terminal import streams
 from mate_cli.terminal.streams import printable
 
 DELAY, REFRESH = 1.5, 0.25
-"""Seconds before anything is shown, and between two states of the line of a terminal."""
-PLAIN_SECONDS = 60.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds before a terminal has a line, and between two states of it."""
+PLAIN_DELAY, PLAIN_SECONDS = 10.0, 60.0
+"""Seconds before the first line where there is no terminal, and between two: a short command has none."""
 BAR = 20
 """Columns of a bar."""
 
@@ -137,9 +137,10 @@ class _Line:
             with self._lock:
                 now = time.monotonic()
                 work = self._works[-1] if self._works else None
-                if work is None or ended.is_set() or now - work.began < DELAY:
+                terminal = sys.stderr.isatty()
+                if work is None or ended.is_set() or now - work.began < (DELAY if terminal else PLAIN_DELAY):
                     continue
-                if sys.stderr.isatty():
+                if terminal:
                     width = max(20, shutil.get_terminal_size().columns - 1)
                     _write(f"\r{printable(work.text(bar=width >= 70))[:width]}\x1b[K")
                     self._drawn = True

@@ -16,6 +16,7 @@ from mate_cli.terminal.streams import clean_streams
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(progress, "DELAY", 0.05)
+    monkeypatch.setattr(progress, "PLAIN_DELAY", 0.05)
     monkeypatch.setattr(progress, "REFRESH", 0.01)
     progress._LINE._next = 0.0
 
@@ -54,7 +55,7 @@ def wait_for(found, seconds=10.0):
 
 
 def test_what_ends_at_once_says_nothing(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "DELAY", 60.0)
+    monkeypatch.setattr(progress, "PLAIN_DELAY", 60.0)
     assert list(track(range(3), "counting", "numbers")) == [0, 1, 2]
     assert capsys.readouterr().err == ""
 
