@@ -19,6 +19,10 @@ import composed_once
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mate_cli.terminal import progress
+
+progress.PLAIN_DELAY = 600.0  # on a busy machine, too, what a test prints is what its command says
+
 # Started in the background or by nohup, a process ignores these, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

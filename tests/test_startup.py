@@ -17,7 +17,7 @@ HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "skl
 LIGHTNING = {"pytorch_lightning", "lightning_fabric", "torchmetrics"}
 FOR_OWN_TABLES = LIGHTNING | (HEAVY - {"torch"})
 """What a run that answers about one's own tables does not wait for."""
-MOST_FILES = 170
+MOST_FILES = 173
 """Of this package, beside those of its folders, that the quick start loads, one stage of it or both."""
 PROGRAM = """
 import contextlib, io, json, sys
@@ -99,7 +99,8 @@ def test_a_run_starts_cold_and_loads_what_it_needs(experiment, tmp_path):
     done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=noted)
     loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr.count("\n") == len(loaded), done.stderr
+    others = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+    assert all(line.endswith((" left", " so far")) for line in others), others  # a busy machine shows progress
     (record,) = tmp_path.glob(f"train/{experiment}/*/record.json")
     assert json.loads(record.read_text())["status"] == "finished"
     names = [name.removeprefix("mate_cli.") for name in loaded if name.startswith("mate_cli")]

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from mate_cli.cli.flags import split_flags
 from mate_cli.cli.signals import ending_as_interrupts
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import wrap_machine_errors
+from mate_cli.terminal.progress import Progress
 from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
-        hydra_entry(module.CONFIG, checked(module, words))()
+        with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself
+            hydra_entry(module.CONFIG, checked(module, words))()
     return 0
 
 

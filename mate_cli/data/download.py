@@ -11,12 +11,12 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 import requests
-from tqdm.auto import tqdm
 
 from mate_cli.data.archive import check_packed
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.safe_load import read_object, to_json
+from mate_cli.terminal.progress import Progress
 
 MANIFEST = "downloads.json"
 SOURCE = ".source"
@@ -210,11 +210,11 @@ def _write(response: requests.Response, url: str, part: Path, start: int) -> Non
         mark = response.headers.get("Last-Modified", "") if mark.startswith("W/") else mark  # a weak one names no bytes
         with replace_file(part.with_suffix(SOURCE)) as draft:
             draft.write_text(to_json({"url": url, "mark": mark}), encoding="utf-8")
-    bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None)
-    with part.open("ab") as stream, bar:
+    with part.open("ab") as stream, Progress(f"downloading {part.stem}", start + length or None, "B") as progress:
+        progress.start_at(start)
         for block in response.iter_content(CHUNK):
             stream.write(block)
-            bar.update(len(block))
+            progress.advance(len(block))
             if stream.tell() > MAX_SIZE:
                 break
         else:

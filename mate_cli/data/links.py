@@ -8,11 +8,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from mate_cli.data.loading.cache import digest_of
 from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.hybrider.linking import link_questions
 from mate_cli.tokenization.hybrider.nodes import LinkedExample, Node, attach_nodes
 
@@ -26,11 +25,11 @@ def link_examples(examples: Sequence[TableExample], folder: Path | None = None) 
     All of a split, or its first ones, so that files of earlier calls fit: `folder` has one per `CHUNK`.
     """
     done: list[LinkedExample] = []
-    with tqdm(total=len(examples), desc="linking", unit="questions", delay=1, leave=False, disable=None) as bar:
+    with Progress("linking", len(examples), "questions") as progress:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]
             done += _linked_chunk(chunk, folder)
-            bar.update(len(chunk))
+            progress.advance(len(chunk))
     return done
 
 

@@ -12,6 +12,7 @@ from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
+from mate_cli.data.loading.parallel import count_cores
 from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
@@ -98,6 +99,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     loading = Loading(
         micro_batch=hardware.micro_batch,
         workers=hardware.workers or 0,
+        encoders=hardware.prepare_workers or hardware.threads or count_cores(),
         seed=cfg.seed,
         reset_positions=serializer.reset_positions,
         max_positions=encoder.size.max_positions,

@@ -65,6 +65,7 @@ class Hardware(Section):
     tf32: bool = False
     micro_batch: PositiveInt
     workers: NonNegativeInt | None
+    prepare_workers: PositiveInt | None = None
     threads: PositiveInt | None
 
 
@@ -143,7 +144,8 @@ class RunConfig(ModelConfig):
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
         """The same on the hardware and in the folders of now; what the numbers depend on stays as it was trained."""
-        now = {key: getattr(hardware, key) for key in ("accelerator", "workers", "threads", "micro_batch")}
+        keys = ("accelerator", "workers", "prepare_workers", "threads", "micro_batch")
+        now = {key: getattr(hardware, key) for key in keys}
         return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
 
 

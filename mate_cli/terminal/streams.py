@@ -18,6 +18,10 @@ _STEERING = re.compile(
 )
 
 
+before_write: Callable[[], None] | None = None
+"""What takes a line that shows progress away before anything else is written."""
+
+
 def printable(text: str) -> str:
     """A text without what would steer a terminal: control characters, marks of direction, the return to a line."""
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
@@ -31,18 +35,20 @@ class LastingStream:
     """
 
     def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+        self.raw_stream = stream
 
     def write(self, text: str) -> int:
         """Write a text."""
+        if before_write:
+            before_write()
         with self._outliving():
-            self._stream.write(text)
+            self.raw_stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Write what waits."""
         with self._outliving():
-            self._stream.flush()
+            self.raw_stream.flush()
 
     @contextmanager
     def _outliving(self) -> Iterator[None]:
@@ -50,11 +56,11 @@ class LastingStream:
             yield
         except BrokenPipeError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
+            os.dup2(nowhere, self.raw_stream.fileno())
             os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
-        return getattr(self._stream, name)
+        return getattr(self.raw_stream, name)
 
 
 class CleanStream:

@@ -10,87 +10,145 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import chain, pairwise, repeat
 
 import numpy as np
 
 from mate_cli.tables.table import Cell
 from mate_cli.tokenization.pieces.pieces import Parts
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_WORD = re.compile(r"(?u)\b\w\w+\b")
+_SENTENCE_END = re.compile(r"([.!?])\s+")  # begins with a set of letters, for which `re` looks fast
+_WORD = re.compile(r"\w+")
+_ASCII_WORDS = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
+"""Each ASCII letter as a word has it; a space for those that no word has."""
 MAX_SENTENCE_SHARE = 0.9
 """Words and pairs of words in more than this share of the sentences tell nothing apart."""
 
 
 def split_sentences(text: str) -> list[str]:
     """Split a passage after ., ! or ? and white space."""
-    return [sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip())]
+    text = text.strip()
+    parts = _SENTENCE_END.split(text)
+    return [part + end for part, end in zip(parts[::2], [*parts[1::2], ""], strict=True)] if text else []
 
 
-class SentenceIndex:
-    """Finds the sentences nearest to a question, by the cosine of their TF-IDF weights.
+def split_words(text: str) -> list[str]:
+    """Split a text into its words, of one letter or more, in lower case."""
+    if text.isascii():
+        return text.translate(_ASCII_WORDS).split()
+    return _WORD.findall(text.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedWords:
+    """The words of two or more letters of S texts, as numbers.
+
+    Args:
+        known: the number of each word, counted as they are first met.
+        numbers: of the words of all texts, one text after the other, int64 [N].
+        places: the text of each, from 0, int64 [N].
+        count: S.
+    """
+
+    known: Mapping[str, int]
+    numbers: np.ndarray
+    places: np.ndarray
+    count: int
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> NumberedWords:
+        """Number the words of texts."""
+        split = [split_words(text) for text in texts]
+        words = list(chain.from_iterable(split))
+        known = {word: number for number, word in enumerate(word for word in dict.fromkeys(words) if len(word) > 1)}
+        numbers = np.fromiter(map(known.get, words, repeat(-1)), np.int64, len(words))
+        places = np.repeat(np.arange(len(split)), [len(some) for some in split])
+        kept = numbers >= 0
+        return cls(known, numbers[kept], places[kept], len(split))
+
+    def join(self, texts: np.ndarray, lengths: np.ndarray) -> NumberedWords:
+        """Lay the words of some texts [M], given by their places, end to end: so many texts make one, [S']."""
+        begins = np.searchsorted(self.places, np.arange(self.count + 1))
+        sizes = np.diff(begins)[texts]
+        ends = sizes.cumsum()
+        taken = np.arange(sizes.sum()) + np.repeat(begins[texts] - ends + sizes, sizes)
+        places = np.repeat(np.repeat(np.arange(len(lengths)), lengths), sizes)
+        return NumberedWords(self.known, self.numbers[taken], places, len(lengths))
+
+
+class WordIndex:
+    """Compares texts with a question, by the cosine of their TF-IDF weights.
 
     Terms are words of two or more letters and pairs of them; term frequency is raw, idf is
     ln((1 + n) / (1 + df)) + 1. The numbers are those of scikit-learn's `TfidfVectorizer(ngram_range=(1, 2),
-    max_df=0.9)`, which takes eight times as long for a table of 18 sentences with one question (3.2 ms, not 0.4), and
-    eighteen times for each further question. Terms are integers: word w is w, the pair v w is (v + 1) * words + w.
+    max_df=0.9)`, which takes many times as long for a table with one question, and more for each further one.
+    Terms are integers: word w is w, the pair v w is (v + 1) * words + w.
+
+    Args:
+        words: those of S texts; repeated texts count each time.
+    """
+
+    def __init__(self, words: NumberedWords) -> None:
+        self.words, size = words, max(1, words.count)
+        neighbours = words.places[1:] == words.places[:-1]
+        pairs = (words.numbers[:-1][neighbours] + 1) * len(words.known) + words.numbers[1:][neighbours]
+        entries = np.append(words.numbers, pairs) * size + np.append(words.places, words.places[1:][neighbours])
+        entries, counts = np.unique(entries, return_counts=True)
+        terms, self._places = np.divmod(entries, size)
+        first = np.flatnonzero(np.diff(terms, prepend=-1))
+        self._terms, self._bounds = terms[first], np.append(first, len(terms))
+        frequency = np.diff(self._bounds)
+        idf = np.log((1 + words.count) / (1 + frequency)) + 1
+        self._idf = np.where(frequency <= MAX_SENTENCE_SHARE * words.count, idf, 0)
+        weights = counts * np.repeat(self._idf, frequency)
+        norms = np.sqrt(np.bincount(self._places, weights * weights, minlength=words.count))
+        self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
+
+    def scores(self, question: str) -> np.ndarray:
+        """The cosine of every text to a question, [S]."""
+        query = {n: count * self._idf[n] for n, count in self._terms_of(question).items() if self._idf[n]}
+        length = math.sqrt(sum(weight * weight for weight in query.values()))
+        scores = np.zeros(self.words.count)
+        for number, weight in query.items():
+            postings = slice(self._bounds[number], self._bounds[number + 1])
+            scores[self._places[postings]] += weight / length * self._weights[postings]
+        return scores
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each word of each text once, by number, and the text of each; both int64 [E]."""
+        end = self._bounds[np.searchsorted(self._terms, len(self.words.known))]
+        return np.repeat(self._terms, np.diff(self._bounds))[:end], self._places[:end]
+
+    def _terms_of(self, question: str) -> Counter[int]:
+        """How often each known term, by its place in the index, occurs in a question."""
+        known = self.words.known
+        words = [known.get(word, -1) for word in split_words(question) if len(word) > 1]
+        terms = [word for word in words if word >= 0]
+        terms += [(v + 1) * len(known) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
+        places = np.searchsorted(self._terms, terms)
+        found = (
+            n for n, term in zip(places.tolist(), terms, strict=True) if n < len(self._terms) and self._terms[n] == term
+        )
+        return Counter(found)
+
+
+class SentenceIndex(WordIndex):
+    """Finds the sentences nearest to a question.
 
     Args:
         sentences: S sentences of a table's passages; repeated ones count each time.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
+        super().__init__(NumberedWords.of(sentences))
         self.sentences = list(sentences)
-        self._words: dict[str, int] = {}
-        words, places = self._read_words()
-        pairs = places[1:] == places[:-1]
-        terms = np.concatenate([words, (words[:-1][pairs] + 1) * len(self._words) + words[1:][pairs]])
-        entries = terms * len(self.sentences) + np.concatenate([places, places[1:][pairs]])
-        entries, counts = np.unique(entries, return_counts=True)
-        terms, self._places = np.divmod(entries, max(1, len(self.sentences)))
-        self._terms, first, frequency = np.unique(terms, return_index=True, return_counts=True)
-        self._bounds = np.append(first, len(terms))
-        idf = np.log((1 + len(self.sentences)) / (1 + frequency)) + 1
-        self._idf = np.where(frequency <= MAX_SENTENCE_SHARE * len(self.sentences), idf, 0)
-        weights = counts * np.repeat(self._idf, frequency)
-        norms = np.sqrt(np.bincount(self._places, weights * weights, minlength=len(self.sentences)))
-        self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
 
     def search(self, question: str, limit: int) -> list[tuple[str, float]]:
         """Return the best sentences with a cosine above 0, best first; the earlier one wins a tie."""
         scores = self.scores(question)
         best = np.argsort(-scores, kind="stable")[:limit]
         return [(self.sentences[number], float(scores[number])) for number in best if scores[number] > 0]
-
-    def scores(self, question: str) -> np.ndarray:
-        """Return the cosine of every sentence to a question, [S]."""
-        query = {n: count * self._idf[n] for n, count in self._terms_of(question).items() if self._idf[n]}
-        length = math.sqrt(sum(weight * weight for weight in query.values()))
-        scores = np.zeros(len(self.sentences))
-        for number, weight in query.items():
-            postings = slice(self._bounds[number], self._bounds[number + 1])
-            scores[self._places[postings]] += weight / length * self._weights[postings]
-        return scores
-
-    def _read_words(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the words of all sentences as numbers, and the sentence of each."""
-        found = [_WORD.findall(sentence.lower()) for sentence in self.sentences]
-        lengths = [len(words) for words in found]
-        known = self._words
-        numbers = [known.setdefault(word, len(known)) for words in found for word in words]
-        return np.array(numbers, dtype=np.int64), np.repeat(np.arange(len(found)), lengths)
-
-    def _terms_of(self, question: str) -> Counter[int]:
-        """Count each known term, by its place in the index, in a question."""
-        words = [self._words.get(word, -1) for word in _WORD.findall(question.lower())]
-        terms = [word for word in words if word >= 0]
-        terms += [(v + 1) * len(self._words) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
-        places = np.searchsorted(self._terms, terms)
-        found = (
-            n for n, term in zip(places.tolist(), terms, strict=True) if n < len(self._terms) and self._terms[n] == term
-        )
-        return Counter(found)
 
 
 class Expander:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import SentenceIndex, split_sentences
+from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_sentences, split_words
 from mate_cli.tokenization.pieces.table_facts import TableFacts
 
 SCORES = ("document", "sentence", "sentence_rank", "overlap", "coverage")
@@ -56,11 +56,13 @@ FEATURES = (
 )
 """The names of the features, in their order."""
 
-_WORD, _YEAR = re.compile(r"\w\w+"), re.compile(r"\b(1[5-9]|20)\d\d\b")
+_YEAR = re.compile(r"\b(1[5-9]|20)\d\d\b")
 _MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
 _ASKED = re.compile(r"\b(?:what|which|whose|how many|name) (?:is |was |are |were )?((?:\S+ ){1,4})", re.IGNORECASE)
 _NOT_ASKED = {"the", "of", "in", "is", "was", "are", "were", "did", "does", "do", "has", "have", "had", "that", "this"}
 _NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
+PREFIX = 5
+"""Letters by which words are the same to `Coverage`."""
 
 
 class LexicalTable:
@@ -79,17 +81,18 @@ class LexicalTable:
         self._sentences = np.array([places.setdefault(text, len(places)) for texts in own for text in texts])
         counts = np.array([len(texts) for texts in own])
         self._starts = counts.cumsum() - counts
-        self._documents = SentenceIndex([" ".join(texts) for texts in own])
-        self._index = SentenceIndex(list(places))
-        self._coverage = Coverage([" ".join(texts) for texts in own], self.width)
+        words = NumberedWords.of(list(places))
+        self._index, self._documents = WordIndex(words), WordIndex(words.join(self._sentences, counts))
+        self._coverage = Coverage(self._documents, self.width)
         leads = [" ".join(found[0] for link in cell.links if (found := sentences.get(link))) for cell in cells]
-        self._leads = [prefixes(lead) for lead in leads]
+        known = {lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}}
+        self._leads = [known[lead][0] for lead in leads]
         self._header_prefixes = [prefixes(cell.text) for cell in table.header]
         self._words = [_words(cell.text) for cell in cells]
         self._header = [_words(cell.text) for cell in table.header]
         self._facts = TableFacts(table, self.rows)
-        kinds = [[float(bool(kind.search(lead))) for lead in leads] for kind in _KINDS.values()]
-        self._cells = np.stack([*_cell_facts(cells, counts, self.rows, self.width), *kinds])
+        kinds = np.array([known[lead][1] for lead in leads], float).T
+        self._cells = np.concatenate([_cell_facts(cells, counts, self.rows, self.width), kinds])
 
     def features(self, question: str, *, header: bool = False) -> np.ndarray:
         """`FEATURES` for a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
@@ -148,16 +151,19 @@ class Coverage:
     A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
 
     Args:
-        texts: of R * C cells, row by row.
+        documents: the words of R * C cells, row by row.
         width: C.
     """
 
-    def __init__(self, texts: Sequence[str], width: int) -> None:
-        self._shape = (len(texts) // width, width)
-        self._cells: dict[str, list[int]] = {}
-        for cell, text in enumerate(texts):
-            for word in prefixes(text):
-                self._cells.setdefault(word, []).append(cell)
+    def __init__(self, documents: WordIndex, width: int) -> None:
+        size = documents.words.count
+        self._shape = (size // width, width)
+        self._numbers: dict[str, int] = {}
+        begins = [self._numbers.setdefault(word[:PREFIX], len(self._numbers)) for word in documents.words.known]
+        words, cells = documents.entries()
+        entries = np.sort(np.array(begins, int)[words] * size + cells)
+        prefixed, self._cells = np.divmod(entries[np.diff(entries, prepend=-1) > 0], size)
+        self._bounds = np.searchsorted(prefixed, np.arange(len(self._numbers) + 1))
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
@@ -167,8 +173,9 @@ class Coverage:
         return cells, others, np.repeat(rows, self._shape[1], 1)
 
     def _found(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Find the words of the question in each cell [W, R, C], and the words' weights [W], 1 in all."""
-        words = [self._cells[word] for word in sorted(prefixes(question)) if word in self._cells]
+        """Which cells have which word of the question [W, R, C], and the words' weights [W], 1 in all."""
+        numbers = [self._numbers[word] for word in sorted(prefixes(question)) if word in self._numbers]
+        words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
         for has, cells in zip(flat, words, strict=True):
             has[cells] = True
@@ -178,8 +185,8 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """Return the first five letters of each word of a text, so that "founded" and "founder" are the same."""
-    return frozenset(word[:5] for word in _WORD.findall(text.lower()))
+    """The first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
 
 
 def score_views(scores: np.ndarray) -> np.ndarray:
@@ -228,7 +235,7 @@ def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(word for word in split_words(text) if len(word) > 1)
 
 
 def _overlap(words: frozenset[str], others: frozenset[str]) -> float:

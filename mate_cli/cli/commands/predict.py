@@ -100,22 +100,11 @@ def predict_dataset(cfg: Predict) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show what is being done, in a terminal; an empty text takes it away."""
-    from mate_cli.terminal.console import Console
+    """Show what is being done."""
+    from mate_cli.terminal.progress import Progress
 
-    status = Console(stderr=True).status("")
-
-    def say(text: str) -> None:
-        if not text:
-            status.stop()
-        else:
-            status.update(text)
-            status.start()
-
-    try:
-        yield say
-    finally:
-        status.stop()
+    with Progress("starting") as work:
+        yield work.begin
 
 
 def predict_tables(cfg: Predict) -> None:

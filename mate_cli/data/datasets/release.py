@@ -17,6 +17,7 @@ from mate_cli.data.datasets.catalogue import find_info
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from mate_cli.data.download import RemoteFile
@@ -144,7 +145,8 @@ class Release(ABC):
             )
         if split not in self._loaded:
             problems: list[Problem] = []
-            self._loaded[split] = self.read(split, problems), problems
+            with Progress(f"reading {self.name} {split}"):
+                self._loaded[split] = self.read(split, problems), problems
         return self._loaded[split]
 
     def check(self) -> CheckReport:

@@ -14,7 +14,6 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field
-from tqdm.auto import tqdm
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem
@@ -25,6 +24,7 @@ from mate_cli.data.synthesis.questions import MAX_CANDIDATES, MadeQuestion, as_e
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
+from mate_cli.terminal.progress import track
 
 SPLITS = ("train", "dev")
 EVALUATED = ("dev", "test")
@@ -109,8 +109,8 @@ class SyntheticQuestions:
             tables = [
                 table for name, table in self.tables.items() if (self._place(name) < self.dev_share) == (split == "dev")
             ]
-            bar = tqdm(tables, desc=f"making questions for {split}", unit="tables", delay=1, leave=False, disable=None)
-            self._made[split] = [made for table in bar for made in self.of_table(table)]
+            shown = track(tables, f"making questions for {split}", "tables")
+            self._made[split] = [made for table in shown for made in self.of_table(table)]
         return self._made[split]
 
     def of_table(self, table: Table) -> list[Made]:

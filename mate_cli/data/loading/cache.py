@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +17,23 @@ import numpy as np
 from datasets import Dataset, Features, Value, disable_progress_bars
 from datasets import Sequence as ArrowSequence
 from datasets.arrow_writer import ArrowWriter
-from tqdm.auto import tqdm
 
 import mate_cli.sql
 import mate_cli.tables
 import mate_cli.tokenization
+from mate_cli.data.loading.encoded_rows import COLUMNS, OWN, columns_of, encode_rows
+from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
+from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.fitting.truncation import CUTS
-from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers, declared_arrays
-from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 CHUNK = 128
 """Examples that are tokenised together, those of a table one after the other, so that a text is tokenised once."""
-
-COLUMNS = declared_arrays(TableEncoding)
-"""What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
-
-OWN = "own/"
-"""What stands before the names of arrays that a serializer adds."""
-
-
-def _columns(serializer: Serializer) -> dict[str, Array]:
-    return {**COLUMNS, **{f"{OWN}{one.name}": one for one in serializer.arrays}}
 
 
 def _features(columns: Mapping[str, Array]) -> Features:
@@ -105,20 +99,22 @@ def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarra
     return [axis if isinstance(axis, int) else -1 for axis in axes]
 
 
-def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:
+def encode_split(
+    examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str, processes: int = 1
+) -> EncodedSplit:
     """Encode examples, or read them back where the same were encoded before.
 
-    The progress bar calls them `name`.
+    The line that shows progress calls them `name`. The file is the same for any number of processes.
 
     Raises:
-        DataError: the folder cannot be written.
+        DataError: the folder cannot be written, or a process was killed.
     """
-    columns = _columns(serializer)
+    columns = columns_of(serializer)
     maker = f"{serializer.fingerprint}|{columns}|{_own_code({type(serializer), *map(type, examples)})}"
     path = folder.expanduser() / f"{digest_of(examples, maker)}.arrow"
     if not path.exists():
         try:
-            _write(examples, serializer, path, name)
+            _write(examples, serializer, path, name, processes)
         except OSError as error:
             raise DataError(
                 f"encodings cannot be written: {error.strerror}",
@@ -128,46 +124,36 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
     return EncodedSplit(Dataset.from_file(str(path)), columns)
 
 
-def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str) -> None:
+def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str, processes: int) -> None:
     disable_progress_bars()
+    order = _by_table(examples)
+    parts = [order[start : start + CHUNK] for start in range(0, len(order), CHUNK)]
+    chunks = [(places, [examples[place] for place in places]) for places in parts]
+    if not _can_be_shared(serializer, examples):
+        processes = 1
     with (
-        replace_file(path) as partial,
-        ArrowWriter(path=str(partial), features=_features(_columns(serializer))) as writer,
+        replace_file(path) as partial_file,
+        ArrowWriter(path=str(partial_file), features=_features(columns_of(serializer))) as writer,
+        Progress(f"encoding {name}", len(examples), "examples") as progress,
+        closing(map_on_cores(partial(encode_rows, serializer), chunks, processes)) as found,
     ):
-        for row in _rows(examples, serializer, name):
-            writer.write(row)
+        for rows in found:
+            for row in rows:
+                writer.write(row)
+            progress.advance(len(rows))
         writer.finalize()
 
 
-def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
-    columns = _columns(serializer)
-    with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", delay=0.5, disable=None) as bar:
-        order = _by_table(examples)
-        for start in range(0, len(order), CHUNK):
-            places = order[start : start + CHUNK]
-            chunk = [examples[place] for place in places]
-            for place, encoding in zip(places, serializer.encode(chunk), strict=True):
-                named = {"place": place, "example_id": encoding.example_id}
-                reason = encoding.reason if isinstance(encoding, EncodingFailure) else ""
-                yield {**named, "failure": reason, **{n: _written(one, encoding, n) for n, one in columns.items()}}
-            bar.update(len(chunk))
+def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
+    """Whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
+    modules = {type(one).__module__ for one in (serializer, *examples[:1])}
+    return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
 
 def _by_table(examples: Sequence[TableExample]) -> list[int]:
     """The places of examples, those of a table one after the other: what is worked out for it then serves them all."""
     first: dict[int, int] = {}
     return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
-
-
-def _written(one: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
-    """What is written of an array: flat values, or a number; those of files may be narrower."""
-    values: Any = None
-    if isinstance(encoding, TableEncoding):
-        values = encoding.more.get(one) if one.name else getattr(encoding, name)
-    if not one.axes:
-        return one.fill if values is None else values
-    dtype = np.float32 if one.is_float else np.int32
-    return np.zeros(0, dtype) if values is None else values.ravel().astype(dtype, copy=False)
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:

@@ -80,6 +80,7 @@ class Loading:
     Args:
         micro_batch: examples per forward pass.
         workers: processes that collate.
+        encoders: processes that encode a split.
         seed: of the order of training examples.
         reset_positions: see `collate`.
         max_positions: see `collate`.
@@ -106,6 +107,7 @@ class Loading:
     limit_test: int | None = None
     rank: int = 0
     ranks: int = 1
+    encoders: int = 1
 
     def limit_of(self, split: str) -> int | None:
         """How many examples of a split are predicted; None for all."""
@@ -209,7 +211,7 @@ class TableDataModule:
     def _cached(self, examples: Sequence[TableExample], name: str) -> EncodedSplit:
         from mate_cli.data.loading.cache import encode_split  # what brings examples of its own need not wait for Arrow
 
-        return encode_split(examples, self.serializer, self.loading.cache, name)
+        return encode_split(examples, self.serializer, self.loading.cache, name, self.loading.encoders)
 
     def training(self) -> TrainingSet:
         """What is learnt from."""

@@ -20,6 +20,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
+from mate_cli.terminal.progress import track
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -137,7 +138,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
         torch.inference_mode(),
         torch.autocast(device.type, lower, enabled=precision.endswith("-mixed"), cache_enabled=False),
     ):
-        for batch in loader:
+        for batch in track(loader, "predicting", "batches"):
             task.keep_predictions(batch.to(device))
     task.to("cpu").train(was_training)
     return task.collected()

@@ -21,7 +21,7 @@ BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 READER = MateForQuestionAnswering.__name__
-UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
+UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
 """What was typed for the machine, and not for the result."""
 UNKNOWN = DatasetInfo(
     "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""

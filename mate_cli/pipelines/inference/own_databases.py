@@ -43,7 +43,7 @@ def answer_database(
     say("loading the model")
     with noted_time(seconds, "model"):
         model = load()
-    say("")
+    say("answering")
     with noted_time(seconds, "answers"):
         answers = _answer(model, opened.examples, asking.path, execution_guided=asking.execution_guided)
     notes = {str(asking.path): list(schema.notes)} if schema.notes else {}

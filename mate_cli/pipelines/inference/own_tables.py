@@ -44,7 +44,7 @@ def answer_tables(
     Args:
         opened: the questions and tables.
         load: loads what answers.
-        say: is told what is being done; nothing once the questions are answered.
+        say: is told what is being done.
 
     Raises:
         DataError: nothing can be chosen of any table.
@@ -59,7 +59,7 @@ def answer_tables(
     with noted_time(seconds, "rows"):
         questions = _prepare(model, opened, skipped, together=asking.conversation)
     check_some(questions, skipped)
-    say("")
+    say("answering")
     with noted_time(seconds, "answers"):
         answers = _answer(model, questions, asking)
     notes = {str(path): file.notes for path, file in opened.files.items() if file.notes}

@@ -18,6 +18,7 @@ from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.record import read_entries
+from mate_cli.terminal.progress import track
 
 STATUSES = ("finished", "running", "interrupted", "failed")
 MAX_NUMBER = 10**300
@@ -102,7 +103,7 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     warnings: list[str] = []
     asked = [root for folder in folders for root in match_folders(str(folder), warnings)]
     for root in asked:
-        for folder in run_folders(root):
+        for folder in track(run_folders(root), "reading runs", "folders"):
             key = folder.resolve()
             if key not in found and (run := read_run(folder, found.get(key.parent), warnings)) is not None:
                 found[key] = run

@@ -13,10 +13,8 @@ from mate_cli.runs.loggers import log_row
 from mate_cli.runs.record import Clock
 from mate_cli.runs.tracking import Row
 from mate_cli.terminal.console import Console
+from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
 from mate_cli.tokenization.layout import TableBatch
-
-PLAIN_SECONDS = 15.0
-"""Seconds between two lines where there is no terminal."""
 
 
 class FollowTraining(pl.Callback):
@@ -123,8 +121,8 @@ class FollowTraining(pl.Callback):
         elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
             self._shown = time.monotonic()
             left = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
-            rest = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
-            self.console.print_progress(f"step {trainer.global_step}/{_total_steps(trainer)} {text} {rest}")
+            place = f"step {trainer.global_step}/{_total_steps(trainer)}"
+            self.console.print_progress(f"{place} {text} {time_text(left)} left")
 
     def _per_step(self, trainer: pl.Trainer) -> float:
         schedule = trainer.datamodule.schedule

@@ -1,0 +1,148 @@
+"""A split is encoded by any number of processes: the same file, one message when it fails, and nobody is left."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mate_cli.data.datasets.sample.reader import Sample
+
+from mate_cli.data.loading import cache, parallel
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.errors import DataError
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """Start processes at once."""
+    monkeypatch.setattr(parallel, "TRIAL", 0.0)
+    monkeypatch.setattr(parallel, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "CHUNK", 8)
+
+
+@pytest.fixture(scope="module")
+def examples():
+    return Sample().examples("dev")[:60]
+
+
+def make(kind=TapasSerializer):
+    return kind(load_tokenizer("sample"), max_tokens=96, lexical_features=True)
+
+
+def assert_nothing_is_left(folder):
+    assert list(folder.iterdir()) == []
+    until = time.monotonic() + 10
+    while multiprocessing.active_children() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not multiprocessing.active_children()
+
+
+class Failing(TapasSerializer):
+    """Refuses an example."""
+
+    def encode(self, examples):
+        if len(examples) < 8:
+            raise DataError("a cell is broken", remedy="Mend it")
+        return super().encode(examples)
+
+
+class Killed(TapasSerializer):
+    """Is killed at the end, for want of memory."""
+
+    def encode(self, examples):
+        if len(examples) < 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(examples)
+
+
+def test_the_file_is_the_same_for_any_number_of_processes(examples, tmp_path):
+    for processes in (1, 2, 3):
+        split = encode_split(examples, make(), tmp_path / str(processes), "dev", processes)
+        assert split.example_ids == [example.example_id for example in examples]
+    first, *others = [next((tmp_path / str(number)).iterdir()) for number in (1, 2, 3)]
+    assert all((one.name, one.read_bytes()) == (first.name, first.read_bytes()) for one in others)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(Failing, "^a cell is broken. Mend it.$"), (Killed, r"was killed. Memory may be short: set hardware.prepare_w")],
+)
+def test_a_failure_of_a_process_is_one_error_and_leaves_nothing(examples, tmp_path, kind, message):
+    with pytest.raises(DataError, match=message):
+        encode_split(examples, make(kind), tmp_path, "dev", 2)
+    assert_nothing_is_left(tmp_path)
+
+
+def test_a_full_disk_ends_the_processes(examples, tmp_path, monkeypatch):
+    def refuse(self, row):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("datasets.arrow_writer.ArrowWriter.write", refuse)
+    with pytest.raises(DataError, match="No space left on device"):
+        encode_split(examples, make(), tmp_path, "dev", 2)
+    assert_nothing_is_left(tmp_path)
+
+
+@dataclass
+class Slow:
+    """Notes the process and takes long."""
+
+    folder: Path
+
+    def __call__(self, item: int) -> int:
+        (self.folder / str(os.getpid())).touch()
+        time.sleep(0.2)
+        return item
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from mate_cli.data.loading import parallel
+from test_encoding_in_processes import Slow
+parallel.TRIAL = parallel.MIN_SECONDS = 0.0
+try:
+    list(parallel.map_on_cores(Slow(Path(sys.argv[1])), range(500), 2))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def is_alive(number):
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
+@pytest.mark.parametrize(("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGKILL, False)])
+def test_nobody_outlives_a_process_that_is_stopped(tmp_path, number, whole_group):
+    paths = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]  # no guard of the main module
+    with subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": paths}, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        until = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        others = [int(path.name) for path in tmp_path.iterdir()]
+        assert len(others) == 2
+        (os.killpg if whole_group else os.kill)(process.pid, number)
+        assert process.wait(30) == (130 if number == signal.SIGINT else -number)
+        until = time.monotonic() + 20
+        while any(map(is_alive, others)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not any(map(is_alive, others))
+        if number == signal.SIGINT:
+            assert process.stderr.read() == ""

@@ -1,0 +1,56 @@
+"""Words are those of a plain regular expression, sentences those of a plain split, however fast they are found."""
+
+import re
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_sentences, split_words
+
+texts = st.text(
+    st.sampled_from("aB1_. !?\n\t\x1c\u00e9\u03a3\u0130\u2013,-") | st.characters(codec="utf-8"), max_size=30
+)
+
+
+def plain_words(text):
+    return re.findall(r"(?u)\b\w\w+\b", text.lower())
+
+
+@given(texts)
+@example("\u03a3A\u03a3. \u03a3 \u0130\u0130")
+def test_words_are_those_of_a_regular_expression(text):
+    assert [word for word in split_words(text) if len(word) > 1] == plain_words(text)
+
+
+@given(texts)
+@example(" . a.  b! ?c\n")
+def test_sentences_end_before_white_space(text):
+    parts = re.split(r"(?<=[.!?])\s+", text)
+    assert split_sentences(text) == [part.strip() for part in parts if part.strip()]
+
+
+@given(st.lists(texts, max_size=6))
+def test_words_are_numbered_as_they_are_met(some):
+    found, known = NumberedWords.of(some), {}
+    numbers = [[known.setdefault(word, len(known)) for word in plain_words(text)] for text in some]
+    assert list(found.known.items()) == list(known.items())
+    assert found.numbers.tolist() == [number for text in numbers for number in text]
+    assert found.places.tolist() == [place for place, text in enumerate(numbers) for _ in text]
+
+
+@given(st.lists(texts, min_size=1, max_size=5), st.data())
+def test_joined_words_give_the_very_scores_of_joined_texts(some, data):
+    groups = data.draw(
+        st.lists(st.lists(st.integers(0, len(some) - 1), min_size=1, max_size=4), min_size=1, max_size=4)
+    )
+    places = dict.fromkeys(place for group in groups for place in group)
+    order = {place: number for number, place in enumerate(places)}
+    words = NumberedWords.of([some[place] for place in places])
+    flat = np.array([order[place] for group in groups for place in group])
+    joined = WordIndex(words.join(flat, np.array([len(group) for group in groups])))
+    plain = WordIndex(NumberedWords.of([" ".join(some[place] for place in group) for group in groups]))
+    question = " ".join(some)
+    assert joined.scores(question).tobytes() == plain.scores(question).tobytes()
+    for ours, theirs in zip(joined.entries(), plain.entries(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
