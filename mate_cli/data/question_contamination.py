@@ -6,7 +6,6 @@ are near-equal where they share most of their words and pairs of neighbouring wo
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
-from mate_cli.tables.text import format_text
+from mate_cli.tables.text import format_text, strip_accents
 
 NEAR_DUPLICATE = 0.7
 """The index from which on questions are near-equal: a word more in one of six, or another word in one of nine."""
@@ -109,6 +108,4 @@ def find_repetitions(
 @lru_cache(maxsize=1 << 16)
 def normalize_words(text: str) -> tuple[str, ...]:
     """Return the words of a text in lower case, without accents and punctuation."""
-    if not text.isascii():
-        text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
-    return tuple(format_text(text).split())
+    return tuple(format_text(strip_accents(text)).split())

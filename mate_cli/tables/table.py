@@ -59,6 +59,10 @@ class Table:
         table = cls(table_id, header, rows, title=title)
         return replace(table, formats=find_table_formats(table, numeric))
 
+    def has_cell(self, row: int, column: int) -> bool:
+        """Tell whether row and column, both from 0, are of a body cell."""
+        return 0 <= row < len(self.rows) and 0 <= column < len(self.header)
+
     def cells(self) -> Iterator[tuple[int, int, Cell]]:
         """Yield (row, column, cell) of the body, row by row; both indices start at 0."""
         for row_index, row in enumerate(self.rows):

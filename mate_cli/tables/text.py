@@ -42,6 +42,13 @@ def format_text(text: str) -> str:
     return " ".join(_NOT_WORD.sub(" ", text).replace("_", " ").split()) or EMPTY
 
 
+def strip_accents(text: str) -> str:
+    """Return a text with its compatible characters as such, and without accents."""
+    if text.isascii():
+        return text
+    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+
+
 def is_empty(text: str) -> bool:
     """Tell whether `format_text` finds no word in a text (the fast way to ask)."""
     if text and (text[0].isalnum() or text[-1].isalnum()) and text != "n/a":

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from mate_cli.data.corpora.shards import table_key
 from mate_cli.tables.table import Table
+from mate_cli.tables.text import strip_accents
 
 MIN_ROW_LENGTH, MIN_CELL_LENGTH = 8, 4
 """Letters and digits; shorter ones, such as "1 2 3", are alike by chance."""
@@ -94,7 +94,4 @@ def plain_cells(table: Table) -> set[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _plain(text: str) -> str:
-    text = text.lower()
-    if not text.isascii():
-        text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
-    return _NOT_PLAIN.sub("", text)
+    return _NOT_PLAIN.sub("", strip_accents(text.lower()))

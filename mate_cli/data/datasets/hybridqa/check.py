@@ -147,7 +147,7 @@ def is_cell(place: object, table: Table) -> bool:
     """Tell whether [row, column], both from 0, is a cell of the body of a table."""
     if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
         return False
-    return 0 <= place[0] < len(table.rows) and 0 <= place[1] < len(table.header)
+    return table.has_cell(*place)
 
 
 def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:

@@ -226,7 +226,7 @@ def find_cell(table: Table, pair: object) -> tuple[int, int]:
         column = names.index(column)
     if not all(type(one) is int for one in (row, column)):
         raise RowError(f"[{row}, {column}] is no row and column; columns here: {', '.join(names)}")
-    if not (0 <= row < len(table.rows) and 0 <= column < len(names)):
+    if not table.has_cell(row, column):
         raise RowError(f"the table has no cell [{row}, {column}], but {len(table.rows)} rows, {len(names)} columns")
     return row, column
 

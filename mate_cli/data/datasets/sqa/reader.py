@@ -85,7 +85,7 @@ class SQA(Release):
         if table is None:
             return None
         previous = before[-1].cells if before else ()
-        outside = [cell for cell in turn.cells + previous if not _is_cell(cell, table)]
+        outside = [cell for cell in turn.cells + previous if not table.has_cell(*cell)]
         if outside:
             problems += [one for one in self._told(file, turn, outside[0]) if one not in problems]
             return None
@@ -198,8 +198,3 @@ def _before(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[s
         for place, turn in enumerate(sequence):
             before[turn.key] = sequence[:place]
     return before
-
-
-def _is_cell(cell: tuple[int, int], table: Table) -> bool:
-    row, column = cell
-    return 0 <= row < len(table.rows) and 0 <= column < len(table.header)
