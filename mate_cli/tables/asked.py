@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.door import reading
-from mate_cli.tables.formats.encoding import text_file
+from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.limits import Limits
-from mate_cli.tables.read import SUFFIXES, open_table, valid
 from mate_cli.tables.read_options import ReadOptions
 
 QUESTION_COLUMNS = ("question", "statement")
@@ -43,6 +42,8 @@ def find_tables(places: Iterable[str]) -> list[Path]:
 def _found(place: str) -> list[Path]:
     path = Path(place).expanduser()
     if path.is_dir():
+        from mate_cli.tables.read import SUFFIXES
+
         kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds and _is_plain(file))
         if not files:
@@ -80,6 +81,8 @@ def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
 
 
 def _text(file: Path, encoding: str | None) -> str:
+    from mate_cli.tables.formats.encoding import text_file
+
     with reading(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
             raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
@@ -102,6 +105,8 @@ def _plain_list(file: Path, encoding: str | None) -> list[Asked]:
 
 
 def _of_table(file: Path, encoding: str | None) -> list[Asked]:
+    from mate_cli.tables.read import open_table
+
     table = open_table(file, ReadOptions(encoding=encoding or "utf-8"))
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)

@@ -199,10 +199,11 @@ def read_options(cfg: Predict) -> ReadOptions:
     Raises:
         ConfigError: there is no such encoding, header line, delimiter, quotation mark, locale or mark of numbers.
     """
-    from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
-    from mate_cli.tables.read_options import ReadOptions, parse_header, parse_mark
-    from mate_cli.tables.values.column_format import read_decimal
+    from mate_cli.tables.read_options import ReadOptions, parse_header, parse_mark, read_decimal
+
+    if cfg.text_encoding is not None:
+        from mate_cli.tables.formats.encoding import known_encoding
 
     options = ReadOptions(
         sheet=None if cfg.sheet is None else str(cfg.sheet),

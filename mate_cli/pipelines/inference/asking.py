@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError, MateError, RunError
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
-from mate_cli.tables.read import open_table, valid
+from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
-from mate_cli.tables.table_file import TableFile
+
+if TYPE_CHECKING:
+    from mate_cli.tables.table_file import TableFile
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
 def _open_all(
     paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
+    from mate_cli.tables.read import open_table  # a second of readers, and a table may be missing
+
     files: dict[Path, TableFile] = {}
     skipped: dict[str, str] = {}
     for path in paths:
