@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.metrics.specs.spec import Direction
 
 
 @dataclass(frozen=True)
@@ -17,11 +16,6 @@ class MonitoredResult:
 
     name: str
     value: float
-
-    @property
-    def direction(self) -> Direction:
-        """1 where more is better, -1 where less is."""
-        return MetricName.parse(self.name).direction
 
     def __str__(self) -> str:
         """Name and value for people: `dev/f1 45.8`."""

@@ -51,11 +51,11 @@ def run(cfg: Compare) -> None:
     if cfg.wandb:
         check_wandb(cfg)
     report = build_report(
-        as_texts(cfg.runs),
+        cfg.runs,
         metric=cfg.metric,
-        by=as_texts(cfg.by),
-        status=as_texts(cfg.status),
-        ignore=as_texts(cfg.ignore),
+        by=cfg.by,
+        status=cfg.status,
+        ignore=cfg.ignore,
         statistic=cfg.statistic,
         published=cfg.published,
         against=cfg.against,
@@ -91,13 +91,6 @@ def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
     console.print(f"wandb: {place}", soft_wrap=True)
 
 
-def as_texts(value: object) -> list[str]:
-    """Return one value, a list of them, or null as a list of strings."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else [str(one) for one in value]  # type: ignore[attr-defined]
-
-
 def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
     """Write the files that the configuration wants, and return them."""
     from mate_cli.files.atomic import write_text
@@ -127,5 +120,5 @@ def page_folder(cfg: Compare, report: Report) -> Path:
     """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
     from mate_cli.reports.runs.load import above_pattern
 
-    first = above_pattern(as_texts(cfg.runs)[0])
+    first = above_pattern(cfg.runs[0])
     return first if first.is_dir() else Path(report.folders[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
+    from matplotlib.figure import Figure
 
     from mate_cli.cli.config.schema import Inspect
     from mate_cli.lit_modules.base import TableTask
@@ -60,24 +60,26 @@ def arguments(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def run(cfg: Inspect) -> float | None:
+def run(cfg: Inspect) -> None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
-    from mate_cli.cli.inspect_graph import show_graph
+    from mate_cli.cli.inspect_graph import save_figure, show_graph
     from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     reader = open_reader(cfg)
     example = find_example(reader.examples, cfg.example, cfg.split)
-    if isinstance(reader.serializer, EvidenceSerializer):
-        show_graph(cfg.paths.outputs, example, reader.serializer, reader.task and reader.task.encoder.eval())
-        return None
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
-    kept = kept_tokens(reader, encoding) if reader.task else None
-    show(example, encoding, reader.serializer, cfg.tokens, kept)
-    print(f"attention masks: {draw_masks(reader.config, cfg.paths.outputs, example, encoding)}")
-    return None
+    if isinstance(reader.serializer, EvidenceSerializer):
+        encoder = reader.task and reader.task.encoder.eval()
+        name, figure = "graph", show_graph(example, encoding, reader.serializer, encoder)
+    else:
+        kept = kept_tokens(reader, encoding) if reader.task else None
+        show(example, encoding, reader.serializer, cfg.tokens, kept)
+        name, figure = "masks", draw_masks(reader.config, example, encoding)
+    path = save_figure(figure, Path(cfg.paths.outputs), f"{example.example_id}_{name}")
+    print(f"{'attention masks' if name == 'masks' else name}: {path}")
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
@@ -242,18 +244,13 @@ def cell_lengths(
     return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
 
 
-def draw_masks(config: ModelConfig, outputs: str, example: TableExample, encoding: TableEncoding) -> Path:
-    """Draw what each group of heads of the configured model sees; returns the PNG file."""
+def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure:
+    """Draw what each group of heads of the configured model sees."""
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
     kinds, rows = encoding.kinds, encoding.row_ids.tolist()
     title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
-    figure = attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
-    folder = Path(outputs).expanduser() / "inspect"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', example.example_id)}_masks.png"
-    figure.savefig(path, dpi=160, facecolor="white")
-    return path
+    return attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ KINDS = {
     "dict_type": "a group of keys",
     "model_type": "a group of keys",
     "none_required": "null",
+    "too_short": "one or more",
 }
 """What a value must be, by pydantic's name of the error."""
 

@@ -27,7 +27,11 @@ WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHO
 
 
 def answer_database(
-    opened: OpenDatabase, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None
+    opened: OpenDatabase,
+    load: Callable[[], Model],
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    execution_guided: bool = False,
 ) -> Session:
     """Answer all questions about a database; a query is run where the database is there, and only reads.
 
@@ -35,19 +39,20 @@ def answer_database(
         opened: the questions and the schema.
         load: loads what answers.
         say: is told what is being done.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
 
     Raises:
         RunError: there is no such run, or it does not answer with SQL.
         CheckpointError: there is no such checkpoint.
     """
-    asking, schema, seconds = opened.asking, opened.schema, dict(opened.seconds)
+    path, seconds = opened.path, dict(opened.seconds)
     say("loading the model")
     with noted_time(seconds, "model"):
         model = load()
     say("")
     with noted_time(seconds, "answers"):
-        answers = _answer(model, opened.examples, asking.path, execution_guided=asking.execution_guided)
-    notes = {str(asking.path): list(schema.notes)} if schema.notes else {}
+        answers = _answer(model, opened.examples, path, execution_guided=execution_guided)
+    notes = {str(path): list(opened.schema.notes)} if opened.schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 
 

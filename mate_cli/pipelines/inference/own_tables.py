@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError, MateError
@@ -22,9 +21,6 @@ from mate_cli.tables.formats.grid import numbered
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.truncation import CUTS
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
