@@ -1,4 +1,4 @@
-"""What `mate inspect` shows of texts that are read side by side: the nodes, and a picture of their graph."""
+"""The view of `mate inspect` on texts that are read side by side: the nodes, and a picture of their graph."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
 
 
 def kinds_of(encoding: TableEncoding) -> list[list[str]]:
-    """What the relation of each node to each other one is called; "" where there is none."""
+    """Name the relation of each node to each other one; "" where there is none."""
     from mate_cli.tokenization.evidence.relations import KINDS
 
     assert encoding.relations is not None
@@ -63,7 +63,7 @@ def kinds_of(encoding: TableEncoding) -> list[list[str]]:
 
 
 def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
-    """How much of each node every node takes in each layer that hops, the mean of its heads [K, K]; {} without hops."""
+    """Return the mean over heads of the weights between nodes [K, K], by layer that hops; {} without hops."""
     from mate_cli.data.loading.collate import collate
 
     ask = getattr(encoder, "edge_weights", None)

@@ -23,5 +23,5 @@ class MonitoredResult:
 
 
 def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """The result of a run, None where it has none."""
+    """Return the result of a run, None where it has none."""
     return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None

@@ -12,7 +12,6 @@ from mate_cli.cli.flags import LONG, VALUED
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Compare
     from mate_cli.reports.compare.report import Report
-    from mate_cli.terminal.console import Console
 
 CONFIG = "compare"
 
@@ -65,7 +64,10 @@ def run(cfg: Compare) -> None:
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:
-        send_to_wandb(cfg, report, console)
+        from mate_cli.reports.export.dashboard import send_report
+
+        place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
+        console.print(f"wandb: {place}", soft_wrap=True)
 
 
 def check_wandb(cfg: Compare) -> None:
@@ -81,14 +83,6 @@ def check_wandb(cfg: Compare) -> None:
     if options is None:
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Use logger=wandb")
     wandb_mode(options)
-
-
-def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
-    """Log the comparison as a W&B run of its own, and say how to look at it."""
-    from mate_cli.reports.export.dashboard import send_report
-
-    place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
-    console.print(f"wandb: {place}", soft_wrap=True)
 
 
 def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
@@ -109,8 +103,7 @@ def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
     writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
-    files = {"json": cfg.json_, "csv": cfg.csv, "markdown": cfg.markdown, "latex": cfg.latex}
-    for name, file in files.items():
+    for name, file in zip(writers, (cfg.json_, cfg.csv, cfg.markdown, cfg.latex), strict=True):
         if file is not None:
             written.append((name, write_text(Path(file), writers[name](report))))
     return written

@@ -29,11 +29,11 @@ CONFIG = "inspect"
 
 SHAPED = "was fixed when it was trained"
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
-"""What can be typed beside a run; beside a checkpoint also data."""
+"""Keys that can be typed beside a run; beside a checkpoint also data."""
 
 
 class ExampleReader(NamedTuple):
-    """What reads the example.
+    """The encoder of the example, and its source.
 
     Args:
         task: with its weights; None where none are at hand.
@@ -114,7 +114,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
 
 
 def _of_weights(cfg: Inspect) -> ExampleReader:
-    """The run or the checkpoint that is named; the examples are those that its task predicts."""
+    """Open the run or the checkpoint that is named; the examples are those that its task predicts."""
     from hydra.utils import instantiate
 
     from mate_cli.pipelines.assembly import load_best
@@ -142,7 +142,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
 
 
 def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
-    """Which tokens of an example the network answers from; None where it reads all."""
+    """Find the tokens of an example that the network answers from; None where it reads all."""
     import numpy as np
     import torch
 
@@ -167,7 +167,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
 
 
 def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
-    """The example of this id, else the one at this place; the first one for None.
+    """Find the example of this id, else the one at this place; the first one for None.
 
     Raises:
         DataError: there is none.
@@ -221,12 +221,12 @@ def show(
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """The arrays of an encoding by name."""
+    """Return the arrays of an encoding by name."""
     return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
 
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """What the serializer appends to a cell for each of its links."""
+    """Return the text that the serializer appends to a cell for each of its links."""
     parts = serializer.appended(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
@@ -234,7 +234,7 @@ def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str,
 def cell_lengths(
     example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """(tokens kept, tokens before cutting) of each body cell."""
+    """Return (tokens kept, tokens before cutting) of each body cell."""
     from collections import Counter
 
     kept = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
@@ -254,7 +254,7 @@ def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncodi
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """The mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
+    """Return the mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
     import torch
     from hydra.utils import instantiate
 

@@ -36,7 +36,7 @@ def expand(words: Sequence[str]) -> list[str]:
 
 
 def _other(content: dict[str, Any]) -> str | None:
-    """What a sweep's file holds besides what is Hydra's."""
+    """Find a key or group in a sweep's file that is not Hydra's."""
     groups = [group.removeprefix("override").strip() for group, _ in chosen(content)]
     others = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*others, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)

@@ -22,7 +22,7 @@ BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
-"""What was typed for the machine, and not for the result."""
+"""Overrides for the machine, not for the result."""
 UNKNOWN = DatasetInfo(
     "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""
 )
@@ -30,7 +30,7 @@ UNKNOWN = DatasetInfo(
 
 @dataclass(frozen=True)
 class Exported:
-    """What the card is about.
+    """A model and the run that it comes from.
 
     Args:
         record: of the run.
@@ -55,7 +55,7 @@ class Exported:
 
     @property
     def is_reader(self) -> bool:
-        """Whether it reads answers in passages."""
+        """True for a reader of answers in passages."""
         return self.transformers_class == MateForQuestionAnswering.__name__
 
     @property
@@ -68,7 +68,7 @@ class Exported:
 
     @property
     def base_model(self) -> str | None:
-        """What the training began with, by its name on the Hugging Face hub."""
+        """The first weights, by their name on the Hugging Face hub."""
         kind = str(self.init.get("kind"))
         named = str(self.init.get("checkpoint")) if kind in ("bert", "tapas") else ""
         is_name = HUB_NAME.fullmatch(named) and not Path(named).exists()
@@ -99,34 +99,34 @@ def model_card(model: Exported, folder: str) -> str:
         "code": record.code_version,
     }
     pruner = f"model={record.model} model.pruner.size={network['pruner'].get('size')} " if "pruner" in network else ""
-    templates = PackageLoader("mate_cli.pipelines.export")
-    options = {"undefined": ChainableUndefined, "trim_blocks": True, "keep_trailing_newline": True}
-    return (
-        Environment(loader=templates, **options)
-        .get_template("model_card.md")
-        .render(
-            model=model,
-            record=record,
-            dataset=model.dataset,
-            encoding=settings["encoding"],
-            network=network,
-            task=settings["task"],
-            front_matter=yaml.safe_dump(front_matter(model), sort_keys=False, allow_unicode=True),
-            tokens=f"{settings['encoding']['max_tokens']:,}",
-            folder=folder,
-            pruner=pruner,
-            auto_class=name if name.startswith("Tapas") else auto_name(name),
-            question=AboutTables().question,
-            results=_results(record.metrics),
-            counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
-            command=command_line(record.command, record.overrides),
-            facts=facts,
-        )
+    environment = Environment(
+        loader=PackageLoader("mate_cli.pipelines.export"),
+        undefined=ChainableUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("model_card.md").render(
+        model=model,
+        record=record,
+        dataset=model.dataset,
+        encoding=settings["encoding"],
+        network=network,
+        task=settings["task"],
+        front_matter=yaml.safe_dump(front_matter(model), sort_keys=False, allow_unicode=True),
+        tokens=f"{settings['encoding']['max_tokens']:,}",
+        folder=folder,
+        pruner=pruner,
+        auto_class=name if name.startswith("Tapas") else auto_name(name),
+        question=AboutTables().question,
+        results=_results(record.metrics),
+        counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
+        command=command_line(record.command, record.overrides),
+        facts=facts,
     )
 
 
 def front_matter(model: Exported) -> dict[str, Any]:
-    """What the Hugging Face hub reads."""
+    """Return the entries that the Hugging Face hub reads."""
     record, dataset = model.record, model.dataset
     licence = model.licence or dataset.licence
     own = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
@@ -146,7 +146,7 @@ def front_matter(model: Exported) -> dict[str, Any]:
 
 
 def _results(metrics: Mapping[str, float]) -> str:
-    """A table of all metrics, shares in percent: a row each, a column per split and per baseline."""
+    """Write a table of all metrics, shares in percent: a row each, a column per split and per baseline."""
     if not metrics:
         return "The run recorded no metrics."
     names = [MetricName.parse(name) for name in metrics]
@@ -161,7 +161,7 @@ def _results(metrics: Mapping[str, float]) -> str:
 
 
 def _row(name: MetricName) -> str:
-    """The metric and the subset, with the name it is logged under: `EM, In-Table (em/table)`."""
+    """Return the metric and the subset, with the name it is logged under: `EM, In-Table (em/table)`."""
     logged = "/".join(filter(None, [name.score, name.part]))
     return f"{name.short}, {name.part_title} (`{logged}`)" if name.part else f"{name.short} (`{logged}`)"
 
@@ -171,6 +171,6 @@ def _column(name: MetricName) -> str:
 
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
-    """What was typed, without what concerns the machine alone."""
+    """Return the command, without overrides that concern the machine alone."""
     typed = [word for word in overrides if not word.lstrip("+~").startswith(UNSAID)]
     return shlex.join(["mate", command, *typed])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asking:
-    """What is asked of which tables.
+    """Questions, and the tables that they are about.
 
     Args:
         tables: files, folders or patterns.
@@ -86,7 +86,7 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
 
 
 def find_questions(path: str) -> Path:
-    """The file of questions about a dataset's tables, or with tables of their own.
+    """Find the file of questions about a dataset's tables, or with tables of their own.
 
     Raises:
         DataError: it is not there.
@@ -125,7 +125,7 @@ def _pairs(asking: Asking) -> dict[Path, list[str]]:
 
 
 def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[Asked]:
-    """The questions that are typed, and those of a file.
+    """Return the questions that are typed, and those of a file.
 
     Raises:
         ConfigError: one is blank.

@@ -84,7 +84,7 @@ def _runs(sql: str, path: Path) -> bool:
 
 
 def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableQuestion:
-    """The answer with the rows of its query, or with the schema where there are none to show."""
+    """Return the answer with the rows of its query, or with the schema where there are none to show."""
     answered = _showing(TableQuestion(str(path), example.question, example.table, (), 0, text=sql), example.table)
     if not sql:
         return replace(answered, failure=failure or "no query was found")
@@ -109,7 +109,7 @@ def _with_rows(answered: TableQuestion, found: Rows) -> TableQuestion:
 
 
 def _plain(value: Value) -> float | str | None:
-    """A value of a database as JSON can hold it."""
+    """Return a value of a database as JSON can hold it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return str(value) if isinstance(value, Blob) else value
