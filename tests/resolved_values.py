@@ -21,7 +21,8 @@ from mate_cli.runs.names import configuration_name
 
 FOLDER = Path(__file__).parent / "cli" / "resolved"
 SCALES = ("paper", "minilm", "small")
-ABSENT = "(no such key)"
+ABSENT, AS_BASE = "(no such key)", "(as in the base)"
+"""In a record, in place of a value that only the base has; in a difference, in place of one that is not recorded."""
 Record = dict[str, Any]
 
 
@@ -61,7 +62,10 @@ def sweep_record(sweep: str) -> Record:
             continue
         spec = _resolve(words)
         group = configuration_name(spec.names.experiment, spec.settings)
-        found[group] = {"seeds": " ".join(seeds), **_record(spec, _paper_values(spec.names.experiment))}
+        found[" ".join(words) if group in found else group] = {
+            "seeds": " ".join(seeds),
+            **_record(spec, _paper_values(spec.names.experiment)),
+        }
     return found
 
 
@@ -69,7 +73,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return a line for each entry of two records that differs: its path, and both values."""
     before, after = _flat(old), _flat(new)
     return [
-        f"{' > '.join(path)}: {before.get(path, ABSENT)!r} has become {after.get(path, ABSENT)!r}"
+        f"{' > '.join(path)}: {before.get(path, AS_BASE)!r} has become {after.get(path, AS_BASE)!r}"
         for path in dict.fromkeys([*before, *after])
         if path not in before or path not in after or before[path] != after[path]
     ]

@@ -61,6 +61,6 @@ def test_a_difference_names_the_key_and_both_values():
     new = {"hybridqa_mate": {"names": "mate", "optimizer.lr": 1e-4, "trainer.batch_size": 64}}
     assert differences(old, new) == [
         "hybridqa_mate > optimizer.lr: 1e-05 has become 0.0001",
-        "hybridqa_mate > encoding.sentences: 5 has become '(no such key)'",
-        "hybridqa_mate > trainer.batch_size: '(no such key)' has become 64",
+        "hybridqa_mate > encoding.sentences: 5 has become '(as in the base)'",
+        "hybridqa_mate > trainer.batch_size: '(as in the base)' has become 64",
     ]
