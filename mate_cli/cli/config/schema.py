@@ -133,7 +133,7 @@ class Diff(Section):
     """`mate diff`."""
 
     paths: Paths
-    runs: SomeTexts
+    runs: Texts
     questions: NonNegativeInt
     html: str | None
 
