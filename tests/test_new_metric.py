@@ -118,7 +118,7 @@ def test_weights_and_searches_go_by_it(tmp_path):
     assert checkpoints.spec.is_better(0.25, 0.5)
     assert not checkpoints.spec.is_better(math.nan, 0.5)
     result = result_of("dev/surprise", {"dev/surprise": 0.25, "dev/f1": 0.5})
-    assert (str(result), result.value, result.direction) == ("dev/surprise 0.25", 0.25, -1)
+    assert (str(result), result.value) == ("dev/surprise 0.25", 0.25)
     assert result_of("", {"dev/f1": 0.5}) is None
 
 

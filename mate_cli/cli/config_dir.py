@@ -1,4 +1,4 @@
-"""Where the YAML files are: in the wheel, beside a clone, and in the user's `./conf`; what they say, without Hydra."""
+"""Folders of YAML files: in the wheel, beside a clone, and the user's `./conf`; their content, without Hydra."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -50,12 +50,12 @@ def user_config_dir() -> Path | None:
 
 
 def config_folders() -> list[Path]:
-    """Where a file is looked for: in the user's folder, if there is one, and then in ours."""
+    """Return the folders in which a file is looked for: the user's, if there is one, and then ours."""
     return [folder for folder in (user_config_dir(), config_dir()) if folder]
 
 
 def find_config(name: str) -> Path | None:
-    """The file of a choice, such as `model/mate`; None where there is none."""
+    """Find the file of a choice, such as `model/mate`; None where there is none."""
     places = (folder / f"{name}.yaml" for folder in config_folders())
     return next((place for place in places if place.is_file()), None)
 
@@ -66,7 +66,7 @@ def choices(group: str) -> list[str]:
 
 
 def read_config(path: Path | None) -> dict[str, Any]:
-    """What a file says by itself; nothing where it cannot be read."""
+    """Read a file by itself; nothing where it cannot be read."""
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -78,7 +78,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 def extended(command: str) -> Iterator[dict[str, Any]]:
-    """The primary configuration of a command, after those that it extends."""
+    """Yield the primary configuration of a command, after those that it extends."""
     content = read_config(find_config(command))
     for entry in content.get("defaults") or []:
         if isinstance(entry, str) and entry not in ("_self_", "program"):
@@ -87,7 +87,7 @@ def extended(command: str) -> Iterator[dict[str, Any]]:
 
 
 def chosen(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The groups in the defaults of a file, with what it chooses of them."""
+    """Yield the groups in the defaults of a file, with its choices."""
     for entry in content.get("defaults") or []:
         if isinstance(entry, dict):
             yield from ((str(name), value) for name, value in entry.items())
@@ -112,7 +112,7 @@ def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
 
 
 def own_keys(command: str) -> dict[str, Any]:
-    """The keys at the top of a command's configuration, and of those that it extends, that are no groups."""
+    """Return the keys at the top of a command's configuration, and of those that it extends, that are no groups."""
     return {
         key: value
         for content in extended(command)

@@ -1,4 +1,4 @@
-"""What stands among the words of a command beside its overrides: flags."""
+"""Flags among the words of a command."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,13 +21,13 @@ LONG = {short: long for long, short in SHORT.items()}
 
 
 def split_flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Flags by their long names, with their values, and the overrides."""
+    """Return flags by their long names, with their values, and the overrides."""
     pairs = list(_paired(words))
     return {flag: text for flag, text in pairs if flag}, [text for flag, text in pairs if not flag]
 
 
 def _paired(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each flag with its value, and each override with no flag."""
+    """Yield each flag with its value, and each override with no flag."""
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""What `mate inspect` shows of texts that are read side by side: the nodes, and a picture of their graph."""
+"""The view of `mate inspect` on texts that are read side by side: the nodes, and a picture of their graph."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.errors import DataError
-
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.figure import Figure
 
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.layout import TableEncoding
 
 
-def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializer, encoder: Any = None) -> None:  # noqa: ANN401
-    """Print the nodes of an example and draw their graph, with an encoder its weights, into outputs/inspect/.
-
-    Raises:
-        DataError: the example cannot be encoded.
-    """
+def show_graph(
+    example: TableExample,
+    encoding: TableEncoding,
+    serializer: EvidenceSerializer,
+    encoder: Any,  # noqa: ANN401 - of any network
+) -> Figure:
+    """Print the nodes of an example and draw their graph, with an encoder its weights."""
     from mate_cli.reports.examples.example import NodeView, print_nodes
     from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
     from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
-    from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
-    (encoding,) = serializer.encode([example])
-    if isinstance(encoding, EncodingFailure):
-        raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
     assert encoding.label_ids is not None
     nodes = serializer.nodes(example)
     kinds = kinds_of(encoding)
@@ -46,16 +42,19 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     names = [text.node.title.strip() or text.body for text in nodes]
     view = GraphView(names, cells, kinds, right)
     weights = weights_of(encoder, encoding) if encoder is not None else {}
-    figure = evidence_graph_figure(view, weights, f"{example.example_id}: {example.question}")
-    folder = Path(outputs).expanduser() / "inspect"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', example.example_id)}_graph.png"
+    return evidence_graph_figure(view, weights, f"{example.example_id}: {example.question}")
+
+
+def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
+    """Write a figure into outputs/inspect/, whatever is in its name."""
+    path = outputs.expanduser() / "inspect" / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', name)}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160, facecolor="white")
-    print(f"graph: {path}")
+    return path
 
 
 def kinds_of(encoding: TableEncoding) -> list[list[str]]:
-    """What the relation of each node to each other one is called; "" where there is none."""
+    """Name the relation of each node to each other one; "" where there is none."""
     from mate_cli.tokenization.evidence.relations import KINDS
 
     assert encoding.relations is not None
@@ -64,7 +63,7 @@ def kinds_of(encoding: TableEncoding) -> list[list[str]]:
 
 
 def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
-    """How much of each node every node takes in each layer that hops, the mean of its heads [K, K]; {} without hops."""
+    """Return the mean over heads of the weights between nodes [K, K], by layer that hops; {} without hops."""
     from mate_cli.data.loading.collate import collate
 
     ask = getattr(encoder, "edge_weights", None)

@@ -127,7 +127,7 @@ def use_machine(hardware: Hardware) -> None:
 
 
 def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
-    """The backend, and what to tell where `Auto` has to stand in for one that this machine lacks.
+    """Build the backend; say where `Auto` has to stand in for one that this machine lacks.
 
     Raises:
         ConfigError: the machine lacks it, and the run was not trained before.
@@ -144,7 +144,7 @@ def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBack
 
 
 def build_serializer(cfg: ModelConfig) -> Serializer:
-    """What makes encodings, and of tables that are cut to their best rows also what ranks these.
+    """Build the serializer, and for tables that are cut to their best rows the ranker of these.
 
     Raises:
         RunError: the run that is to rank rows is not there, or ranks no cells.
@@ -300,7 +300,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
 
 
 def best_weights(folder: RunFolder) -> Path:
-    """The file of a run's best weights.
+    """Return the file of a run's best weights.
 
     Raises:
         RunError: there is none.

@@ -1,4 +1,4 @@
-"""What became of the examples of a split: learnt from or not, encoded or not, whole or cut."""
+"""Counts of the examples of a split: learnt from or not, encoded or not, whole or cut."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ IN_WORDS = {
     "in several cells": "whose answer stands in several cells, of which nobody knows the right one",
     "ambiguous": "of whose answers two are the same cell",
 }
-"""What datasets say of questions that teach nothing, as people who do not know them understand it."""
+"""Reasons of datasets why a question teaches nothing, in words for people."""
 
 
 def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> None:
@@ -47,10 +47,10 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
 
 
 def plain_reason(reason: str) -> str:
-    """A reason without its figures, so that equal ones are counted together."""
+    """Return a reason without its figures, so that equal ones are counted together."""
     return re.sub(r"^\d+ ", "", reason.partition(":")[0])
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Counts in words, the largest first."""
+    """Return counts in words, the largest first."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))

@@ -20,11 +20,11 @@ KINDS: dict[str, type] = {
     "optimizer_states": list,
     "lr_schedulers": list,
 }
-"""What Lightning goes on from."""
+"""Parts of a checkpoint that Lightning goes on from, and their types."""
 
 
 def last_step(path: Path | None) -> int | None:
-    """The optimizer step of a last state, or None without one.
+    """Return the optimizer step of a last state, or None without one.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -33,7 +33,7 @@ def last_step(path: Path | None) -> int | None:
 
 
 def read_state(path: Path) -> Mapping[str, Any]:
-    """The parts of a last state; its tensors are read when they are used.
+    """Read the parts of a last state; its tensors are read when they are used.
 
     Raises:
         CheckpointError: the file is damaged, or holds something else.

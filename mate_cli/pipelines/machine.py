@@ -12,7 +12,7 @@ GPU_WORKERS = 2
 
 
 def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
-    """The profile with a device, a precision and workers in place of `auto` and null.
+    """Return the profile with a device, a precision and workers in place of `auto` and null.
 
     Args:
         hardware: the profile.
@@ -32,7 +32,7 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
 
 
 def filled_in(config: RunConfig) -> RunConfig:
-    """A configuration with the hardware that it trains on, so that it computes in this precision elsewhere too.
+    """Return a configuration with the hardware that it trains on, so that it computes in this precision elsewhere too.
 
     Raises:
         ConfigError: as `fill_in`.
@@ -41,7 +41,7 @@ def filled_in(config: RunConfig) -> RunConfig:
 
 
 def device_of(hardware: Hardware) -> torch.device:
-    """The device that this process computes on."""
+    """Return the device that this process computes on."""
     accelerator = fill_in(hardware, moved=True).accelerator
     if accelerator == "gpu":
         return torch.device("cuda", ranks.local_rank())
@@ -49,7 +49,7 @@ def device_of(hardware: Hardware) -> torch.device:
 
 
 def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
-    """The precision that is asked for, or the best that the device has where it may be chosen."""
+    """Return the precision that is asked for, or the best that the device has where it may be chosen."""
     asked = hardware.precision
     if accelerator != "gpu":
         replaced = asked == "auto" or (moved and asked == "16-mixed")

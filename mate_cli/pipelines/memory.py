@@ -17,7 +17,7 @@ CHECKPOINTING = "model.gradient_checkpointing=true"
 
 
 def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: Hardware) -> TrainingMemory:
-    """The memory of a run's steps; `total(hardware.micro_batch)` is what they need.
+    """Return the memory of a run's steps; `total(hardware.micro_batch)` is what they need.
 
     Args:
         task: all that is trained.
@@ -31,7 +31,7 @@ def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: H
 
 
 def device_memory() -> float:
-    """Bytes of this process's GPU."""
+    """Return the bytes of this process's GPU."""
     return float(torch.cuda.mem_get_info()[1])
 
 
@@ -65,7 +65,7 @@ def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
 
 
 def _at_most(examples: int, most: int) -> int:
-    """The largest power of two that is no more than either."""
+    """Return the largest power of two that is no more than either."""
     bound = min(examples, most)
     return 1 << bound.bit_length() - 1 if bound > 0 else 0
 

@@ -42,7 +42,7 @@ class Run:
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
-        """The run in a folder, with the time that it has taken so far."""
+        """Open the run in a folder, with the time that it has taken so far."""
         clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
@@ -81,7 +81,7 @@ def recorded(run: Run) -> Iterator[None]:
 
 
 def peak_memory_mb() -> float:
-    """The most memory that this process has held: of the GPU where it has used one, else its own."""
+    """Return the most memory that this process has held: of the GPU where it has used one, else its own."""
     if on_gpu := torch.cuda.max_memory_allocated():
         return round(on_gpu / 2**20, 1)
     unit = 2**20 if sys.platform == "darwin" else 2**10

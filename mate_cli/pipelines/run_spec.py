@@ -1,4 +1,4 @@
-"""What one command trains, resolved and checked: a run is a list of stages, and a plain run has one.
+"""The specification of a run, resolved and checked: a list of stages, of which a plain run has one.
 
 A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from there.
 """
@@ -22,10 +22,10 @@ from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
-"""What a stage hands on: the weights that the next one begins with, predictions that a system joins, or an order of
+"""Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
 rows for the stages whose `encoding.ranked_by` names it."""
 SHAPE = ("size", "activation", "pruner", "select")
-"""What of a network its weights decide, as far as it has it."""
+"""Keys of a network that its weights decide, as far as it has them."""
 MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
 """Parts that a system has of its own, whatever runs stand in for its stages."""
 FROM_STAGE = "stages."
@@ -55,7 +55,7 @@ class Stage:
     trust: Sequence[str] = ()
 
     def values(self) -> dict[str, Any]:
-        """What it truly runs with; of a finished run, where that stands."""
+        """Return the values that it runs with; of a finished run, its folder."""
         return {"after": self.after} | ({"run": self.run} if self.run else self.config.model_dump())
 
     def document(self) -> dict[str, Any]:
@@ -99,9 +99,9 @@ class RunSpec:
         return self.stages if self.system else self.stages[:-1]
 
     def values(self) -> dict[str, Any]:
-        """What the run and its stages truly run with, and nothing else."""
-        config = self.last.config
-        values = {"system": self.system, **machine_of(config)} if self.system else config.model_dump()
+        """Return the values that the run and its stages run with, and nothing else."""
+        values = self.last.config.model_dump(include=set(MACHINE) if self.system else None)
+        values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
     def document(self) -> dict[str, Any]:
@@ -171,13 +171,8 @@ def _names(origin: Mapping[str, Any]) -> Names:
     return Names(**{name: origin[name] for name in Names.__dataclass_fields__})
 
 
-def machine_of(config: RunConfig) -> dict[str, Any]:
-    """Return the parts of a configuration that a system has of its own, whatever runs stand in for its stages."""
-    return config.model_dump(include=set(MACHINE))
-
-
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """A configuration whose network begins with the weights of a stage, and has its shape and word pieces."""
+    """Return a configuration whose network begins with the weights of a stage, and has its shape and word pieces."""
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
         init["kind"] = "path"
@@ -186,7 +181,7 @@ def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConf
 
 
 def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
-    """The folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
+    """Find the folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
 
     Raises:
         RunError: it is not there, not finished, or of another task.
@@ -242,5 +237,5 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder has a run that is done."""
+    """Say whether a folder has a run that is done."""
     return (folder / "record.json").exists() and RunFolder(folder).read_record().status == "finished"

@@ -43,7 +43,7 @@ def _folder_of(stage: Stage) -> RunFolder:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether a run is finished, or locked by this process from now on."""
+    """Say whether a run is finished, or locked by this process from now on."""
     if is_finished(folder):
         return True
     try:

@@ -21,8 +21,7 @@ from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.shared_stages import shared_folder
 from mate_cli.pipelines.summary import print_results, taken_table
-from mate_cli.pipelines.systems.answering import LEARNT, joint_throughput, save_answers
-from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.pipelines.systems.base import LEARNT, System, Trained, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
@@ -33,7 +32,7 @@ from mate_cli.runs.tracking import apart_from_agents
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
-"""What a stage hands on."""
+"""File of the weights that a stage hands on."""
 
 
 @dataclass
@@ -120,7 +119,7 @@ def look_ahead(spec: RunSpec, folder: Path) -> None:
 
 
 def without_stages(config: RunConfig) -> RunConfig:
-    """A configuration that reads all rows where a stage is to rank them."""
+    """Return a configuration that reads all rows where a stage is to rank them."""
     encoding = dict(config.encoding)
     if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
@@ -128,7 +127,7 @@ def without_stages(config: RunConfig) -> RunConfig:
 
 
 def names_stage(value: object) -> bool:
-    """Whether a value of a configuration is the name of a stage, whose file or folder it will be."""
+    """Say whether a value of a configuration is the name of a stage, whose file or folder it will be."""
     return str(value).startswith(FROM_STAGE)
 
 
@@ -170,7 +169,7 @@ def train_stage(stage: Stage, done: Finished, whole: Run) -> Run:
 
 
 def take(stage: Stage, console: Console) -> Run:
-    """The finished run that stands in for a stage."""
+    """Open the finished run that stands in for a stage."""
     outputs = Path(stage.config.paths.outputs)
     run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
     console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
@@ -178,7 +177,7 @@ def take(stage: Stage, console: Console) -> Run:
 
 
 def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
-    """A configuration with files and folders where it names stages: of first weights, and of what ranks rows."""
+    """Return a configuration with files and folders where it names stages: of first weights, and of what ranks rows."""
     init, encoding = dict(config.init), dict(config.encoding)
     if run := _named(init.get("checkpoint"), done):
         init["checkpoint"] = str((run.folder.path / WEIGHTS).absolute())
@@ -188,7 +187,7 @@ def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
 
 
 def _named(value: object, done: Mapping[str, Run]) -> Run | None:
-    """The finished stage that a value names."""
+    """Return the finished stage that a value names."""
     return done.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 
 

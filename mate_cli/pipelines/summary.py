@@ -1,4 +1,4 @@
-"""What a run prints: its parts at the start, its figures at the end."""
+"""Tables that a run prints: its parts at the start, its figures at the end."""
 
 from collections.abc import Mapping
 from itertools import groupby
@@ -6,14 +6,19 @@ from itertools import groupby
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.metrics.specs.names import MetricName, subset_rank
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.run import Run
 from mate_cli.pipelines.run_spec import RunSpec
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
+from mate_cli.tokenization.fitting.truncation import describe_cuts
 
 
 def taken_table(spec: RunSpec) -> Table:
-    """A table of what was typed and the stages that it holds for."""
+    """Build a table of overrides and the stages that they hold for."""
     table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
     for stage in spec.stages:
@@ -21,6 +26,39 @@ def taken_table(spec: RunSpec) -> Table:
     for word, names in spec.taken.items():
         table.add_row(Text(word), *("✓" if stage.name in names else "-" for stage in spec.stages))
     return table
+
+
+def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:
+    """Print the parameter table, where the weights come from, the schedule, what was cut and the run's folder."""
+    console = run.console
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (("module", "left"), ("parameters", "right")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for name, module in [*parts.task.encoder.named_children(), ("head", parts.task.head)]:
+        table.add_row(str(name), f"{sum(p.numel() for p in module.parameters()):,}")
+    count = sum(parameter.numel() for parameter in parts.task.parameters())
+    table.add_row(Text("all", style="bold"), Text(f"{count:,}", style="bold"))
+    console.print(table)
+    console.print(parts.report.summary() if parts.report.loaded else "weights: random")
+    for note in parts.report.notes:
+        console.print(Text("note:", style="yellow") + Text(f" {note}", style="default"))
+    console.print(
+        f"{len(training):,} training examples, {training.lengths.mean():.0f} tokens on average; "
+        f"{schedule.total_steps:,} steps of {schedule.batch_size} = {schedule.accumulate} x {schedule.micro_batch}"
+        + (f" x {schedule.ranks} processes" if schedule.ranks > 1 else "")
+    )
+    if len(training.cuts):
+        tokens = f"{parts.serializer.max_tokens:,} tokens"
+        whole = f"all {len(training.cuts):,} tables fit into {tokens}, none is cut"
+        console.print(f"to fit {tokens}: {describe_cuts(training.cuts)}" if training.cuts.any() else whole)
+    for name in ("left out, train", "not learnt from", "not encoded, train"):
+        if name in run.record.facts:
+            console.print(f"{name}: {run.record.facts[name]}")
+    for name, reason in list(training.failures.items())[:3]:
+        console.print(Text("not encoded:", style="yellow") + Text(f" {name}: {reason}", style="default"))
+    if done:
+        console.print(f"resuming after step {done:,}")
+    console.print(f"run folder: {run.folder.path}", soft_wrap=True)
 
 
 def print_results(console: Console, folder: RunFolder, record: RunRecord) -> None:
@@ -32,7 +70,7 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord) -> Non
 
 
 def results_table(metrics: Mapping[str, float], title: str) -> Table:
-    """A table like the MATE paper's: a row per split and subset of the questions, a column per metric."""
+    """Build a table like the MATE paper's: a row per split and subset of the questions, a column per metric."""
     known = [name for name in map(MetricName.parse, metrics) if not (name.baseline and name.part)]
     specs = sorted({name.spec for name in known}, key=lambda spec: (spec.order, spec.name))
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
@@ -53,10 +91,10 @@ def results_table(metrics: Mapping[str, float], title: str) -> Table:
 
 
 def _owner(name: MetricName) -> str:
-    """The split, and the baseline before it: `dev` or `tfidf/dev`."""
+    """Return the split, and the baseline before it: `dev` or `tfidf/dev`."""
     return "/".join(filter(None, [name.baseline, name.split]))
 
 
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
-    """Baselines below, splits in order, all questions before their subsets."""
+    """Return the sort key: baselines below, splits in order, all questions before their subsets."""
     return bool(name.baseline), _owner(name), bool(name.part), subset_rank(name.part), name.part

@@ -18,29 +18,35 @@ fused optimizer under bf16-mixed.
 
 import difflib
 import inspect
-from collections.abc import Mapping
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
+import torch.distributed as dist
 from hydra.utils import get_class, get_object, instantiate
 from pytorch_lightning import callbacks as lightning
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.loggers.logger import DummyLogger
 from pytorch_lightning.plugins import CheckpointIO, ClusterEnvironment, Precision
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.strategies import DDPStrategy
 
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.metrics.specs.names import spec_to_follow
-from mate_cli.pipelines.placement import placement, quiet_lightning
+from mate_cli.pipelines.machine import fill_in
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.callbacks.freed_memory import FreedMemory
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
-from mate_cli.runs.configuration import Nodes, RunConfig, build_part
+from mate_cli.runs.configuration import Hardware, Nodes, RunConfig, build_part
 from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
 
 OPTIONS = "trainer.options"
@@ -100,18 +106,17 @@ RESERVED = (
         ("callbacks", "enable_progress_bar", "enable_model_summary"), "it is a group", "Add a file to conf/callbacks"
     ),
 )
-REFUSED_PLUGINS = {
+REFUSED = {
     CheckpointIO: "a run is continued from the checkpoints that Lightning itself writes",
     ClusterEnvironment: "processes are started by the keys of hardware",
     Precision: "it is hardware.precision",
-}
-REFUSED_CALLBACKS = {
     lightning.StochasticWeightAveraging: "it counts epochs, and Lightning sees one: use callbacks=weight_averaging",
     lightning.BaseFinetuning: "it counts epochs, and Lightning sees one",
     lightning.GradientAccumulationScheduler: "accumulation follows from trainer.batch_size and hardware.micro_batch",
     lightning.BatchSizeFinder: "the batches are planned: see hardware.micro_batch",
     lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",
 }
+"""Plugins and callbacks that would break a promise, and how."""
 PACKAGES = {
     "TensorBoardLogger": ("tensorboard", "tensorboard"),
     "MLFlowLogger": ("mlflow", "mlflow"),
@@ -138,14 +143,15 @@ def build_trainer(
     """
     own = [Reproducible(cfg.seed), FreedMemory(), follow]
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
-    machine = placement(cfg.hardware, training=True)
     options = build_options(cfg.trainer.options)
     return _trainer(
         [*own, *build_callbacks(cfg, task.spec.monitor), checkpoints],
         {
-            **machine,
             **options,
-            "plugins": [*machine["plugins"], *options.get("plugins", ())],
+            **devices_of(cfg.hardware),
+            # Always named, so that Lightning does not go by what Slurm says of a job.
+            "plugins": [LightningEnvironment(), *options.get("plugins", ())],
+            "use_distributed_sampler": False,
             "max_epochs": 1,
             "max_steps": schedule.total_steps,
             "accumulate_grad_batches": schedule.accumulate,
@@ -160,6 +166,20 @@ def build_trainer(
             "enable_checkpointing": True,
         },
     )
+
+
+def devices_of(hardware: Hardware) -> dict[str, Any]:
+    """Return the options of `pl.Trainer` that name the devices; several processes share their gradients.
+
+    Raises:
+        ConfigError: the machine lacks what the hardware names.
+    """
+    hardware = fill_in(hardware)
+    options: dict[str, Any] = {"accelerator": hardware.accelerator, "precision": hardware.precision, "devices": 1}
+    if dist.is_initialized():
+        strategy = DDPStrategy(gradient_as_bucket_view=True)
+        options |= {"devices": hardware.devices, "num_nodes": hardware.nodes, "strategy": strategy}
+    return options
 
 
 def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Trainer:
@@ -213,9 +233,7 @@ def build_callbacks(cfg: RunConfig, monitor: str) -> list[pl.Callback]:
         where = f"callbacks.{key}"
         check_kind(node, pl.Callback, where)
         found.append(build_part(node, given, where))
-        for kind, reason in REFUSED_CALLBACKS.items():
-            if isinstance(found[-1], kind):
-                raise ConfigError(f"{kind.__name__} is refused: {reason}", where=where, remedy="Leave it out")
+        _refuse(found[-1], where)
     return found
 
 
@@ -256,15 +274,34 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
         found = instantiate(dict(options), _convert_="all")
     except Exception as error:
         raise ConfigError(f"cannot be built: {shorten_reason(error.__cause__ or error)}", where=OPTIONS) from error
-    return {**found, "plugins": _checked_plugins(found.get("plugins"))} if "plugins" in found else found
-
-
-def _checked_plugins(plugins: object) -> list[object]:
-    found = plugins if isinstance(plugins, list) else [plugins]
-    for plugin in found:
-        for kind, reason in REFUSED_PLUGINS.items():
-            if isinstance(plugin, kind):
-                raise ConfigError(
-                    f"{type(plugin).__name__} is refused: {reason}", where=f"{OPTIONS}.plugins", remedy="Leave it out"
-                )
+    if "plugins" in found and not isinstance(found["plugins"], list):
+        found["plugins"] = [found["plugins"]]
+    for plugin in found.get("plugins", ()):
+        _refuse(plugin, f"{OPTIONS}.plugins")
     return found
+
+
+def _refuse(part: object, where: str) -> None:
+    for kind, reason in REFUSED.items():
+        if isinstance(part, kind):
+            raise ConfigError(f"{type(part).__name__} is refused: {reason}", where=where, remedy="Leave it out")
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Hide Lightning's advice on loaders and devices, which is settled here.
+
+    Raises:
+        KeyboardInterrupt: what Lightning makes an exit of.
+    """
+    for name in ("pytorch_lightning", "lightning.pytorch"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="pytorch_lightning")
+        warnings.filterwarnings("ignore", module="lightning_fabric")
+        try:
+            yield
+        except SystemExit as stop:
+            if isinstance(stop.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from stop
+            raise

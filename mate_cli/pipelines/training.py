@@ -20,15 +20,14 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.data_report import record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
+from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
-from mate_cli.pipelines.placement import prepare, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
-from mate_cli.pipelines.start import print_start
-from mate_cli.pipelines.summary import print_results
-from mate_cli.pipelines.trainer import build_trainer, open_run_loggers
+from mate_cli.pipelines.summary import print_results, print_start
+from mate_cli.pipelines.trainer import build_trainer, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
-from mate_cli.runs.configuration import RunConfig
+from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import log_table
 from mate_cli.runs.weights import load_module, save_module, sha256
 
@@ -86,7 +85,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     if parts.report.notes:
         run.record.facts["first weights"] = "; ".join(parts.report.notes)
     open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # what can be refused has been
-    prepared = {} if checkpoint else prepare(parts, cfg.hardware)
+    prepared = {} if checkpoint else _prepare(parts, cfg.hardware)
     run.record.facts |= prepared
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
@@ -117,20 +116,35 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
 
 
+def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
+    """Change new weights by what the training split is like, on the device that will train; say what was done.
+
+    The first process measures, and the others take its numbers.
+    """
+    encoder, cpu = parts.task.encoder, torch.device("cpu")
+    device = cpu if encoder.extra is None else device_of(hardware)
+    encoder.to(device)
+    batches = (batch.to(device) for batch in parts.data.every_batch())
+    try:
+        return parts.initializer.prepare(encoder, batches, parts.report, ranks.from_first)
+    finally:
+        encoder.to(cpu)
+
+
 def pretrained(parts: Parts) -> set[str]:
-    """The parameters of a task that were loaded, wholly or in part, by name."""
+    """Return the parameters of a task that were loaded, wholly or in part, by name."""
     return {parameter_named(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
-    """Floating-point operations of a forward and a backward pass, per example, of some of the training split."""
+    """Count floating-point operations of a forward and a backward pass, per example, on some of the training split."""
     batches = list(data.some_batches())
     total = sum(encoder_flops(encoder, batch, backward=True) for batch in batches)
     return total / sum(len(batch.input_ids) for batch in batches)
 
 
 def _validation_interval(cfg: RunConfig, data: TableDataModule) -> int:
-    """Micro-batches between two validations; whole optimizer steps."""
+    """Return the micro-batches between two validations; whole optimizer steps."""
     schedule = data.schedule
     examples = len(data.training())
     steps = max(1, round(cfg.trainer.val_every * examples / schedule.batch_size))
@@ -159,7 +173,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
 
 
 def device_name(trainer: pl.Trainer) -> str:
-    """The GPU's name, or the number of CPU threads."""
+    """Return the GPU's name, or the number of CPU threads."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     if ranks.world_size() > 1:
@@ -168,6 +182,6 @@ def device_name(trainer: pl.Trainer) -> str:
 
 
 def threads_used() -> str:
-    """The threads of this process, in words."""
+    """Return the threads of this process, in words."""
     count = torch.get_num_threads()
     return f"{count} thread{'' if count == 1 else 's'}"

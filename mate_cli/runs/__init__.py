@@ -1,1 +1,1 @@
-"""What a run leaves in its folder, and how it is followed."""
+"""Folders, records, locks and processes of runs."""

@@ -98,7 +98,7 @@ class Paths(Section):
 
 
 class ModelConfig(Section):
-    """What a network and its task are made of, and the machine that they are on."""
+    """The parts of a network and its task, and the machine that they are on."""
 
     encoding: Node
     init: Node
@@ -111,7 +111,7 @@ class ModelConfig(Section):
 
     @property
     def tokenizer(self) -> str:
-        """What the first weights read words with.
+        """The tokenizer of the first weights.
 
         Raises:
             ConfigError: `init` does not say.
@@ -122,12 +122,12 @@ class ModelConfig(Section):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """How many examples of the training split are used, of the test split, and of every other; None for all."""
+        """Limits of the training split, of the test split, and of every other, in examples; None for all."""
         return None, None, None
 
 
 class RunConfig(ModelConfig):
-    """What one training run is made of: everything that `config.yaml` of its folder says."""
+    """The configuration of one training run: everything that `config.yaml` of its folder says."""
 
     data: Node
     optimizer: Node
@@ -139,11 +139,11 @@ class RunConfig(ModelConfig):
 
     @property
     def limits(self) -> tuple[int | None, int | None, int | None]:
-        """How many examples of the training split are used, of the test split, and of every other; None for all."""
+        """Limits of the training split, of the test split, and of every other, in examples; None for all."""
         return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
-        """The same on the hardware and in the folders of now; what the numbers depend on stays as it was trained."""
+        """Return the same on the hardware and in the folders of now; all that numbers depend on stays as trained."""
         keys = ("accelerator", "workers", "prepare_workers", "threads", "micro_batch")
         now = {key: getattr(hardware, key) for key in keys}
         return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})

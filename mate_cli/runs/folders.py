@@ -1,4 +1,4 @@
-"""Where runs are kept, and how one is found again."""
+"""Folders of runs: new ones, and those that are found again."""
 
 import time
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ def choose_folder(
     job: int,
     name: str | None = None,
 ) -> RunFolder:
-    """The folder of a new run, or of the one that `resume` names.
+    """Return the folder of a new run, or of the one that `resume` names.
 
     `resume` is null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder;
     without a `name` a new folder is named after the time.
@@ -114,12 +114,12 @@ def _progress(folder: RunFolder) -> tuple[bool, bool, bool, str]:
 
 
 def _started(folder: Path) -> str:
-    """When a run was started; its folder may have any name."""
+    """Return the time when a run was started; its folder may have any name."""
     return f"{_record(RunFolder(folder)).get('started', '')} {folder.name}"
 
 
 def _record(folder: RunFolder) -> dict[str, Any]:
-    """A run's record; empty when it is missing or damaged, as after a kill."""
+    """Return a run's record; empty when it is missing or damaged, as after a kill."""
     try:
         return asdict(folder.read_record())
     except RunError:
@@ -160,7 +160,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
 
 
 def open_run(path: str) -> RunFolder:
-    """The folder of a run.
+    """Open the folder of a run.
 
     Raises:
         RunError: it is missing or is not a run folder.
@@ -174,7 +174,7 @@ def open_run(path: str) -> RunFolder:
 
 
 def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
-    """The folder of a run that is named, or the newest finished one of an experiment that is.
+    """Find the folder of a run that is named, or the newest finished one of an experiment that is.
 
     Raises:
         RunError: there is none.
@@ -191,7 +191,7 @@ def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
 
 
 def first_difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The first key that shapes the training and differs from a run's config.yaml: (key, there, here).
+    """Find the first key that shapes the training and differs from a run's config.yaml: (key, there, here).
 
     Raises:
         RunError: the file is damaged.
@@ -204,7 +204,7 @@ def first_difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any,
 
 
 def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
+    """Return the leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
     leaves = flat_keys({part: config.get(part) for part in SHAPING})
     for name, stage in (config.get("stages") or {}).items():
         own = {**shaping(stage), "run": stage.get("run")}
@@ -213,9 +213,16 @@ def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Leaves of a nested mapping by dotted key; a list is a leaf."""
+    """Return the leaves of a nested mapping by dotted key; a list is a leaf."""
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
         leaves |= flat_keys(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return leaves
+
+
+def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
+    """Return what a nested mapping has at a dotted key; None without it."""
+    for part in key.split("."):
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    return tree

@@ -119,7 +119,7 @@ def _wait(workers: SubprocessContext) -> int | None:
 
 
 def _codes(workers: SubprocessContext) -> dict[int, int]:
-    """The exit codes of the processes that have ended."""
+    """Return the exit codes of the processes that have ended."""
     codes = {rank: one.proc.poll() for rank, one in workers.subprocess_handlers.items()}
     return {rank: code for rank, code in codes.items() if code is not None}
 
@@ -231,7 +231,7 @@ def _connect(accelerator: str) -> None:
 
 
 def find_place(environment: Mapping[str, str]) -> dict[str, str]:
-    """Which process this is, in the variables of torchrun; empty where nobody has started several."""
+    """Say which process this is, in the variables of torchrun; empty where nobody has started several."""
     if set(PLACE) <= set(environment):
         node = environment.get("GROUP_RANK", environment.get("NODE_RANK", "0"))
         return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}

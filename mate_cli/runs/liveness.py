@@ -1,4 +1,4 @@
-"""Whether the process that trains a run still lives: a killed one cannot say so in its record."""
+"""Signs of life of the process that trains a run: a killed one cannot say so in its record."""
 
 import os
 import platform
@@ -12,12 +12,12 @@ SILENT_SECONDS = 1800
 
 
 def own_process() -> str:
-    """This process as `pid:start`; the start tells it from a later process with the same number."""
+    """Name this process as `pid:start`; the start tells it from a later process with the same number."""
     return process_name(os.getpid())
 
 
 def process_name(number: int) -> str:
-    """A process of this machine as `pid:start`."""
+    """Name a process of this machine as `pid:start`."""
     return f"{number}:{_start(number)}"
 
 
@@ -32,13 +32,13 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
 
 
 def last_written(folder: Path) -> float:
-    """When a run, or a stage of it, last wrote a number or its record, in seconds since the epoch."""
+    """Return the time when a run, or a stage of it, last wrote a number or its record, in seconds since the epoch."""
     files = [path for name in ("record.json", "metrics.jsonl") for path in folder.glob(f"**/{name}")]
     return max((path.stat().st_mtime for path in files), default=0.0)
 
 
 def lives(process: str) -> bool:
-    """Whether a process of this machine, as `own_process` names it, is at work."""
+    """Say whether a process of this machine, as `own_process` names it, is at work."""
     number, _, start = process.partition(":")
     try:
         os.kill(int(number), 0)
@@ -50,7 +50,7 @@ def lives(process: str) -> bool:
 
 
 def _start(number: int) -> str:
-    """When a process started, in ticks since the machine did; empty where the system does not tell."""
+    """Return the time when a process started, in ticks since the machine did; empty where the system does not tell."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

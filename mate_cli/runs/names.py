@@ -1,4 +1,4 @@
-"""What a run is called by: the choice of each group, and what sets its configuration apart."""
+"""Names of runs: the choice of each group, and the settings that tell configurations apart."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ REPEATED = (
     *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.datasets", "data.cache"),
     *("trainer.log_every", "trainer.checkpoint_minutes", "trainer.options.profiler."),
 )
-"""What may differ between two repeats of an experiment; a final dot stands for everything below that key."""
+"""Keys that may differ between two repeats of an experiment; a final dot stands for everything below that key."""
 LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
 class Names:
-    """Which choice of each group a run was composed from."""
+    """The choice of each group that a run was composed from."""
 
     experiment: str
     dataset: str
@@ -34,7 +34,7 @@ class Names:
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
     def after(self, before: Names, stage: str) -> Names:
-        """Those of a run that begins with the weights of a stage: it is told apart by all that these have seen."""
+        """Return the names of a run that begins with a stage's weights: `init` lists all stages before it."""
         return replace(self, init=f"{before.init} + {stage}")
 
 

@@ -1,4 +1,4 @@
-"""What the processes that train one run together tell each other; a run of one process is the plain case.
+"""Messages between the processes that train one run together; a run of one process is the plain case.
 
 The first process alone writes and prints. All processes must call these functions in the same order.
 """
@@ -18,22 +18,22 @@ T = TypeVar("T")
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Return the number of processes that train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Return the number of this process, from 0."""
     return dist.get_rank() if world_size() > 1 else 0
 
 
 def local_rank() -> int:
-    """Which of those on this machine this is, from 0: the number of its GPU."""
+    """Return the number of this process among those of this machine, from 0: that of its GPU."""
     return dist.get_node_local_rank() if world_size() > 1 else 0
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes and prints."""
+    """Say whether this is the process that writes and prints."""
     return rank() == 0
 
 
@@ -72,7 +72,7 @@ def first_then_all(make: Callable[[], T]) -> T:
 
 
 def total(values: list[float]) -> list[float]:
-    """The sum of each value over all processes."""
+    """Return the sum of each value over all processes."""
     if world_size() == 1:
         return values
     tensor = torch.tensor(values, dtype=torch.float64)
@@ -81,7 +81,7 @@ def total(values: list[float]) -> list[float]:
 
 
 def anywhere(fact: bool) -> bool:
-    """Whether something holds in any process."""
+    """Say whether something holds in any process."""
     return total([float(fact)])[0] > 0
 
 

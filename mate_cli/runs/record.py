@@ -1,4 +1,4 @@
-"""What a run leaves in its folder: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
+"""The folder of a run: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
 import math
 import platform
@@ -79,7 +79,7 @@ class RunRecord:
     schema: int = SCHEMA
 
     def summary(self) -> dict[str, float]:
-        """The final metrics, and what they cost as `cost/<name>`, for dashboards."""
+        """Return the final metrics, and what they cost as `cost/<name>`, for dashboards."""
         costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
         return {**self.metrics, **{f"cost/{name}": value for name, value in {**costs, **self.throughput}.items()}}
 
@@ -100,7 +100,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where weights are kept."""
+        """The folder of weights."""
         return self.path / "checkpoints"
 
     def place(self, name: str) -> Path:
@@ -138,11 +138,11 @@ class RunFolder:
         self.write_json("record.json", asdict(record))
 
     def has_record(self) -> bool:
-        """Whether there is a record."""
+        """Say whether there is a record."""
         return (self.path / "record.json").exists()
 
     def has_metrics(self) -> bool:
-        """Whether a training, of the run or of a stage of it, has begun."""
+        """Say whether a training, of the run or of a stage of it, has begun."""
         return any(self.path.glob("**/metrics.jsonl"))
 
     def remove(self) -> None:
@@ -230,17 +230,17 @@ class Clock:
         self._start = time.monotonic() - before
 
     def __call__(self) -> float:
-        """Seconds so far."""
+        """Return the seconds so far."""
         return time.monotonic() - self._start
 
 
 def now() -> str:
-    """The time in ISO 8601, UTC, to the second."""
+    """Return the time in ISO 8601, UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of what shapes a run, without importing any of it."""
+    """Return the versions of what shapes a run, without importing any of it."""
     versions = {"python": platform.python_version(), "mate_cli": mate_cli.__version__}
     for package in PACKAGES:
         try:
@@ -251,7 +251,7 @@ def package_versions() -> dict[str, str]:
 
 
 def code_version() -> str | None:
-    """The commit that the package is run from, or None outside a checkout."""
+    """Return the commit that the package is run from, or None outside a checkout."""
     folder = Path(mate_cli.__file__).parent
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     try:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.metrics.specs.spec import Direction
 
 
 @dataclass(frozen=True)
@@ -18,16 +17,11 @@ class MonitoredResult:
     name: str
     value: float
 
-    @property
-    def direction(self) -> Direction:
-        """1 where more is better, -1 where less is."""
-        return MetricName.parse(self.name).direction
-
     def __str__(self) -> str:
         """Name and value for people: `dev/f1 45.8`."""
         return f"{self.name} {MetricName.parse(self.name).spec.text(self.value)}"
 
 
 def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """The result of a run, None where it has none."""
+    """Return the result of a run, None where it has none."""
     return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None

@@ -85,7 +85,7 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file, in hex."""
+    """Return the digest of a file, in hex."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

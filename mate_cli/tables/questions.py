@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.example import Coordinates
-from mate_cli.tables.formats.encoding import text_file
-from mate_cli.tables.read import SUFFIXES, open_table, valid
+from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Table
 
@@ -45,6 +44,8 @@ def find_tables(places: Iterable[str]) -> list[Path]:
 def _found(place: str) -> list[Path]:
     path = Path(place).expanduser()
     if path.is_dir():
+        from mate_cli.tables.read import SUFFIXES
+
         kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds and _is_plain(file))
         if not files:
@@ -82,6 +83,8 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
 
 
 def _text(file: Path, encoding: str | None) -> str:
+    from mate_cli.tables.formats.encoding import text_file
+
     with wrap_read_errors(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
             raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
@@ -104,6 +107,8 @@ def _plain_list(file: Path, encoding: str | None) -> list[QuestionInput]:
 
 
 def _of_table(file: Path, encoding: str | None) -> list[QuestionInput]:
+    from mate_cli.tables.read import open_table
+
     table = open_table(file, ReadOptions(encoding=encoding or "utf-8"))
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)

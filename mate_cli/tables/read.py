@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.formats.columnar import read_parquet
 from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
@@ -28,7 +28,6 @@ READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
 }
 """What reads a file, by how its name ends."""
 SUFFIXES = tuple(READERS)
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 CONTENTS = (
     (b"PK\x03\x04", ".xlsx", "a workbook"),
     (b"PAR1", ".parquet", "Parquet"),
@@ -122,8 +121,3 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
 
 def _clean(text: str) -> str:
     return valid(text).strip().lstrip("\ufeff")
-
-
-def valid(text: str) -> str:
-    """Make a text that every file can hold: halves of characters, which JSON can name, become a sign."""
-    return _SURROGATES.sub("\ufffd", text)

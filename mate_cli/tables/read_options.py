@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from mate_cli.errors import ConfigError, DataError
+from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, POINT_LOCALES
 
 MEGABYTE = 1_000_000
 WHOLE = 8
@@ -138,3 +140,29 @@ def parse_mark(key: str, value: str) -> str:
         remedy = f"Write one character, or {', '.join(word for word in words if word.isalpha())}"
         raise ConfigError(f"{value!r} is no {key}", where=key, remedy=remedy)
     return mark
+
+
+def read_decimal(options: ReadOptions) -> str | None:
+    """The decimal mark that was typed, by itself, by the mark between thousands or by a locale.
+
+    Raises:
+        ConfigError: there is no such mark or locale.
+    """
+    if options.decimal not in (None, ".", ","):
+        raise ConfigError(f"{options.decimal!r} is no decimal mark", where="decimal", remedy='Write decimal="," or "."')
+    if options.thousands is not None and (
+        options.thousands not in tuple(".,' ") or options.thousands == options.decimal
+    ):
+        remedy = 'Write thousands=",", ".", "\'" or " ", and another decimal mark'
+        raise ConfigError(f"{options.thousands!r} is no mark between thousands", where="thousands", remedy=remedy)
+    if options.decimal is not None:
+        return options.decimal
+    if options.thousands in (".", ","):
+        return "," if options.thousands == "." else "."
+    if options.locale is None:
+        return None
+    language, _, region = options.locale.replace("-", "_").partition("_")
+    name = f"{language.lower()}_{region.upper()}" if region else language.lower()
+    if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):
+        raise ConfigError(f"{options.locale!r} is no locale", where="locale", remedy="Write one such as de or en_IN")
+    return "," if (language.lower() in COMMA_LANGUAGES and name not in POINT_LOCALES) or name in COMMA_LOCALES else "."

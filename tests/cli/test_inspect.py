@@ -10,6 +10,7 @@ from finished_runs import finished_run, here
 from rich.console import Console
 from table_releases import WRITERS
 
+from mate_cli.cli import inspect_graph
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import inspect
 from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
@@ -196,7 +197,8 @@ def pruning_run(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Masks take seconds to draw."""
-    monkeypatch.setattr(inspect, "draw_masks", lambda *_: "nowhere")
+    monkeypatch.setattr(inspect, "draw_masks", lambda *_: None)
+    monkeypatch.setattr(inspect_graph, "save_figure", lambda *_: "nowhere")
 
 
 def test_a_run_shows_which_tokens_it_keeps(pruning_run, tmp_path, capsys, monkeypatch, examples):

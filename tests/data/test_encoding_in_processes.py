@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from mate_cli.data.datasets.hybridqa.reader import Sample
 
+from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading import cache, parallel
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.errors import DataError

@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.stages import add_up_stages
-from mate_cli.pipelines.systems.answering import joint_throughput
+from mate_cli.pipelines.systems.base import joint_throughput
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.serializers.serializer import LABELS
 

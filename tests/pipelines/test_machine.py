@@ -9,8 +9,8 @@ from pretended_gpu import pretended_gpu
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import use_machine
 from mate_cli.pipelines.machine import device_of, fill_in, filled_in
-from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.run import peak_memory_mb
+from mate_cli.pipelines.trainer import devices_of
 
 
 def profile(*words):
@@ -32,8 +32,8 @@ def test_older_cards_get_half_precision_or_a_remedy(card):
         assert fill_in(profile("hardware=auto")).precision == "16-mixed"
         for words in (["hardware=gpu_bf16"], ["hardware=gpu", "hardware.precision=bf16-mixed"], ["hardware=ddp"]):
             with pytest.raises(ConfigError, match=rf"hardware.precision: {card} has no bfloat16.*16-mixed"):
-                placement(profile(*words), training=True)
-        assert placement(profile("hardware=gpu_bf16"))["precision"] == "16-mixed"  # a run that was trained elsewhere
+                devices_of(profile(*words))
+        assert fill_in(profile("hardware=gpu_bf16"), moved=True).precision == "16-mixed"  # trained elsewhere
         typed = fill_in(profile("hardware=gpu_bf16", "hardware.precision=16-mixed"))
         assert typed.precision == "16-mixed"
 

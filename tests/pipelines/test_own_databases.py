@@ -14,7 +14,7 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.pipelines.inference import own_databases
-from mate_cli.pipelines.inference.asking_database import AskingDatabase, open_database
+from mate_cli.pipelines.inference.asking_database import open_database
 from mate_cli.pipelines.inference.own_databases import answer_database
 from mate_cli.reports.answers.files import answers_csv, answers_json, render_answers
 from mate_cli.reports.answers.terminal import print_session
@@ -61,7 +61,7 @@ def model(monkeypatch):
 
 
 def ask(model, path, *questions, schema=None):
-    return answer_database(open_database(AskingDatabase(str(path), schema, questions)), lambda: model).answers
+    return answer_database(open_database(str(path), schema, questions), lambda: model).answers
 
 
 def texts(answered):
@@ -82,9 +82,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
         connection.execute("INSERT INTO notes VALUES (?, ?)", ("a\x1b[31m\u202eb\x07", b"12"))
         connection.execute("INSERT INTO notes VALUES (9007199254740993, 1e999)")
     session = answer_database(
-        open_database(
-            AskingDatabase(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"])
-        ),
+        open_database(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"]),
         lambda: model,
     )
     first, none = json.loads(answers_json(session))["answers"]
@@ -110,9 +108,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
     ],
 )
 def test_how_many_rows_there_are(model, sql, rows, hidden):
-    session = answer_database(
-        open_database(AskingDatabase(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"])), lambda: model
-    )
+    session = answer_database(open_database(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model)
     (answer,) = json.loads(answers_json(session))["answers"]
     assert answer["rows"] == rows
     assert len(answer["result"]["rows"]) == min(100, rows if isinstance(rows, int) else 100)
@@ -124,7 +120,7 @@ def test_how_many_rows_there_are(model, sql, rows, hidden):
 
 def test_what_is_left_out_is_told(model):
     session = answer_database(
-        open_database(AskingDatabase(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"])),
+        open_database(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"]),
         lambda: model,
     )
     assert session.notes == {str(FILES / "broken_view.sqlite"): ["Left out: view v (no such table: main.old)."]}

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from mate_cli.errors import ConfigError
 from mate_cli.tables.denotation import compute, find_units
 from mate_cli.tables.read import open_table, read_table
-from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.read_options import ReadOptions, read_decimal
 from mate_cli.tables.table import Table
 from mate_cli.tables.values.column_evidence import collect_evidence
-from mate_cli.tables.values.column_format import find_formats, format_of, read_decimal
+from mate_cli.tables.values.column_format import find_formats, format_of
 
 CASES = Path(__file__).with_name("cases")
 EXTREMES = sorted((CASES / "26_row_choice_reads_fewer_numbers").iterdir())

@@ -12,7 +12,6 @@ from mate_cli.cli.flags import LONG, VALUED
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Compare
     from mate_cli.reports.compare.report import Report
-    from mate_cli.terminal.console import Console
 
 CONFIG = "compare"
 
@@ -51,11 +50,11 @@ def run(cfg: Compare) -> None:
     if cfg.wandb:
         check_wandb(cfg)
     report = build_report(
-        as_texts(cfg.runs),
+        cfg.runs,
         metric=cfg.metric,
-        by=as_texts(cfg.by),
-        status=as_texts(cfg.status),
-        ignore=as_texts(cfg.ignore),
+        by=cfg.by,
+        status=cfg.status,
+        ignore=cfg.ignore,
         statistic=cfg.statistic,
         published=cfg.published,
         against=cfg.against,
@@ -65,7 +64,10 @@ def run(cfg: Compare) -> None:
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:
-        send_to_wandb(cfg, report, console)
+        from mate_cli.reports.export.dashboard import send_report
+
+        place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
+        console.print(f"wandb: {place}", soft_wrap=True)
 
 
 def check_wandb(cfg: Compare) -> None:
@@ -81,21 +83,6 @@ def check_wandb(cfg: Compare) -> None:
     if options is None:
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Use logger=wandb")
     wandb_mode(options)
-
-
-def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
-    """Log the comparison as a W&B run of its own, and say how to look at it."""
-    from mate_cli.reports.export.dashboard import send_report
-
-    place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
-    console.print(f"wandb: {place}", soft_wrap=True)
-
-
-def as_texts(value: object) -> list[str]:
-    """Return one value, a list of them, or null as a list of strings."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else [str(one) for one in value]  # type: ignore[attr-defined]
 
 
 def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
@@ -116,8 +103,7 @@ def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
     writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
-    files = {"json": cfg.json_, "csv": cfg.csv, "markdown": cfg.markdown, "latex": cfg.latex}
-    for name, file in files.items():
+    for name, file in zip(writers, (cfg.json_, cfg.csv, cfg.markdown, cfg.latex), strict=True):
         if file is not None:
             written.append((name, write_text(Path(file), writers[name](report))))
     return written
@@ -127,5 +113,5 @@ def page_folder(cfg: Compare, report: Report) -> Path:
     """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
     from mate_cli.reports.runs.load import above_pattern
 
-    first = above_pattern(as_texts(cfg.runs)[0])
+    first = above_pattern(cfg.runs[0])
     return first if first.is_dir() else Path(report.folders[0])

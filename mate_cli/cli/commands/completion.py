@@ -23,7 +23,7 @@ complete -c mate -f -a '(__mate_complete)'
 """
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 DATA_ACTIONS = ("list", "check", "download")
-"""What `mate data` may be told to do; its own module takes longer to load."""
+"""Actions of `mate data`; its own module takes longer to load."""
 HELP = """Print the completion script of a shell.
 
 Usage: mate completion bash|zsh|fish

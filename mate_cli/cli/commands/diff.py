@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.commands.compare import arguments, as_texts, takes_word
+from mate_cli.cli.commands.compare import arguments, takes_word
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Diff
@@ -28,7 +28,7 @@ def run(cfg: Diff) -> None:
     from mate_cli.reports.terminal.comparison import print_warnings, report_console
     from mate_cli.reports.terminal.views import print_views
 
-    folders = [Path(folder) for folder in as_texts(cfg.runs)]
+    folders = [Path(folder) for folder in cfg.runs]
     if len({folder.resolve() for folder in folders}) != 2 or len(folders) != 2:
         problem = f"two different runs are needed, not {', '.join(map(str, folders)) or 'none'}"
         raise ConfigError(problem, where="runs", remedy="Give two run folders, such as outputs/train/<name>/<date>")

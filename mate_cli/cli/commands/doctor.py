@@ -68,16 +68,15 @@ def run_plain(words: Sequence[str]) -> int:
 
 def look_at_packages() -> Iterator[Finding]:
     """Look for the packages that every run needs, and for those of extras."""
-    for package in NEEDED:
+    remedies = {package: (BAD, f'Type pip install "{package}"') for package in NEEDED}
+    remedies |= {
+        name: (NOTE, f'Type pip install "mate-cli[{extra}]" where you need it') for name, extra in EXTRAS.items()
+    }
+    for package, remedy in remedies.items():
         try:
             yield Finding(package, version(package))
         except PackageNotFoundError:
-            yield Finding(package, "not installed", BAD, f'Type pip install "{package}"')
-    for package, extra in EXTRAS.items():
-        try:
-            yield Finding(package, version(package))
-        except PackageNotFoundError:
-            yield Finding(package, "not installed", NOTE, f'Type pip install "mate-cli[{extra}]" where you need it')
+            yield Finding(package, "not installed", *remedy)
 
 
 def look_at_devices() -> Iterator[Finding]:

@@ -35,27 +35,26 @@ def run(cfg: Evaluate) -> None:
     Raises:
         ConfigError: neither a run nor a checkpoint is named, or both, or what does not go with them.
     """
-    from mate_cli.cli.config.schema import as_list
     from mate_cli.runs.folders import open_run
 
-    if (cfg.run is None) == (cfg.checkpoint is None):
-        problem = "needs a value" if cfg.run is None else "is given beside checkpoint"
+    if (not cfg.run) == (not cfg.checkpoint):
+        problem = "needs a value" if not cfg.run else "is given beside checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER, or checkpoint=NAME data=NAME")
-    if cfg.checkpoint is not None:
+    if cfg.checkpoint:
         score_checkpoints(cfg)
         return
     if "_target_" in cfg.data:
         raise ConfigError(
             "a run has data of its own", where="data", remedy="Set what is otherwise of them, such as data.root=FOLDER"
         )
-    for folder in as_list(cfg.run):
+    for folder in cfg.run:
         open_run(folder)  # quick; what follows loads torch
 
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.finished import Here
 
-    roots: list[str | None] = [*as_list(cfg.data.get("root"))]
-    for root in roots or [None]:
-        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, as_list(cfg.trust))
+    for root in as_list(cfg.data.get("root")) or [None]:
+        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, cfg.trust)
         (score if cfg.analysis is None else analyse)(cfg, here)
 
 
@@ -65,8 +64,6 @@ def score_checkpoints(cfg: Evaluate) -> None:
     Raises:
         ConfigError: no dataset is chosen, or an option is set that only runs have.
     """
-    from mate_cli.cli.config.schema import as_list
-
     if "_target_" not in cfg.data:
         remedy = "Choose it, such as data=wtq; `mate data list` names all"
         raise ConfigError("needs a value beside checkpoint", where="data", remedy=remedy)
@@ -79,8 +76,8 @@ def score_checkpoints(cfg: Evaluate) -> None:
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.reports.terminal.comparison import report_console
 
-    here, splits = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust)), as_list(cfg.split)
-    for name in as_list(cfg.checkpoint):
+    here, splits = Here(cfg.hardware, cfg.paths, trust=cfg.trust), cfg.split
+    for name in cfg.checkpoint:
         folder = evaluate_checkpoint(name, cfg.data, splits, here)
         for split in splits:
             print_errors(folder.path / "predictions" / f"{split}.json", report_console())
@@ -88,13 +85,12 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
 def score(cfg: Evaluate, here: Here) -> None:
     """Score runs on splits, each by itself or all as one, and sort what is wrong."""
-    from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.ensemble import evaluate_together
     from mate_cli.pipelines.evaluation.finished import evaluate_run
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.reports.terminal.comparison import report_console
 
-    runs, splits = as_list(cfg.run), as_list(cfg.split)
+    runs, splits = cfg.run, cfg.split
     if cfg.ensemble:
         folders = [(evaluate_together(runs, split, here), [split]) for split in splits]
     else:
@@ -111,11 +107,10 @@ def analyse(cfg: Evaluate, here: Here) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.analysis.base import FOLDER, analyse_run
-    from mate_cli.cli.config.schema import as_list
     from mate_cli.reports.analyses import show_findings
     from mate_cli.reports.terminal.comparison import report_console
 
-    for run, split in product(as_list(cfg.run), as_list(cfg.split)):
+    for run, split in product(cfg.run, cfg.split):
         folder, found = analyse_run(run, split, here, instantiate(cfg.analysis))
         console = report_console()
         for file in show_findings(found, folder.path / FOLDER, console):

@@ -15,9 +15,8 @@ def run(cfg: Export) -> None:
     from mate_cli.runs.folders import open_run
 
     open_run(cfg.run)  # quick; what follows loads torch
-    from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.pipelines.export.export import export_run
 
-    here = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, trust=cfg.trust)
     export_run(cfg.run, cfg.to, here, overwrite=cfg.overwrite, licence=cfg.license)

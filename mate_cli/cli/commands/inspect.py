@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
+    from matplotlib.figure import Figure
 
     from mate_cli.cli.config.schema import Inspect
     from mate_cli.lit_modules.base import TableTask
@@ -29,11 +29,11 @@ CONFIG = "inspect"
 
 SHAPED = "was fixed when it was trained"
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
-"""What can be typed beside a run; beside a checkpoint also data."""
+"""Keys that can be typed beside a run; beside a checkpoint also data."""
 
 
 class ExampleReader(NamedTuple):
-    """What reads the example.
+    """The encoder of the example, and its source.
 
     Args:
         task: with its weights; None where none are at hand.
@@ -60,24 +60,26 @@ def arguments(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def run(cfg: Inspect) -> float | None:
+def run(cfg: Inspect) -> None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
-    from mate_cli.cli.inspect_graph import show_graph
+    from mate_cli.cli.inspect_graph import save_figure, show_graph
     from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     reader = open_reader(cfg)
     example = find_example(reader.examples, cfg.example, cfg.split)
-    if isinstance(reader.serializer, EvidenceSerializer):
-        show_graph(cfg.paths.outputs, example, reader.serializer, reader.task and reader.task.encoder.eval())
-        return None
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
-    kept = kept_tokens(reader, encoding) if reader.task else None
-    show(example, encoding, reader.serializer, cfg.tokens, kept)
-    print(f"attention masks: {draw_masks(reader.config, cfg.paths.outputs, example, encoding)}")
-    return None
+    if isinstance(reader.serializer, EvidenceSerializer):
+        encoder = reader.task and reader.task.encoder.eval()
+        name, figure = "graph", show_graph(example, encoding, reader.serializer, encoder)
+    else:
+        kept = kept_tokens(reader, encoding) if reader.task else None
+        show(example, encoding, reader.serializer, cfg.tokens, kept)
+        name, figure = "masks", draw_masks(reader.config, example, encoding)
+    path = save_figure(figure, Path(cfg.paths.outputs), f"{example.example_id}_{name}")
+    print(f"{'attention masks' if name == 'masks' else name}: {path}")
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
@@ -112,7 +114,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
 
 
 def _of_weights(cfg: Inspect) -> ExampleReader:
-    """The run or the checkpoint that is named; the examples are those that its task predicts."""
+    """Open the run or the checkpoint that is named; the examples are those that its task predicts."""
     from hydra.utils import instantiate
 
     from mate_cli.pipelines.assembly import load_best
@@ -140,7 +142,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
 
 
 def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
-    """Which tokens of an example the network answers from; None where it reads all."""
+    """Find the tokens of an example that the network answers from; None where it reads all."""
     import numpy as np
     import torch
 
@@ -165,7 +167,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
 
 
 def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
-    """The example of this id, else the one at this place; the first one for None.
+    """Find the example of this id, else the one at this place; the first one for None.
 
     Raises:
         DataError: there is none.
@@ -219,12 +221,12 @@ def show(
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """The arrays of an encoding by name."""
+    """Return the arrays of an encoding by name."""
     return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
 
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
-    """What the serializer appends to a cell for each of its links."""
+    """Return the text that the serializer appends to a cell for each of its links."""
     parts = serializer.find_additions(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
@@ -232,7 +234,7 @@ def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str,
 def cell_lengths(
     example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """(tokens kept, tokens before cutting) of each body cell."""
+    """Return (tokens kept, tokens before cutting) of each body cell."""
     from collections import Counter
 
     kept = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
@@ -242,22 +244,17 @@ def cell_lengths(
     return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
 
 
-def draw_masks(config: ModelConfig, outputs: str, example: TableExample, encoding: TableEncoding) -> Path:
-    """Draw what each group of heads of the configured model sees; returns the PNG file."""
+def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure:
+    """Draw what each group of heads of the configured model sees."""
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
     kinds, rows = encoding.kinds, encoding.row_ids.tolist()
     title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
-    figure = attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
-    folder = Path(outputs).expanduser() / "inspect"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', example.example_id)}_masks.png"
-    figure.savefig(path, dpi=160, facecolor="white")
-    return path
+    return attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """The mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
+    """Return the mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
     import torch
     from hydra.utils import instantiate
 

@@ -13,7 +13,6 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
-    from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.pipelines.inference.asking import OpenTables
     from mate_cli.pipelines.inference.asking_database import OpenDatabase
     from mate_cli.tables.questions import Session
@@ -63,12 +62,12 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
-    own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) is not None]
+    own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) not in (None, [])]
     if cfg.input is not None:
         if own:
             raise ConfigError(f"excludes {own[0]}", where="input", remedy="Ask about a dataset or about your own table")
         predict_dataset(cfg)
-    elif cfg.database is not None and cfg.table is not None:
+    elif cfg.database is not None and cfg.table:
         raise ConfigError("excludes table", where="database", remedy="Ask about one of them")
     elif own:
         predict_tables(cfg)
@@ -79,7 +78,6 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.cli.config.schema import as_list
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.asking import find_questions
     from mate_cli.runs.folders import open_run
@@ -94,7 +92,7 @@ def predict_dataset(cfg: Predict) -> None:
     # What follows loads torch.
     from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
-    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=as_list(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=cfg.trust)
     predict_file(cfg.run, str(cfg.input), output, here)
 
 
@@ -118,9 +116,9 @@ def predict_tables(cfg: Predict) -> None:
     if cfg.question or cfg.questions:  # else nothing is asked, which is told below
         check_model(cfg.run, cfg.checkpoint)
     with progress() as say:
-        answer = read_inputs(cfg, say)
+        ask = read_inputs(cfg, say)
         say("starting")
-        session = answer()
+        session = ask()
 
     from mate_cli.reports.answers.terminal import print_session
     from mate_cli.reports.terminal.comparison import report_console
@@ -137,49 +135,43 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
     Raises:
         MateError: a question, a table or the database is missing or cannot be read.
     """
-    from mate_cli.cli.config.schema import as_list
-    from mate_cli.pipelines.inference.asking import Asking, open_tables
-
-    questions = as_list(cfg.question)
+    opened: OpenDatabase | OpenTables
     if cfg.database is not None:
-        from mate_cli.pipelines.inference.asking_database import AskingDatabase, open_database
+        from mate_cli.pipelines.inference.asking_database import open_database
 
-        database = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions, cfg.execution_guided)
-        return partial(ask_database, cfg, open_database(database), say)
-    asking = Asking(
-        tables=as_list(cfg.table),
-        questions=questions,
-        questions_file=cfg.questions,
-        conversation=cfg.conversation,
-        abstain=cfg.abstain,
-        output=cfg.output,
-        options=read_options(cfg),
-    )
-    return partial(ask_tables, cfg, open_tables(asking, say), say)
+        opened = open_database(cfg.database, cfg.schema_, cfg.question, cfg.questions)
+    else:
+        from mate_cli.pipelines.inference.asking import Asking, open_tables
+
+        asking = Asking(
+            tables=cfg.table,
+            questions=cfg.question,
+            questions_file=cfg.questions,
+            conversation=cfg.conversation,
+            abstain=cfg.abstain,
+            output=cfg.output,
+            options=read_options(cfg),
+        )
+        opened = open_tables(asking, say)
+    return partial(answer, cfg, opened, say)
 
 
-def ask_tables(cfg: Predict, opened: OpenTables, say: Callable[[str], None]) -> Session:
-    """Ask the model that is named about tables."""
+def answer(cfg: Predict, opened: OpenTables | OpenDatabase, say: Callable[[str], None]) -> Session:
+    """Load the model that is named, and ask it about tables or a database."""
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.inference.asking import OpenTables
     from mate_cli.pipelines.inference.opened import open_model
-    from mate_cli.pipelines.inference.own_tables import answer_tables
 
-    return answer_tables(opened, lambda: open_model(cfg.run, cfg.checkpoint, place_of(cfg)), say)
+    here = Here(cfg.hardware, cfg.paths, trust=cfg.trust)
+    if isinstance(opened, OpenTables):
+        from mate_cli.pipelines.inference.own_tables import answer_tables
 
+        return answer_tables(opened, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
 
-def ask_database(cfg: Predict, opened: OpenDatabase, say: Callable[[str], None]) -> Session:
-    """Ask the model that is named about a database."""
-    from mate_cli.pipelines.inference.opened import open_model
     from mate_cli.pipelines.inference.own_databases import answer_database
 
-    return answer_database(opened, lambda: open_model(cfg.run, cfg.checkpoint, place_of(cfg), "databases"), say)
-
-
-def place_of(cfg: Predict) -> Here:
-    """The machine and the folders of now."""
-    from mate_cli.cli.config.schema import as_list
-    from mate_cli.pipelines.evaluation.finished import Here
-
-    return Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust))
+    load = partial(open_model, cfg.run, cfg.checkpoint, here, "databases")
+    return answer_database(opened, load, say, execution_guided=cfg.execution_guided)
 
 
 def read_options(cfg: Predict) -> ReadOptions:
@@ -188,9 +180,10 @@ def read_options(cfg: Predict) -> ReadOptions:
     Raises:
         ConfigError: there is no such encoding, header line, delimiter, quotation mark, locale or mark of numbers.
     """
-    from mate_cli.tables.formats.encoding import known_encoding
-    from mate_cli.tables.read_options import Limits, ReadOptions, parse_header, parse_mark
-    from mate_cli.tables.values.column_format import read_decimal
+    from mate_cli.tables.read_options import Limits, ReadOptions, parse_header, parse_mark, read_decimal
+
+    if cfg.text_encoding is not None:
+        from mate_cli.tables.formats.encoding import known_encoding
 
     options = ReadOptions(
         sheet=None if cfg.sheet is None else str(cfg.sheet),

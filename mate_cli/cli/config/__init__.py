@@ -1,1 +1,1 @@
-"""How what is typed becomes a configuration."""
+"""From overrides to a resolved and checked configuration."""

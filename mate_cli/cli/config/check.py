@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ def check_parts(spec: RunSpec) -> None:
     """
     from hydra.utils import instantiate
 
-    from mate_cli.cli.config.validate import target_problems
+    from mate_cli.cli.config.validate import refuse, target_problems
     from mate_cli.pipelines.assembly import check_label
     from mate_cli.pipelines.trainer import check_trainer
 
@@ -55,7 +54,7 @@ def check_quickly(spec: RunSpec) -> None:
     Raises:
         MateError: naming the key and the remedy.
     """
-    from mate_cli.cli.config.validate import quick_problems
+    from mate_cli.cli.config.validate import quick_problems, refuse
 
     trained = [stage for stage in spec.stages if not stage.run]
     for stage in trained:
@@ -71,16 +70,6 @@ def check_quickly(spec: RunSpec) -> None:
         check_root(spec, stage)
         find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
-
-
-def refuse(problems: Iterable[str], stage: str) -> None:
-    """Refuse a stage that has problems.
-
-    Raises:
-        ConfigError: a line per problem.
-    """
-    if found := list(problems):
-        raise ConfigError("\n       ".join(found), where=f"stages.{stage}" if stage else None)
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:

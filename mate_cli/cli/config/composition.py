@@ -15,8 +15,7 @@ from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.mistakes import open_hydra, several_values
 from mate_cli.cli.config.override import Override, texts
-from mate_cli.cli.config.validate import plain_problems, resolved
-from mate_cli.errors import ConfigError
+from mate_cli.cli.config.validate import plain_problems, refuse, resolved
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.names import Names
 
@@ -70,13 +69,12 @@ class Composition:
             ConfigError: one line per problem, naming key, value and remedy.
         """
         values = resolved(self.config)
-        if problems := list(plain_problems(values, COMMAND)):
-            raise ConfigError("\n       ".join(problems))
+        refuse(plain_problems(values, COMMAND))
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
 
 
 def has_key(config: DictConfig, key: str) -> bool:
-    """Whether a configuration has such a key or section, set or not."""
+    """Say whether a configuration has such a key or section, set or not."""
     node: Any = config
     for part in key.split(".") if key else ():
         if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:

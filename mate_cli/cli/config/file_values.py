@@ -1,4 +1,4 @@
-"""What an experiment, or a scale, chooses and sets by itself, read from its files without Hydra."""
+"""Choices and values of an experiment or a scale, read from its files without Hydra."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mate_cli.runs.folders import flat_keys
 
 
 def last_value(typed: Iterable[Override], key: str) -> str | None:
-    """The value that is typed last of a key; None where it is not typed, or null."""
+    """Return the value that is typed last of a key; None where it is not typed, or null."""
     values = [word.value for word in typed if word.key == key]
     return values[-1] if values and values[-1] not in ("", "null") else None
 
 
 def experiment_choices(experiment: str | None, more: Iterable[Override] = ()) -> dict[str, str]:
-    """What `mate train` chooses of each group by itself, with what an experiment and further overrides choose."""
+    """Return the choice of each group of `mate train`, with those of an experiment and of further overrides."""
     found = {group: name for content in extended(COMMAND) for group, name in chosen(content)}
     found |= overridden("experiment", experiment) if experiment else {}
     return {**found, **{word.group: str(word.value) for word in more if word.group}}
 
 
 def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:
-    """A stage's own values, without those that a typed scale sets otherwise than the one that they were made for."""
+    """Return a stage's own values, without those that a typed scale sets otherwise than their own scale."""
     values = [word for word in own if not word.group]
     scales = [last_value(own, "scale"), *(word.value for word in typed if word.group == "scale")]
     before, after = (_scale_values(str(scale), base) for scale in (scales[0], scales[-1]))
@@ -33,7 +33,7 @@ def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[O
 
 
 def _scale_values(scale: str, base: Composition) -> dict[str, Any]:
-    """What a scale sets, for the task, data and network of a configuration, by dotted key."""
+    """Return the values of a scale for the task, data and network of a configuration, by dotted key."""
     values = flat_keys(read_config(find_config(f"scale/{scale}")))
     for group in ("task", "data", "model"):
         for content in extended_choice(f"recipe/{group}", f"{scale}/{base.choices.get(group)}"):

@@ -46,7 +46,7 @@ def explained_errors(config_name: str, words: Sequence[str], file: str | None = 
 
 
 def _is_a_bug(error: Exception, file: str | None) -> bool:
-    """Whether the program is to blame: it read a key that is not there, or called a class wrongly.
+    """Say whether the program is to blame: it read a key that is not there, or called a class wrongly.
 
     Hydra raises plain `ValueError` where flags exclude each other, or a list stands where a name must be.
     """

@@ -41,7 +41,7 @@ class Override:
         return name if "/" in name or choices(name) else ""
 
     def is_below(self, *parts: str) -> bool:
-        """Whether it is of one of these parts of the configuration."""
+        """Say whether it is of one of these parts of the configuration."""
         return self.key.replace("/", ".").partition(".")[0] in parts
 
 

@@ -38,7 +38,7 @@ from mate_cli.pipelines.run_spec import (
     resolve_finished_run,
 )
 from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.folders import find_value, flat_keys
 from mate_cli.runs.names import Names
 
 MAX_NAME = 200
@@ -94,12 +94,12 @@ def _is_value_of_whole(word: Override) -> bool:
 
 
 def _options(typed: Iterable[Override]) -> list[Override]:
-    """What is typed of the options of stages, such as `stages.NAME.run`, or to leave one out."""
+    """Return the overrides of options of stages, such as `stages.NAME.run`, or to leave one out."""
     return [replace(word, sign=word.sign or "++") for word in typed if _is_option(word)]
 
 
 def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """A part of the configuration as plain values."""
+    """Return a part of the configuration as plain values."""
     try:
         value = config[part]
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
@@ -108,7 +108,7 @@ def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
 
 
 def _name_of(config: DictConfig) -> str | None:
-    """The name that the run's folder is to have; None without one.
+    """Return the name that the run's folder is to have; None without one.
 
     Raises:
         ConfigError: no folder can have it.
@@ -123,19 +123,19 @@ def _name_of(config: DictConfig) -> str | None:
 
 
 def _stage_key(word: Override) -> tuple[str, str] | None:
-    """The stage and the key of what is typed for one stage alone, as in `stages.NAME.key=value`."""
+    """Return the stage and the key of an override for one stage alone, as in `stages.NAME.key=value`."""
     parts = word.key.split(".", 2)
     return (parts[1], parts[2]) if parts[0] == "stages" and len(parts) == 3 else None
 
 
 def _is_option(word: Override) -> bool:
-    """Whether it is an option of a stage, such as `stages.NAME.run`, and no key of its configuration."""
+    """Say whether it is an option of a stage, such as `stages.NAME.run`, and no key of its configuration."""
     stage = _stage_key(word)
     return stage is not None and stage[1] in StageOptions.model_fields
 
 
 def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, StageOptions]:
-    """The options of each stage that is not left out.
+    """Return the options of each stage that is not left out.
 
     Raises:
         ConfigError: an unknown stage or key, or a value of the wrong kind.
@@ -197,12 +197,12 @@ class _StageWords:
 
     @property
     def taken(self) -> tuple[Override, ...]:
-        """What shapes its training of what was typed for all: nothing where a finished run stands in."""
+        """Overrides for all stages that shape its training: none where a finished run stands in."""
         return () if self.options.run else self.fits
 
     @property
     def settings(self) -> StageSettings:
-        """What was typed that sets it apart."""
+        """Overrides that set it apart."""
         own = experiment_choices(self.options.experiment, map(Override.parse, self.options.overrides))
         return StageSettings(self.name, self.composed, own, (*self.fits, *self.own), self.options.keeps)
 
@@ -238,7 +238,7 @@ class _StageWords:
         return cls(name, options, composed, own, tuple(word for word in general if word in fits))
 
     def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
-        """The stage, complete but for the weights of another.
+        """Return the stage, complete but for the weights of another.
 
         Raises:
             ConfigError: a value is wrong, or would change nothing.
@@ -274,7 +274,7 @@ class _StageWords:
         said, done = asked.model_dump(), config.model_dump()
         for word in (*self.own, *self.taken, *map(Override.parse, self.options.overrides)):
             chosen = word.group == "init" and "kind" in config.init
-            if word in first.taken or not (chosen or _value(said, word.key) != _value(done, word.key)):
+            if word in first.taken or not (chosen or find_value(said, word.key) != find_value(done, word.key)):
                 continue
             where = str(word) if word in self.taken else f"stages.{self.name}.{word}"
             remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
@@ -297,15 +297,8 @@ def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[s
     return ConfigError(explained.problem, where=where, remedy=remedy)
 
 
-def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
-    """What a dotted key has; None without it."""
-    for part in key.split("."):
-        values = values.get(part) if isinstance(values, dict) else None
-    return values
-
-
 def _takes(composed: Composition, word: Override) -> bool:
-    """Whether what is typed for all is of a stage: one that has the key, or the section in which to add it."""
+    """Say whether an override for all stages is of one: it has the key, or the section in which to add it."""
     return has_key(composed.config, word.key.rpartition(".")[0] if "+" in word.sign else word.key)
 
 
@@ -389,7 +382,7 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
 
 
 def _names_of(whole: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
-    """What the whole is called by: its last stage without a system, else the system and the stage that tells."""
+    """Name the whole: by its last stage without a system, else by the system and its `compared_by` stage."""
     if system is None:
         return replace(stages[-1].names, experiment=whole.names.experiment)
     name = str(whole.choices["system"])

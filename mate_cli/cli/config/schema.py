@@ -3,17 +3,23 @@
 One class per command, one field per top-level key. A part with a `_target_` is checked against its class instead.
 """
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 
 from mate_cli.pipelines.run_spec import After
 from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig, Section
 
 
-def as_list(value: str | list[str] | None) -> list[str]:
-    """One text, a list of them, or null as a list."""
-    return [value] if isinstance(value, str) else value or []
+def as_list(value: Any) -> Any:  # noqa: ANN401 - whatever is typed
+    """Return one text, or null, as a list; anything else as it is."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+Texts = Annotated[list[str], BeforeValidator(as_list, json_schema_input_type=str | list[str] | None)]
+"""One text, a list of them, or null."""
+SomeTexts = Annotated[Texts, Field(min_length=1)]
+"""One text, or a list of them."""
 
 
 class StageOptions(Section):
@@ -41,7 +47,7 @@ class Train(RunConfig):
 
     name: str | int | None
     resume: str | None
-    trust: str | list[str] | None
+    trust: Texts
     stages: dict[str, Node | None] | None
     system: Node | None
 
@@ -51,14 +57,14 @@ class Evaluate(Section):
 
     hardware: Hardware
     paths: Paths
-    run: str | list[str] | None
-    checkpoint: str | list[str] | None
-    split: str | list[str]
+    run: Texts
+    checkpoint: Texts
+    split: SomeTexts
     ensemble: bool
     whole: bool
     data: Node
     analysis: Node | None
-    trust: str | list[str] | None
+    trust: Texts
 
 
 class TableLimits(Section):
@@ -77,11 +83,11 @@ class Predict(Section):
     paths: Paths
     run: str | None
     checkpoint: str | None
-    table: str | list[str] | None
+    table: Texts
     database: str | None
     schema_: str | None = Field(alias="schema")
     execution_guided: bool
-    question: str | list[str] | None
+    question: Texts
     questions: str | None
     sheet: str | int | None
     text_encoding: str | None
@@ -97,18 +103,18 @@ class Predict(Section):
     output: str | None
     limits: TableLimits
     data: Node
-    trust: str | list[str] | None
+    trust: Texts
 
 
 class Compare(Section):
     """`mate compare`."""
 
     paths: Paths
-    runs: list[str] | str
+    runs: SomeTexts
     metric: str | None
-    by: list[str] | str
-    status: list[str] | str
-    ignore: list[str] | str
+    by: Texts
+    status: Texts
+    ignore: Texts
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
@@ -127,7 +133,7 @@ class Diff(Section):
     """`mate diff`."""
 
     paths: Paths
-    runs: list[str] | str
+    runs: Texts
     questions: NonNegativeInt
     html: str | None
 
@@ -160,7 +166,7 @@ class Export(Section):
     to: str
     overwrite: bool
     license: str | None
-    trust: str | list[str] | None
+    trust: Texts
 
 
 class Inspect(Train):

@@ -1,4 +1,4 @@
-"""What sets a run apart from others of its experiment, by values: equal settings are equal however they are typed."""
+"""Settings that tell a run from others of its experiment, by values: equal ones are equal however they are typed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from mate_cli.cli.config.composition import Composition, has_key
 from mate_cli.cli.config.override import Override
-from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.folders import find_value, flat_keys
 from mate_cli.runs.names import is_ignored
 
 
@@ -51,10 +51,8 @@ class StageSettings:
         return found
 
     def _base_leaves(self, key: str) -> dict[str, Any]:
-        """The values at a key and below without what was typed of it; what they refer to is as it was typed."""
-        raw: Any = OmegaConf.to_container(self.composition.base)
-        for part in key.split("."):
-            raw = raw.get(part) if isinstance(raw, dict) else None
+        """Return the values at a key and below without overrides of it; what they refer to is as it was typed."""
+        raw = find_value(OmegaConf.to_container(self.composition.base), key)
         if "${" not in str(raw):
             return _leaves(self.composition.base, key)
         trial = copy.deepcopy(self.composition.config)
@@ -81,7 +79,7 @@ def join_settings(stages: Sequence[StageSettings]) -> list[str]:
 
 
 def changed_options(before: Composition, whole: Composition) -> list[str]:
-    """The options of the whole and of its stages that were typed and differ from those of the experiment."""
+    """Return the options of the whole and of its stages that were typed and differ from those of the experiment."""
     parts = ("system", "stages")
     old, new = (
         flat_keys({part: OmegaConf.to_container(OmegaConf.create({part: config[part]}))[part] for part in parts})  # type: ignore[call-overload,index]
@@ -92,7 +90,7 @@ def changed_options(before: Composition, whole: Composition) -> list[str]:
 
 
 def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
-    """The values at a key and below, by dotted key."""
+    """Return the values at a key and below, by dotted key."""
     node = OmegaConf.select(config, key, throw_on_missing=False)
     if isinstance(node, (DictConfig, ListConfig)):
         node = OmegaConf.to_container(node, resolve=True)

@@ -21,7 +21,7 @@ KNOWN = {
     **{name: getattr(pydantic, name) for name in ("NonNegativeInt", "NonNegativeFloat")},
     **{name: getattr(pydantic, name) for name in ("BeforeValidator", "AfterValidator")},
 }
-"""What an annotation may be made of."""
+"""Names that an annotation may be made of."""
 
 
 @functools.cache
@@ -50,7 +50,7 @@ def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """The annotations of a constructor, or of the fields of a class that has none."""
+    """Return the annotations of a constructor, or of the fields of a class that has none."""
     for part in node.body:
         if isinstance(part, ast.FunctionDef) and part.name == "__init__":
             given = (*part.args.args, *part.args.kwonlyargs)
@@ -90,7 +90,7 @@ _names = functools.cache(_Names)
 
 
 def _home(module: str, name: str) -> str:
-    """The full name of a class that a module defines or imports."""
+    """Return the full name of a class that a module defines or imports."""
     tree = _tree(module)
     for node in tree.body if tree else ():
         if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
@@ -100,7 +100,7 @@ def _home(module: str, name: str) -> str:
 
 @functools.cache
 def _tree(module: str) -> ast.Module | None:
-    """The source of a module of ours; None for others."""
+    """Parse the source of a module of ours; None for others."""
     file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
     ours = module.startswith("mate_cli.") and file.is_file()
     return ast.parse(file.read_text(encoding="utf-8")) if ours else None

@@ -148,7 +148,7 @@ class Syntax:
 
 
 def typing(*settings: str) -> str:
-    """What to type, as a shell takes it."""
+    """Say what to type, as a shell takes it."""
     return "Type " + " or ".join(map(in_shell, settings))
 
 
@@ -176,7 +176,7 @@ def _spaced(key: str, *values: str) -> ConfigError:
 
 
 def _is_open(value: str) -> bool:
-    """Whether a list or group begins, without quotes, and does not end."""
+    """Say whether a list or group begins, without quotes, and does not end."""
     if not value or value[0] not in BRACKETS or any(mark in value for mark in "'\"\\"):
         return False
     return value.count(value[0]) > value.count(BRACKETS[value[0]])

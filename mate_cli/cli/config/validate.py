@@ -12,7 +12,7 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
@@ -30,7 +30,7 @@ from mate_cli.files.targets import explain_missing, find_beside
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
 ROWS = "rows"
-"""What the file of a sweep says beside Hydra's settings; no job has it."""
+"""Key of a sweep's file beside Hydra's settings; no job has it."""
 
 
 def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
@@ -47,10 +47,19 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
         values["data"].pop("root", None)  # the data that were chosen know their own, or have none
     unused = {"logger"} if command == "compare" and not values.get("wandb") else set()  # Lightning takes seconds
     built = {name: value for name, value in values.items() if name not in unused}
-    problems = list(plain_problems(values, command)) or list(target_problems(built))
-    if problems:
-        raise ConfigError("\n       ".join(problems))
+    refuse(plain_problems(values, command))
+    refuse(target_problems(built))
     return SCHEMAS[command].model_validate_json(json.dumps(values))
+
+
+def refuse(problems: Iterable[str], stage: str = "") -> None:
+    """Refuse a configuration, or a stage, that has problems.
+
+    Raises:
+        ConfigError: a line per problem.
+    """
+    if found := list(problems):
+        raise ConfigError("\n       ".join(found), where=f"stages.{stage}" if stage else None)
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
@@ -117,7 +126,7 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def _imported(name: str) -> Callable[..., object]:
-    """The class or function that a `_target_` names."""
+    """Import the class or function that a `_target_` names."""
     import pydoc
 
     find_beside([name])
@@ -133,7 +142,7 @@ def _imported(name: str) -> Callable[..., object]:
 
 
 class Parameters(NamedTuple):
-    """What a class or function can be given: names, their types, and whether it takes any other name too."""
+    """Parameters of a class or function: names, their types, and whether it takes any other name too."""
 
     names: list[str]
     hints: dict[str, Any]
@@ -167,7 +176,7 @@ class Parameters(NamedTuple):
 
 
 def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
-    """What has the annotations of a target: a dataclass itself, whose fields may come from several modules."""
+    """Return the holder of a target's annotations: a dataclass itself, whose fields may come from several modules."""
     if dataclasses.is_dataclass(target) or not inspect.isclass(target):
         return target
     return vars(target).get("__init__", target.__init__)
@@ -175,7 +184,7 @@ def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class 
 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
-    """The check of one type; None where plain values cannot be of that type."""
+    """Return the check of one type; None where plain values cannot be of that type."""
     try:
         return TypeAdapter(hint, config=ConfigDict(strict=True))
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
@@ -187,7 +196,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type a
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
-    """Whether a value of this type, or of one of a union, can stand in a file of YAML."""
+    """Say whether a value of this type, or of one of a union, can stand in a file of YAML."""
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
     return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 

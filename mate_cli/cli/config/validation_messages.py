@@ -20,8 +20,9 @@ KINDS = {
     "dict_type": "a group of keys",
     "model_type": "a group of keys",
     "none_required": "null",
+    "too_short": "one or more",
 }
-"""What a value must be, by pydantic's name of the error."""
+"""The type that a value must have, by pydantic's name of the error."""
 
 
 MAX_SHOWN = 200
@@ -52,7 +53,7 @@ def unknown_key(place: str, known: Sequence[str]) -> str:
 
 
 def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
-    """The part of pydantic's location that exists in the values; what follows are names of types."""
+    """Return the part of pydantic's location that exists in the values; what follows are names of types."""
     keys: list[int | str] = []
     for key in detail["loc"]:
         if not _holds(values, key):
@@ -69,7 +70,7 @@ def _holds(values: object, key: int | str) -> bool:
 
 
 def _fields(schema: object, keys: Sequence[int | str]) -> list[str]:
-    """The field names of the model that a path of keys leads to."""
+    """Return the field names of the model that a path of keys leads to."""
     for key in keys:
         fields = getattr(schema, "model_fields", {})
         schema = fields[key].annotation if key in fields else None
@@ -79,7 +80,7 @@ def _fields(schema: object, keys: Sequence[int | str]) -> list[str]:
 
 
 def _wrong(place: str, details: Sequence[ErrorDetails]) -> str:
-    """The sentence about one value: its bound if it has the right type, else the types it may have."""
+    """Return the sentence about one value: its bound if it has the right type, else the types it may have."""
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=place))
     bounds = [detail for detail in details if detail["type"] not in {*KINDS, "literal_error"}]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PROGRAM = (sys.executable, "-m", "mate_cli")
 FAILED = None
-"""What a job without a result returns: a search counts it as a failed trial and goes on."""
+"""Result of a job that has none: a search counts it as a failed trial and goes on."""
 ARRIVAL = 600.0
 """Seconds that processes on other machines wait until the first of a job has made its folder."""
 
@@ -164,7 +164,7 @@ def follow_job(
 
 
 def is_follower() -> bool:
-    """Whether Slurm has started several processes for this job, and this is not the first."""
+    """Say whether Slurm has started several processes for this job, and this is not the first."""
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
 
 

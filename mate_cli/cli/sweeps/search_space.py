@@ -22,7 +22,7 @@ LOG = "log"
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What every trial has, and what is chosen for each.
+    """Overrides of every trial, and the values to choose from.
 
     Args:
         fixed: overrides of every trial.
@@ -35,7 +35,7 @@ class SearchSpace:
     signs: Mapping[str, str]
 
     def overrides(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """The overrides of a trial with these values."""
+        """Return the overrides of a trial with these values."""
         return (*(f"{self.signs[key]}{key}={value}" for key, value in values.items()), *self.fixed)
 
 
@@ -96,7 +96,7 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
 
 
 def range_ends(value: RangeSweep) -> tuple[float, float, float]:
-    """The first and last number of a range, which ends before its stop, and the step between two.
+    """Return the first and last number of a range, which ends before its stop, and the step between two.
 
     Raises:
         ValueError: there is no number in it.

@@ -14,7 +14,7 @@ LAUNCHER = "hydra/launcher=submitit_slurm"
 
 
 def no_slurm(error: Exception) -> ConfigError | None:
-    """The error of a machine without Slurm, where submitit's own comes of that."""
+    """Return the error of a machine without Slurm, where submitit's own comes of that."""
     if not isinstance(error, RuntimeError) or "srun" not in str(error):
         return None
     remedy = "Type it where sbatch and srun are, as on a login node; --print-script shows what would be submitted"

@@ -255,7 +255,7 @@ def claim_folder(config: DictConfig) -> Path:
 
 
 def job_files(jobs: Path | None) -> list[Path]:
-    """The files of a sweep's jobs, in order of their numbers."""
+    """Return the files of a sweep's jobs, in order of their numbers."""
     return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 
 

@@ -6,10 +6,9 @@ of the sweep.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import find_config
+from mate_cli.cli.config_dir import chosen, find_config, read_config
 from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
 
@@ -29,32 +28,15 @@ def expand(words: Sequence[str]) -> list[str]:
         return list(words)
     if "," in names[-1]:
         raise ConfigError("several sweeps", where=f"{KEY}{names[-1]}", remedy="Run one after the other")
-    if path := find_config(f"sweep/{names[-1]}"):
-        _check(path)
+    path = find_config(f"sweep/{names[-1]}")
+    if other := _other(read_config(path)):
+        remedy = f"Write it under hydra.sweeper.params: {other}: ..."
+        raise ConfigError(f"a sweep's file holds hydra's settings alone, not {other}", where=str(path), remedy=remedy)
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
 
 
-def _check(path: Path) -> None:
-    """Refuse a file whose content would not reach the jobs; what else can be wrong with it, Hydra says."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError  # type: ignore[import-untyped]
-
-    try:
-        content: Any = OmegaConf.to_container(OmegaConf.load(path)) if path.is_file() else None
-    except (OmegaConfBaseException, YAMLError, OSError):
-        return
-    if isinstance(content, dict) and (other := _other(content)):
-        remedy = f"Write it under hydra.sweeper.params: {other}: ..."
-        raise ConfigError(f"a sweep's file holds hydra's settings alone, not {other}", where=str(path), remedy=remedy)
-
-
 def _other(content: dict[str, Any]) -> str | None:
-    """What a sweep's file holds besides what is Hydra's."""
-    entries = [entry for entry in content.get("defaults") or [] if isinstance(entry, dict)]
-    groups = [group.removeprefix("override").strip() for entry in entries for group in entry]
-    others = [
-        *(group.lstrip("/") for group in groups if not group.startswith("/hydra/")),
-        *(name for name in content if name not in ("defaults", "hydra", "rows")),
-    ]
-    return others[0] if others else None
+    """Find a key or group in a sweep's file that is not Hydra's."""
+    groups = [group.removeprefix("override").strip() for group, _ in chosen(content)]
+    others = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
+    return next(iter([*others, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)

@@ -1,4 +1,4 @@
-"""What became of the jobs of a sweep."""
+"""Summary of a sweep: the end of each job."""
 
 import os
 from collections import Counter
@@ -76,13 +76,13 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def all_well(files: Sequence[Path]) -> bool:
-    """Whether every job has finished, or is being trained by another process."""
+    """Say whether every job has finished, or is being trained by another process."""
     jobs = [read_job(file) for file in files]
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
 
 
 def common_mistake(files: Sequence[Path]) -> str | None:
-    """What is wrong with every job alike, so that none was begun: a mistake in the sweep itself."""
+    """Return the problem that every job has alike, so that none was begun: a mistake in the sweep itself."""
     notes = [load_json(file) for file in files]
     problems = [note.get("problem") for note in notes]
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
@@ -109,7 +109,7 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
-    """The line about the best trial of an optuna search, None for other sweeps."""
+    """Return the line about the best trial of an optuna search, None for other sweeps."""
     file = folder / "optimization_results.yaml"
     if not file.is_file() or not results:
         return None
@@ -119,7 +119,7 @@ def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | No
 
 
 def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
-    """The table of a sweep; overrides that all jobs share are left out, folders are below the root."""
+    """Build the table of a sweep; overrides that all jobs share are left out, folders are below the root."""
     shared = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
     table = frame("Sweep")
     table.add_column("Job", justify="right")
@@ -137,6 +137,6 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
 
 
 def common_root(jobs: Sequence[SweepJob]) -> Path:
-    """The nearest folder above all run folders."""
+    """Return the nearest folder above all run folders."""
     parents = [str(job.folder.parent) for job in jobs if job.folder]
     return Path(os.path.commonpath(parents)) if parents else Path.cwd()

@@ -14,8 +14,7 @@ from mate_cli.pipelines.evaluation.evaluation import judge, save_result
 from mate_cli.pipelines.evaluation.finished import Here, open_stages
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import results_table
-from mate_cli.pipelines.systems.answering import answer_split, joint_throughput
-from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.pipelines.systems.base import System, Trained, answer_split, joint_throughput
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
 from mate_cli.runs.names import Names
@@ -30,7 +29,7 @@ class Ensemble(Trained):
 
     @classmethod
     def of(cls, members: Sequence[Trained]) -> Ensemble:
-        """The members as one.
+        """Join members to one.
 
         Raises:
             ConfigError: they do not read the same, so that their spans are of different tokens.
@@ -42,12 +41,12 @@ class Ensemble(Trained):
         return cls(first.name, first.parts, first.config, members)
 
     def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
-        """The mean of the members' predictions, see `TableTask.joined`."""
+        """Return the mean of the members' predictions, see `TableTask.joined`."""
         return self.parts.task.joined([one.predict(examples, name) for one in self.members])
 
 
 def _reading(member: Trained) -> tuple[Mapping[str, Any], str]:
-    """How a stage reads; each may rank rows by a run of its own."""
+    """Return the encoding of a stage; each may rank rows by a run of its own."""
     return {**member.config.encoding, "ranked_by": None}, member.config.tokenizer
 
 
@@ -84,7 +83,7 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
 
 
 def joint_record(records: Sequence[RunRecord], split: str) -> RunRecord:
-    """A record of runs as one: what they have in common, and what all of them together cost."""
+    """Make a record of runs as one: what they have in common, and what all of them together cost."""
     first = records[0]
     every = {field: dict.fromkeys(getattr(record, field) for record in records) for field in Names.__dataclass_fields__}
     names = Names(**{field: " + ".join(values) for field, values in every.items()})
@@ -120,7 +119,7 @@ def _of_systems(
 
 
 def with_mean(systems: Sequence[System]) -> System:
-    """A system that knows the mean of what several have learnt.
+    """Return a system with the mean of the numbers that several have learnt.
 
     Raises:
         ConfigError: they have not learnt the same things.

@@ -42,7 +42,7 @@ class SplitResult:
     pruned: dict[str, Pruning] = field(default_factory=dict)
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
-        """Columns and rows for people: question, answer, prediction, and whether it is right."""
+        """Return columns and rows for people: question, answer, prediction, and whether it is right."""
         rows = []
         for prediction in self.predictions:
             example = self.examples[prediction.example_id]
@@ -75,7 +75,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """A result with the metrics of its parts by the tokens of an input before it is cut, where its answer is known."""
+    """Add metrics of parts by the tokens of an input before it is cut, where its answer is known."""
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
     told = (MetricName.parse(result.task.spec.monitor).score, KEPT.name)
     metrics = dict(result.metrics)
@@ -91,7 +91,7 @@ def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
 def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
-    """Predictions of conversations, where each question is given what was predicted for the one before it.
+    """Predict conversations, where each question is given what was predicted for the one before it.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
     """
@@ -124,7 +124,7 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """All predictions of a loader, by all processes; the network is on the device of the run for so long.
+    """Predict all batches of a loader, by all processes; the network is on the device of the run for so long.
 
     Raises:
         RunError: a GPU has too little memory for them.
@@ -145,13 +145,13 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
 
 
 CALIBRATION = "calibration.json"
-"""What the confidences of a run are worth, learnt from its development split."""
+"""File with the calibration of confidences, fitted on the development split."""
 FEWEST_ANSWERS = 50
 """With fewer, nothing is learnt about confidences."""
 
 
 def calibrate(result: SplitResult) -> Calibration | None:
-    """What the confidences of predictions are worth; None where there are too few that point at cells or classes."""
+    """Fit the calibration of confidences; None where too few predictions point at cells or classes."""
     pairs = []
     for prediction in result.predictions:
         example = result.examples[prediction.example_id]

@@ -1,4 +1,4 @@
-"""What can be done with a finished run: score it again, answer new questions."""
+"""Uses of a finished run: score it again, answer new questions."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.asking import find_questions
 from mate_cli.pipelines.summary import results_table
-from mate_cli.pipelines.systems.answering import LEARNT, answer_split
-from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.pipelines.systems.base import LEARNT, System, Trained, answer_split
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -32,7 +31,7 @@ Scorer = Callable[[str, RunFolder], dict[str, float]]
 
 @dataclass(frozen=True)
 class Here:
-    """Where a finished run is used now.
+    """The machine, folders and data on which a finished run is used now.
 
     Args:
         data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
@@ -48,12 +47,12 @@ class Here:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What is otherwise than it was in training and changes which questions are scored; empty where nothing is."""
+        """Changes since training that change which questions are scored; empty where there are none."""
         changed = {key: value for key, value in self.data.items() if value is not None}
         return changed | ({"whole": True} if self.whole else {})
 
     def config(self, folder: RunFolder) -> RunConfig:
-        """What a run was trained with, on the hardware and paths of now."""
+        """Return the configuration of a run on the hardware and paths of now."""
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
         changed = {key: value for key, value in self.data.items() if value is not None}
         if "root" in changed and "datasets" in config.data:
@@ -106,7 +105,7 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
 
 
 def _results_folder(folder: RunFolder, here: Here) -> RunFolder:
-    """The run's own folder; for results on other questions than training's one below it, named after what they are."""
+    """Return the run's own folder; for other questions than training's a folder below it, named after the changes."""
     if not here.changes:
         return folder
     last = [Path(str(value)).name if isinstance(value, str) else key for key, value in here.changes.items()]
@@ -130,13 +129,13 @@ def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Part
 
 
 def _system_scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Predicts and scores a split by the stages of a run; and the parts of these."""
+    """Return what predicts and scores a split by the stages of a run, and the parts of these."""
     system, stages = open_stages(folder, here)
     return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
 
 
 def _scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]:
-    """Predicts and scores a split by the weights of one run; and its parts."""
+    """Return what predicts and scores a split by the weights of one run, and its parts."""
     config = here.config(folder)
     parts = load_best(config, folder)
 
@@ -179,7 +178,7 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
 
 
 def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
-    """The system that a run says it is.
+    """Build the system that a run says it is.
 
     Raises:
         RunError: it names none that this version has.
@@ -197,7 +196,7 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
 
 
 def open_stages(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
-    """A system and its stages, found also right after the whole run was moved."""
+    """Open a system and its stages, also right after the whole run was moved."""
     system, stages = open_system(folder, here.trust), folder.read_record().stages
     found = {}
     for name in system.stages:
@@ -209,7 +208,7 @@ def open_stages(folder: RunFolder, here: Here) -> tuple[System, dict[str, Traine
 
 
 def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
-    """The questions of a file: in the layout of the run's dataset, or rows that have their tables with them.
+    """Read the questions of a file: in the layout of the run's dataset, or rows that have their tables with them.
 
     Raises:
         DataError: the file, or one of the tables, is missing or damaged.

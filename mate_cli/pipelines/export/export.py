@@ -105,7 +105,7 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def exported_settings(config: RunConfig) -> dict[str, Any]:
-    """A run's configuration without what belongs to the machine; the tokenizer lies beside it."""
+    """Return a run's configuration without what belongs to the machine; the tokenizer lies beside it."""
     settings = config.model_dump(exclude=OF_THE_MACHINE)
     settings["data"] = {"name": settings["data"].get("name")}
     if settings["encoding"].get("ranked_by"):  # another run, which is not exported
@@ -116,7 +116,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def first_init(folder: RunFolder, config: RunConfig) -> Node:
-    """What the first of a run's stages began with, whose weights the others were handed."""
+    """Return the `init` of the first of a run's stages, whose weights the others were handed."""
     stages = read_settings(folder.path).get("stages") or {}
     first = next((stage for stage in stages.values() if stage.get("after") != "rows"), None)
     if first is None:
@@ -145,7 +145,7 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
 
 @contextmanager
 def _written(target: Path) -> Iterator[Path]:
-    """A folder beside the target that takes its place when all is written, and vanishes when something fails.
+    """Make a folder beside the target that takes its place when all is written, and vanishes when something fails.
 
     Raises:
         ConfigError: the disk is full, or the folder cannot be made there.
@@ -161,7 +161,7 @@ def _written(target: Path) -> Iterator[Path]:
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
-    """What loads an export, for people: transformers, unless classes of the user's own are in it."""
+    """Say what loads an export: transformers, unless classes of the user's own are in it."""
     own = sorted({found.partition(".")[0] for found in find_targets(settings)} - {"mate_cli", "torch"})
     if own:
         return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={own}), or trust="

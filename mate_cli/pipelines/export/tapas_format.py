@@ -31,13 +31,13 @@ TASKS = {
 """Our tasks by the class of transformers that does the same."""
 DOT = "mate_cli.models.dot.Dot"
 MOST_TOKENS = 512
-"""What a TAPAS reads where its tokenizer does not say."""
+"""Tokens of a TAPAS whose tokenizer does not say."""
 AGGREGATING = "aggregation_classifier.weight"
 ENCODER, THEIRS = "encoder.", "tapas."
 
 
 def tapas_class(task: TableTask[Any, Any]) -> str | None:
-    """The class of transformers that computes what a task with its network does; None where there is none."""
+    """Return the class of transformers that computes what a task with its network does; None where there is none."""
     encoder = task.encoder
     if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
@@ -45,7 +45,7 @@ def tapas_class(task: TableTask[Any, Any]) -> str | None:
 
 
 def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
-    """All weights of a task by the names of transformers; a model there always scores columns, so ours may score 0."""
+    """Return all weights of a task by the names of transformers, which always scores columns: 0 where ours does not."""
     heads, weights = head_names(task), {}
     for name, tensor in task.state_dict().items():
         if name in heads:
@@ -60,7 +60,7 @@ def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
 
 
 def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """config.json of a task as transformers' TAPAS wants it."""
+    """Return config.json of a task as transformers' TAPAS wants it."""
     size, model = task.encoder.size, settings["model"]
     return {
         "model_type": "tapas",
@@ -83,7 +83,7 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
 
 
 def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the heads that choose cells and aggregations."""
+    """Return the options of the heads that choose cells and aggregations."""
     theirs = {name: options[ours] for ours, name in OPTIONS.items() if ours in options}
     if options["aggregation"] == "none":
         return theirs
@@ -100,13 +100,13 @@ def _statements() -> dict[str, Any]:
 
 
 def is_tapas(folder: Path) -> bool:
-    """Whether config.json says that transformers' TAPAS is in a folder."""
+    """Say whether transformers' TAPAS is in a folder, by its config.json."""
     path = folder / "config.json"
     return path.is_file() and json_content(path).get("model_type") == "tapas"
 
 
 def json_content(path: Path) -> dict[str, Any]:
-    """What a JSON file says.
+    """Read a JSON file.
 
     Raises:
         CheckpointError: it is damaged.
@@ -115,7 +115,7 @@ def json_content(path: Path) -> dict[str, Any]:
 
 
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
-    """The parts of our configuration that build what is in a folder of TAPAS.
+    """Return the parts of our configuration that build what is in a folder of TAPAS.
 
     Args:
         folder: of transformers' files, or of the authors' ones.
@@ -135,7 +135,7 @@ def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
 
 
 def _dot_options(bundle: Path) -> dict[str, Any]:
-    """The options of a DoT; empty for a network of one encoder.
+    """Return the options of a DoT; empty for a network of one encoder.
 
     Raises:
         CheckpointError: the name of its folder does not say them.
@@ -152,7 +152,7 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
 
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
-    """config.json, or what stands for it, with the values that it leaves to transformers."""
+    """Read config.json, or what stands for it, with the values that it leaves to transformers."""
     from transformers import TapasConfig  # no other weights need it, and it takes a while
 
     config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)

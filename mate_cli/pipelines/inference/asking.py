@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError, MateError, RunError
 from mate_cli.runs.folders import open_run
+from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
-from mate_cli.tables.read import open_table, valid
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
-from mate_cli.tables.table_file import TableFile
+
+if TYPE_CHECKING:
+    from mate_cli.tables.table_file import TableFile
 
 
 @dataclass(frozen=True)
 class Asking:
-    """What is asked of which tables.
+    """Questions, and the tables that they are about.
 
     Args:
         tables: files, folders or patterns.
@@ -83,7 +86,7 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
 
 
 def find_questions(path: str) -> Path:
-    """The file of questions about a dataset's tables, or with tables of their own.
+    """Find the file of questions about a dataset's tables, or with tables of their own.
 
     Raises:
         DataError: it is not there.
@@ -122,7 +125,7 @@ def _pairs(asking: Asking) -> dict[Path, list[str]]:
 
 
 def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[QuestionInput]:
-    """The questions that are typed, and those of a file.
+    """Return the questions that are typed, and those of a file.
 
     Raises:
         ConfigError: one is blank.
@@ -136,6 +139,8 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
 def _open_all(
     paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
+    from mate_cli.tables.read import open_table  # a second of readers, and a table may be missing
+
     files: dict[Path, TableFile] = {}
     skipped: dict[str, str] = {}
     for path in paths:

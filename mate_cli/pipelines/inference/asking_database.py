@@ -17,59 +17,45 @@ _SCHEMA_FILES = (".json", ".json.gz")
 
 
 @dataclass(frozen=True)
-class AskingDatabase:
-    """What is asked of a database.
+class OpenDatabase:
+    """The schema of a database, with the questions about it.
+
+    Args:
+        path: its file, or that of schemas.
+        seconds: that reading took, as `tables`.
+    """
+
+    path: Path
+    schema: Schema
+    examples: Sequence[SchemaExample]
+    seconds: Mapping[str, float]
+
+
+def open_database(
+    database: str, schema: str | None, questions: Sequence[str], questions_file: str | None = None
+) -> OpenDatabase:
+    """Read the questions, and the schema of the database.
 
     Args:
         database: a file of SQLite, or schemas in the layout of Spider's `tables.json`.
         schema: which of these; None for the only one.
         questions: about it.
         questions_file: a file of more, or None.
-        execution_guided: of the queries that were found, the best one is taken that the database runs.
-    """
-
-    database: str
-    schema: str | None = None
-    questions: Sequence[str] = ()
-    questions_file: str | None = None
-    execution_guided: bool = False
-
-    @property
-    def path(self) -> Path:
-        """The file of the database, or of schemas."""
-        return Path(self.database).expanduser()
-
-
-@dataclass(frozen=True)
-class OpenDatabase:
-    """The schema of a database, with the questions about it.
-
-    Args:
-        seconds: that reading took, as `tables`.
-    """
-
-    asking: AskingDatabase
-    schema: Schema
-    examples: Sequence[SchemaExample]
-    seconds: Mapping[str, float]
-
-
-def open_database(asking: AskingDatabase) -> OpenDatabase:
-    """Read the questions, and the schema of the database.
 
     Raises:
         ConfigError: nothing is asked, or the schema is none of several.
         DataError: no schema can be read.
     """
     seconds: dict[str, float] = {}
+    path = Path(database).expanduser()
     with noted_time(seconds, "tables"):
-        schema = _schema(asking.path, asking.schema)
-        table = schema_table(schema)
-        asked = [one.question for one in all_questions(asking.questions, asking.questions_file)]
-        if not asked:
+        known = _schema(path, schema)
+        table = schema_table(known)
+        texts = [one.question for one in all_questions(questions, questions_file)]
+        if not texts:
             raise ConfigError("nothing is asked", where="question", remedy='Write question="..." or questions=FILE')
-        examples = [schema_example(f"{n:06}", text, schema, table) for n, text in enumerate(asked)]
-    return OpenDatabase(asking, schema, examples, seconds)
+        examples = [schema_example(f"{n:06}", text, known, table) for n, text in enumerate(texts)]
+    return OpenDatabase(path, known, examples, seconds)
 
 
 def _schema(path: Path, name: str | None) -> Schema:

@@ -1,4 +1,4 @@
-"""What answers questions about any table: a finished run or a checkpoint, loaded once."""
+"""A finished run or a checkpoint, loaded once to answer questions about any table."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _of_run(run: str, here: Here) -> Model:
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """What the confidences of the network in a folder are worth; None where it does not say.
+    """Read the calibration of the confidences of the network in a folder; None where there is none.
 
     Raises:
         DataError: the file is damaged.

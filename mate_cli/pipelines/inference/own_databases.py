@@ -26,7 +26,11 @@ WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHO
 
 
 def answer_database(
-    opened: OpenDatabase, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None
+    opened: OpenDatabase,
+    load: Callable[[], Model],
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    execution_guided: bool = False,
 ) -> Session:
     """Answer all questions about a database; a query is run where the database is there, and only reads.
 
@@ -34,19 +38,20 @@ def answer_database(
         opened: the questions and the schema.
         load: loads what answers.
         say: is told what is being done.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
 
     Raises:
         RunError: there is no such run, or it does not answer with SQL.
         CheckpointError: there is no such checkpoint.
     """
-    asking, schema, seconds = opened.asking, opened.schema, dict(opened.seconds)
+    path, seconds = opened.path, dict(opened.seconds)
     say("loading the model")
     with noted_time(seconds, "model"):
         model = load()
     say("answering")
     with noted_time(seconds, "answers"):
-        answers = _answer(model, opened.examples, asking.path, execution_guided=asking.execution_guided)
-    notes = {str(asking.path): list(schema.notes)} if schema.notes else {}
+        answers = _answer(model, opened.examples, path, execution_guided=execution_guided)
+    notes = {str(path): list(opened.schema.notes)} if opened.schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 
 
@@ -78,7 +83,7 @@ def _runs(sql: str, path: Path) -> bool:
 
 
 def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
-    """The answer with the rows of its query, or with the schema where there are none to show."""
+    """Return the answer with the rows of its query, or with the schema where there are none to show."""
     answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, text=sql), example.table)
     if not sql:
         return replace(answered, failure=failure or "no query was found")
@@ -103,7 +108,7 @@ def _with_rows(answered: TableAnswerResult, found: Rows) -> TableAnswerResult:
 
 
 def _plain(value: Value) -> float | str | None:
-    """A value of a database as JSON can hold it."""
+    """Return a value of a database as JSON can hold it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return str(value) if isinstance(value, Blob) else value

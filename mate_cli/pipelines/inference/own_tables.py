@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError, MateError
@@ -22,9 +21,6 @@ from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.truncation import CUTS
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ def answer_tables(
 
 
 def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, together: bool) -> list[PreparedQuestion]:
-    """The questions with what is looked at of their tables; a table of which nothing can be chosen is skipped."""
+    """Choose what is looked at of the tables of questions; a table of which nothing can be chosen is skipped."""
     fitter = RowFitter(model.parts.serializer, model.parts.task)
     questions: list[PreparedQuestion] = []
     for path, file in opened.files.items():
@@ -165,14 +161,14 @@ def _calibrated(answered: TableAnswerResult, calibration: Calibration | None) ->
 
 
 def _text(selection: Selection, table: Table, text: str) -> str:
-    """The chosen cells, equal ones once; what the task says where it says something else."""
+    """Return the chosen cells, equal ones once; what the task says where it says something else."""
     if selection.aggregation != "none" or not selection.cells:
         return text
     return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
 
 
 def _cut_said(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
-    """What was chosen and cut, as sentences."""
+    """Return the rows and columns that were chosen and cut, as sentences."""
     said = list(question.seen.said)
     counts = dict(zip(CUTS, cut or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):

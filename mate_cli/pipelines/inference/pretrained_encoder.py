@@ -35,7 +35,7 @@ Tables = Any
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a network makes of a batch; names are those of transformers.
+    """Output of a network for a batch; names are those of transformers.
 
     Args:
         last_hidden_state: of every token of `batch`, [B, T, D]; zero on padding.
@@ -52,7 +52,7 @@ class Encoded:
     attentions: tuple[Tensor, ...] | None = None
 
     def of_cell(self, row: int, column: int, example: int = 0) -> Tensor:
-        """The mean of the states of a cell's tokens, [D].
+        """Return the mean of the states of a cell's tokens, [D].
 
         Args:
             row: of the body, from 0.
@@ -116,7 +116,7 @@ class PretrainedEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     @property
@@ -205,14 +205,14 @@ def _paths() -> Paths:
 
 
 def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
-    """The type of weights in a folder, as config.json says; None where it does not."""
+    """Read the type of weights in a folder from config.json; None where it does not."""
     path = folder / "config.json"
     config = json_content(path) if path.is_file() else {}
     return find_dtype(config.get("dtype") or config.get("torch_dtype"))
 
 
 def _parts(name: str, here: Here) -> Parts:
-    """The parts of a run or a checkpoint."""
+    """Load the parts of a run or a checkpoint."""
     folder = Path(name).expanduser()
     if not (folder / "record.json").is_file():
         if folder.is_dir() and not any(folder.glob("*.json")):

@@ -31,7 +31,7 @@ FIRST_COLUMN = 0.25
 
 @dataclass(frozen=True)
 class Seen:
-    """What of a table a question is asked about.
+    """The part of a table that a question is asked about.
 
     Args:
         table: all rows, or those that were chosen.
@@ -59,7 +59,7 @@ class RowFitter:
         self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
 
     def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[Seen]:
-        """What each question is asked about.
+        """Choose the part of a table that each question is asked about.
 
         Args:
             file: the table.
@@ -76,7 +76,7 @@ class RowFitter:
         return seen * len(questions) if together else seen
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
-        """Whether the table cannot be encoded with all its rows, for each question."""
+        """Say for each question whether the table cannot be encoded with all its rows."""
         examples = [TableExample(str(place), question, table) for place, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
         return [isinstance(one, EncodingFailure) or _last_row(one) < len(table.rows) for one in encodings]
@@ -100,7 +100,7 @@ class RowFitter:
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
-        """All columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
+        """Return all columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
         needed = costs[0] + np.ceil(min(FEWEST_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if needed.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
@@ -116,7 +116,7 @@ class RowFitter:
         return list(chosen)[: self.columns] or [int(np.argmax(scores))]
 
     def _budget(self, question: str, title: str) -> int:
-        """Tokens that are left for header and rows."""
+        """Return the tokens that are left for header and rows."""
         most = self.serializer.max_tokens
         if not isinstance(self.serializer, TextSerializer):
             return most - 1
@@ -125,7 +125,7 @@ class RowFitter:
         return most - 2 - titled - min(sum(map(len, before)), most // 2)
 
     def _costs(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
-        """Tokens that each cell should have, [R, C]."""
+        """Return the tokens that each cell should have, [R, C]."""
         if not isinstance(self.serializer, TextSerializer):
             return np.ones((len(rows), len(rows[0])), int)
         vocabulary = self.serializer.tokenizer
@@ -147,19 +147,19 @@ class Whole:
 
 
 def _first_word(is_continuation: np.ndarray) -> int:
-    """How many pieces the first word of a cell has, which no cell can do without; a cell without words has one."""
+    """Count the pieces of the first word of a cell, which no cell can do without; 1 for a cell without words."""
     begins = np.flatnonzero(~is_continuation[1:])
     return int(begins[0]) + 1 if len(begins) else max(1, len(is_continuation))
 
 
 def _last_row(encoding: TableEncoding) -> int:
-    """The last row that has tokens, from 1."""
+    """Return the last row that has tokens, from 1."""
     rows = encoding.row_ids[encoding.row_ids < SUMMARY_ROW]
     return int(rows.max(initial=0))
 
 
 def _rows_said(choice: RowChoice, taken: int, rows: int) -> str:
-    """How the rows were chosen, as a sentence."""
+    """Say how the rows were chosen."""
     start = f"{taken:,} of {rows:,} rows were looked at:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.matching:

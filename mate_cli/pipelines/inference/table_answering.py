@@ -85,14 +85,14 @@ class _Answering(Pipeline):
 
     @abstractmethod
     def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
-        """The questions in one input."""
+        """Return the questions in one input."""
 
     @abstractmethod
     def example(self, asked: Mapping[str, Any]) -> TableExample:
-        """What is encoded of one question."""
+        """Return the example to encode for one question."""
 
     def preprocess(self, input_: Mapping[str, Any]) -> dict[str, Any]:
-        """The encoding of one question.
+        """Encode one question.
 
         Raises:
             DataError: it cannot be encoded.
@@ -104,7 +104,7 @@ class _Answering(Pipeline):
         return {"encoding": found, "example": example}
 
     def batch(self, questions: Sequence[Mapping[str, Any]]) -> TableBatch:
-        """The batch of questions that are encoded."""
+        """Return the batch of questions that are encoded."""
         positions = self.model.encoder.size.max_positions
         encodings = [one["encoding"] for one in questions]
         return collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)

@@ -1,10 +1,10 @@
-"""What every system is: it answers questions with the predictions of finished stages."""
+"""The base of all systems, which answer questions with the predictions of finished stages."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from mate_cli.errors import ConfigError
@@ -12,11 +12,14 @@ from mate_cli.lit_modules.base import TableTask, by_source
 from mate_cli.lit_modules.span_reading import score_answers
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.evaluation.evaluation import predict, save_predictions
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig
+from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
 
+LEARNT = "system.json"
+"""File with the numbers that a system has learnt from the development split."""
 Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 
@@ -29,12 +32,12 @@ class Trained:
     config: RunConfig
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
-        """Its predictions of any examples; `name` is what the progress bar calls them."""
+        """Predict any examples; `name` is what the progress bar calls them."""
         loader = ranks.first_then_all(lambda: self.parts.data.loader_of(examples, name))
         return predict(self.parts.task, loader, self.config)
 
     def task_of(self, kind: type[Task]) -> Task:
-        """Its task, as one of this class.
+        """Return its task, as one of this class.
 
         Raises:
             ConfigError: it is of another.
@@ -50,7 +53,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class SystemAnswers:
-    """What a system makes of questions.
+    """Answers of a system to questions.
 
     Args:
         texts: answer by question; one without an answer is missing.
@@ -105,11 +108,11 @@ class System(ABC):
 
     @property
     def learnt(self) -> Mapping[str, float]:
-        """What it has learnt of a development split, as a run keeps it; nothing where there is nothing to learn."""
+        """Numbers that it has learnt from a development split, as a run keeps them; may be none."""
         return {}
 
     def with_learnt(self, learnt: Mapping[str, float]) -> System:
-        """The same system, knowing what one like it has learnt."""
+        """Return the same system with the numbers that one like it has learnt."""
         return self
 
     def learn(
@@ -119,13 +122,43 @@ class System(ABC):
         return self, self.answer(stages, examples, name)
 
     def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
-        """All metrics, with exact match and F1 of the answers; none where no answer is known."""
+        """Return all metrics, with exact match and F1 of the answers; none where no answer is known."""
         if not any(example.answer for example in examples):
             return {}
         return {**answered.metrics, **score_answers(answered.texts, {e.example_id: e for e in examples})}
 
 
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """Hits@1 of the first cell that was found for each question; nothing where no answer is known."""
+    """Return Hits@1 of the first cell that was found for each question; nothing where no answer is known."""
     known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
     return hits_at_k({key: cells.get(key, ()) for key in known}, known, by_source(examples), ks=(1,)) if known else {}
+
+
+def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Add up the cost of an example that passes through all stages: seconds and operations, where all have them."""
+    joint: dict[str, float] = {}
+    if all(stage.get("examples_per_second") for stage in stages):
+        joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)
+    if all("training_flops_per_example" in stage for stage in stages):
+        joint["training_flops_per_example"] = sum(stage["training_flops_per_example"] for stage in stages)
+    return joint
+
+
+def answer_split(system: System, stages: Mapping[str, Trained], split: str, to: RunFolder) -> dict[str, float]:
+    """Let a system answer a split and score it; its predictions go into a folder."""
+    examples = stages[system.stages[0]].parts.data.questions(split)
+    answered = system.answer(stages, examples, split)
+    save_answers(to, split, system, examples, answered)
+    return system.score(answered, examples)
+
+
+def save_answers(
+    folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
+) -> None:
+    """Write predictions/<split>.json."""
+
+    def score(example: TableExample) -> dict[str, float]:
+        return system.score(replace(answered, metrics={}), [example])
+
+    details = {name: {"cells": [[*cell] for cell in cells]} for name, cells in answered.cells.items()}
+    save_predictions(folder, split, examples, answered.texts, score, details)

@@ -41,7 +41,7 @@ class Hybrider(System):
 
 
 def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
-    """Where the hop of each question ends; questions that are linked to nothing are missing."""
+    """Find the cell where the hop of each question ends; questions that are linked to nothing are missing."""
     ranker = stages[RANK].task_of(NodeRanking)
     linked = {example.example_id: example for example in ranker.linked(examples)}
     chosen = stages[RANK].predict(list(linked.values()), name)
@@ -55,6 +55,6 @@ def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name:
 
 
 def _read(reader: Trained, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:
-    """The best span of each page, by question."""
+    """Read the best span of each page, by question."""
     pages = {key: page_example(examples[key], end.link) for key, end in ends.items() if end.link is not None}
     return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), "pages"), pages) if pages else {}

@@ -23,7 +23,7 @@ SELECT, READ = "cell_selection", "span_reading"
 WEIGHTS = tuple(step / 20 for step in range(21))
 """Among which the weight of the reader is chosen."""
 LEAST = 1e-30
-"""Of a probability, before its logarithm is taken."""
+"""Lower bound of a probability, before its logarithm is taken."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ReadCell:
     text: str
 
     def score(self, weight: float) -> float:
-        """Both log probabilities mixed."""
+        """Return both log probabilities mixed."""
         return (1 - weight) * self.selected + weight * self.read
 
 
@@ -76,7 +76,7 @@ class PointR(System):
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
     def with_learnt(self, learnt: Mapping[str, float]) -> PointR:
-        """The same with the weight that was learnt."""
+        """Return the same with the weight that was learnt."""
         return PointR(self.compared_by, self.cells, learnt.get("weight", self.weight), self.whole_cells)
 
     def learn(
@@ -103,7 +103,7 @@ class PointR(System):
     def _read(
         self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
     ) -> tuple[dict[str, list[ReadCell]], Mapping[str, float]]:
-        """The cells that are read for each question, the best first, and the hits of the selection."""
+        """Read cells for each question, the best first; return them and the hits of the selection."""
         by_name = {example.example_id: example for example in examples}
         rankings = stages[SELECT].predict(examples, name)
         known = {key: example for key, example in by_name.items() if example.answer}
@@ -152,7 +152,7 @@ def _log(probability: float) -> float:
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:
-    """The weight of `WEIGHTS` with which the answers have the best F1; the least of equal ones."""
+    """Return the weight of `WEIGHTS` with which the answers have the best F1; the least of equal ones."""
     known = [example for example in examples if example.answer and read.get(example.example_id)]
     overlaps = {
         (example.example_id, cell): f1(cell.text, " ".join(example.answer.texts))

@@ -44,7 +44,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self._told = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs to know."""
+        """Return the state that a resumed run needs."""
         return {
             "run": self.run,
             "best_score": self.best_score,

@@ -1,4 +1,4 @@
-"""What a long training leaves free is given back from time to time."""
+"""A callback that gives freed memory back from time to time."""
 
 from time import monotonic
 from typing import Any

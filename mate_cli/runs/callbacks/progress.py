@@ -1,4 +1,4 @@
-"""What a person sees while a run trains, and the figures it leaves behind."""
+"""The progress of a training, on the screen and as figures."""
 
 import time
 from typing import Any

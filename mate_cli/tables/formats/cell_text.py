@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -99,3 +100,8 @@ def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) 
 
 def _fraction(nanoseconds: int) -> str:
     return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+
+
+def valid(text: str) -> str:
+    """A text that every file can hold: halves of characters, which JSON can name, become a sign for what is broken."""
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", text)

@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mate_cli.errors import ConfigError
 from mate_cli.tables.formats.grid import count_noun, list_names
-from mate_cli.tables.read_options import AS_FOUND, ReadOptions
+from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
 from mate_cli.tables.values.cell_date import read_date
 from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_digits, simplify
 from mate_cli.tables.values.column_evidence import (
@@ -32,7 +31,6 @@ from mate_cli.tables.values.column_evidence import (
     collect_evidence,
     find_doubtful_unit,
 )
-from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, POINT_LOCALES
 
 NOT_NUMBERS = re.compile(
     r"(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
@@ -143,32 +141,6 @@ def find_formats(
 def format_of(texts: Iterable[str]) -> ColumnFormat:
     """Decide how one column alone writes numbers and dates."""
     return find_formats([""], [collect_evidence(texts)])[0][0]
-
-
-def read_decimal(options: ReadOptions) -> str | None:
-    """Return the decimal mark that was typed, by itself, by the mark between thousands or by a locale.
-
-    Raises:
-        ConfigError: there is no such mark or locale.
-    """
-    if options.decimal not in (None, ".", ","):
-        raise ConfigError(f"{options.decimal!r} is no decimal mark", where="decimal", remedy='Write decimal="," or "."')
-    if options.thousands is not None and (
-        options.thousands not in tuple(".,' ") or options.thousands == options.decimal
-    ):
-        remedy = 'Write thousands=",", ".", "\'" or " ", and another decimal mark'
-        raise ConfigError(f"{options.thousands!r} is no mark between thousands", where="thousands", remedy=remedy)
-    if options.decimal is not None:
-        return options.decimal
-    if options.thousands in (".", ","):
-        return "," if options.thousands == "." else "."
-    if options.locale is None:
-        return None
-    language, _, region = options.locale.replace("-", "_").partition("_")
-    name = f"{language.lower()}_{region.upper()}" if region else language.lower()
-    if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):
-        raise ConfigError(f"{options.locale!r} is no locale", where="locale", remedy="Write one such as de or en_IN")
-    return "," if (language.lower() in COMMA_LANGUAGES and name not in POINT_LOCALES) or name in COMMA_LOCALES else "."
 
 
 def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str) -> str:
