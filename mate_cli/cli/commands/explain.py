@@ -38,14 +38,14 @@ def run_plain(words: Sequence[str]) -> int:
     if not words or {"--help", "-h"} & set(words):
         print(HELP)
         return 0
-    if len(keys) != 1:
+    if not keys:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.mistakes import explained_errors
 
     typed = [word for word in words if "=" in word]
     with explained_errors("train", typed, __file__):
-        print(text("train", keys[0], typed))
+        print(text("train", " ".join(keys), typed))
     return 0
 
 
@@ -77,11 +77,15 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     """Return what is known of a key that this composition lacks.
 
     Raises:
-        ConfigError: nothing; it is `unknown`.
+        ConfigError: nothing, with the nearest key.
     """
-    from mate_cli.cli.config.key_search import about, choice_keys, named
+    from mate_cli.cli.shell.key_search import about, choice_keys, named
     from mate_cli.cli.config.reference import explanations
+    from mate_cli.cli.config_dir import choices
+    from mate_cli.cli.shell.help import nearest
 
+    if names := choices(key):
+        return f"{key} is a group of {len(names)} choices: mate list {key}"
     known = choice_keys(command)
     parts = []
     for one in named(key, known):
@@ -98,6 +102,9 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"{key} is no key. Close to it:\n{listed}"
+    if not unknown.remedy or "Did you mean" not in unknown.remedy:
+        near = nearest(key, [one.key for one in known], cutoff=0.8)
+        raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
     raise unknown
 
 

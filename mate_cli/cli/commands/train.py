@@ -49,9 +49,13 @@ def run_words(words: Sequence[str]) -> int:
         with printing_script(overrides):
             return run_sweep(overrides)
     if "--multirun" in flags:
+        from mate_cli.cli.sweeps.submission import check_slurm
         from mate_cli.cli.sweeps.sweep import run_sweep
 
+        check_slurm(overrides)
         return run_sweep(overrides)
+    if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
+        raise ConfigError("only a sweep has this, of one job too", where=launcher, remedy="Add -m")
 
     from mate_cli.cli.config.resolve import resolve
 

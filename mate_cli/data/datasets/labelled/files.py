@@ -12,7 +12,8 @@ from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.base import LabelledRows, typed
-from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow
+from mate_cli.data.datasets.labelled.columns import check_columns, unknown_columns
+from mate_cli.data.datasets.labelled.rows import LabelledRow
 from mate_cli.errors import DataError
 from mate_cli.tables.read import SUFFIXES, open_table
 
@@ -56,12 +57,11 @@ class LabelledFiles(LabelledRows):
         suffix = Path(place.removesuffix(".gz")).suffix.lower()
         plain = suffix not in (*JSON_LINES, *JSON)
         values = self._of_table(path) if plain else self._of_json(path, place, suffix in JSON_LINES, problems)
-        unread: dict[str, None] = {}
-        known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.called.values())}
-        for one in values:
-            unread |= dict.fromkeys(name for name in map(str, one) if name.strip().lower() not in known)
-            yield LabelledRow.of(one, self.called, path.parent, plain=plain)
-        if unread:
+        names: dict[str, None] = {}
+        rows = [LabelledRow.of(one, self.called, path.parent, plain=plain) for one in _noting(values, names)]
+        check_columns(names, self.called, str(path))
+        yield from rows
+        if unread := unknown_columns(names, self.called):
             self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
 
     def _of_table(self, path: Path) -> Iterator[Mapping[str, Any]]:
@@ -90,3 +90,10 @@ class LabelledFiles(LabelledRows):
                     yield one
                 else:
                     problems.append(Problem(place, f"line {number}", "is no object with a question"))
+
+
+def _noting(values: Iterator[Mapping[str, Any]], names: dict[str, None]) -> Iterator[Mapping[str, Any]]:
+    """Yield rows, and note the names of their columns."""
+    for one in values:
+        names |= dict.fromkeys(map(str, one))
+        yield one

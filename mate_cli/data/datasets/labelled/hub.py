@@ -10,6 +10,7 @@ from typing import Any
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.labelled.base import LabelledRows, typed
+from mate_cli.data.datasets.labelled.columns import check_columns
 from mate_cli.data.datasets.labelled.rows import LabelledRow
 from mate_cli.errors import DataError
 
@@ -62,6 +63,7 @@ class HubDataset(LabelledRows):
         """The rows of a split; see `LabelledRows.rows`."""
         if place not in self._tables:
             raise self.refusal((place,))
+        check_columns(getattr(self._tables[place], "column_names", ()), self.called, f"{self.name}, {place}")
         for values in self._tables[place]:
             yield LabelledRow.of(values, self.called, self.root, plain=False)
 
@@ -75,8 +77,13 @@ class HubDataset(LabelledRows):
         if not self.name:
             raise DataError("no dataset is named", where="data.name", remedy="Set data.name=NAME, or a folder")
         import datasets
+        from huggingface_hub import constants
+
+        from mate_cli.files.hub import is_reachable
 
         folder = Path(self.name).expanduser()
+        if not folder.exists() and not is_reachable():
+            constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True  # or else it is asked for half a minute
         try:
             if any((folder / file).is_file() for file in SAVED):
                 found: Any = datasets.load_from_disk(str(folder))
@@ -84,5 +91,14 @@ class HubDataset(LabelledRows):
                 found = datasets.load_dataset(self.name, self.subset, revision=self.revision)
         except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
             problem = " ".join(str(error).split())[:200] or type(error).__name__
-            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy="Check data.name") from error
+            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._remedy()) from error
         return found if isinstance(found, Mapping) else {"train": found}
+
+    def _remedy(self) -> str:
+        """What to do where the library finds no such dataset: how it gets here without network."""
+        from mate_cli.files.hub import NAME, is_reachable
+
+        if not NAME.fullmatch(self.name) or is_reachable():
+            return "Check data.name"
+        fetch = f"hf download --repo-type dataset {self.name} --local-dir FOLDER"
+        return f"The hub is not reachable: on a machine with network type {fetch}, and set data.name=FOLDER here"

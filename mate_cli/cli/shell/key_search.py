@@ -56,7 +56,10 @@ def about(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str
     Returns:
         A key or choice as it is typed, and its line.
     """
-    phrase = re.compile(rf"\b{re.escape(re.sub(r'[_.\W]+', ' ', word).strip())}\b", re.IGNORECASE)
+    words = re.sub(r"[_\W]+", " ", word).strip()
+    if not words:
+        return []
+    phrase = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
     plain = [(one, one.key.replace("_", " ").replace(".", " ")) for one in known]
     found = [one for one, name in plain if phrase.search(name)]
     found += [one for one in known if one not in found and phrase.search(one.meaning)]
