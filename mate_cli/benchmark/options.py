@@ -10,7 +10,7 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from mate_cli.benchmark.inputs.cases import Case, drawn_cases, picked_cases
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.benchmark.inputs.real_tables import encode_dataset, find_real
 from mate_cli.benchmark.results import Figures, Pace
 from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.benchmark.timing.machine import DTYPES, find_device, machine_facts, threads
@@ -29,6 +29,7 @@ class BenchmarkOptions(ABC):
     lengths: list[PositiveInt]
     batches: list[PositiveInt | Literal["mixed"]]
     real: dict[str, str] | None
+    folders: list[str]
     real_batches: list[PositiveInt | Literal["mixed"]]
     tokenizer: str
     max_tokens: PositiveInt
@@ -41,7 +42,7 @@ class BenchmarkOptions(ABC):
     def cases(self) -> Iterator[Case]:
         """The batches to measure on, one at a time."""
         yield from drawn_cases(self.shapes, self.lengths, self.batches)
-        for name, root in (self.real or {}).items():
+        for name, root in find_real(self.real, self.folders).items():
             try:
                 encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             except (DataError, MissingDependencyError) as error:

@@ -25,7 +25,7 @@ from mate_cli.benchmark.encoder import (
     with_padding_declared_real,
 )
 from mate_cli.benchmark.inputs.cases import real_lengths, together
-from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.benchmark.inputs.real_tables import encode_dataset, find_real
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
 from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.benchmark.timing.machine import machine_facts
@@ -87,7 +87,7 @@ class TrainingBenchmark(EncoderBenchmark):
     def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
         """The batches of every order of every dataset, by the name of the case."""
         found: dict[str, list[TableBatch]] = {}
-        for name, root in (self.real or {}).items():
+        for name, root in find_real(self.real, self.folders).items():
             encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             for order in self.orders:
                 case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"

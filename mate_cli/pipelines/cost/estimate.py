@@ -21,6 +21,7 @@ from mate_cli.tokenization.layout import TableEncoding
 
 SAMPLED = 48
 """Examples that are encoded and timed."""
+SPLITS = ("train", "dev", "test")
 TOKENIZER = "init.tokenizer"
 """A key whose value may be fetched by the run itself."""
 FORWARD = 1 / 3
@@ -70,7 +71,7 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
         try:
             sample = _count(config, parts, cost)
         except MateError as error:
-            cost.unknown.append(f"examples, steps and time: {error}")
+            cost.unknown.append(f"examples, steps and time: {_absent(error)}")
             return cost
         if sample and cost.schedule:
             cost.tokens = [len(one) for one in sample]
@@ -103,14 +104,25 @@ def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
         hardware = hardware.model_copy(update={"accelerator": "cpu", "precision": "32-true", "devices": 1, "nodes": 1})
     paths = config.paths.model_copy(update={"cache": cache})
     given = config.model_copy(update={"hardware": hardware, "paths": paths})
-    data = {**config.data, "download": False} if "download" in config.data else config.data
+    dataset = instantiate({**config.data, "download": False} if "download" in config.data else config.data)
     try:
-        return assemble(given, instantiate(data), load=False)
+        return assemble(given, dataset, load=False)
     except MateError as error:
-        if isinstance(error, ConfigError) and error.where != TOKENIZER:
+        if error.where != TOKENIZER and isinstance(error, ConfigError):
             raise
-        cost.unknown.append(f"examples, parameters and time: {error}")
-        return None
+        missing = f"the word pieces of {config.tokenizer} are not here yet" if error.where == TOKENIZER else str(error)
+        cost.unknown.append(f"tokens, parameters and time: {missing}")
+    try:
+        cost.examples |= {split: len(dataset.examples(split)) for split in dataset.splits if split in SPLITS}
+    except MateError as error:
+        cost.unknown.append(f"examples: {_absent(error)}")
+    return None
+
+
+def _absent(error: MateError) -> str:
+    """What is wrong with data, without all the places where they were looked for."""
+    problem = error.problem.partition(";")[0]
+    return f"{error.where}: {problem}" if error.where else problem
 
 
 def _count(config: RunConfig, parts: Parts, cost: Cost) -> list[TableEncoding]:
@@ -138,7 +150,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost) -> list[TableEncoding]:
         max_steps=config.trainer.max_steps,
         ranks=config.hardware.devices * config.hardware.nodes,
     )
-    for split in ("dev", "test"):
+    for split in SPLITS[1:]:
         if data.has_examples(split):
             cost.examples[split] = len(data.examples(split))
     return sample
