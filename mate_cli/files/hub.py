@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -75,3 +77,17 @@ def is_reachable() -> bool:
         asking.start()
         asking.join(SECONDS)
     return bool(answers)
+
+
+@contextmanager
+def nothing_fetched() -> Iterator[None]:
+    """Let `hub_file` find what is in the cache, and nothing else."""
+    from huggingface_hub import constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    is_reachable.cache_clear()
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+        is_reachable.cache_clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -78,12 +77,13 @@ def trained(spec: RunSpec) -> list[Stage]:
 
 def stage_costs(specs: Sequence[RunSpec]) -> dict[str, Cost]:
     """Return the cost of each stage that is trained, measured once for all that differ in their seed alone."""
-    os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is fetched to be counted
+    from mate_cli.files.hub import nothing_fetched
     from mate_cli.pipelines.cost.estimate import estimate
 
     stages = {_key(stage): stage for spec in specs for stage in trained(spec)}
     seconds = max(LEAST_SECONDS, SECONDS / max(len(stages), 1))
-    return {key: estimate(stage.config, seconds) for key, stage in stages.items()}
+    with nothing_fetched():
+        return {key: estimate(stage.config, seconds) for key, stage in stages.items()}
 
 
 def _key(stage: Stage) -> str:

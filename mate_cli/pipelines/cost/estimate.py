@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
+from unittest.mock import patch
 
 from hydra.utils import instantiate
 
@@ -63,7 +67,7 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
     """
     cost = Cost()
     config = _without_other_runs(config, cost)
-    with TemporaryDirectory(prefix="mate_") as cache:
+    with TemporaryDirectory(prefix="mate_") as cache, _kernels_kept(config.paths.cache, cache):
         parts = _build(config, cache, cost)
         if parts is None:
             return cost
@@ -80,6 +84,16 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
             )
             _add_time(config, parts, sample, seconds, cost)
     return cost
+
+
+@contextmanager
+def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
+    """Let compiled kernels go to a temporary folder where there is no cache yet."""
+    if Path(cache).expanduser().is_dir():
+        yield
+        return
+    with patch.dict(os.environ, {"MATE_CACHE": temporary}):
+        yield
 
 
 def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:

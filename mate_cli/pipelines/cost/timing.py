@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, fill_in
@@ -58,6 +59,8 @@ def time_steps(
         seconds: after which it ends.
     """
     hardware, device, task = fill_in(config.hardware), device_of(config.hardware), parts.task
+    if device.type == "cpu":
+        native_kernels()  # compiled before the first batch is timed
     task.to(device).train()
     optimizer = optimizer_recipe(config.optimizer, set()).build(task, fused=hardware.precision != "16-mixed")
     batches = _spread(sorted(sample, key=len), min(size, MAX_TIMED))
