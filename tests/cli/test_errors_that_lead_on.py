@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from mate_cli.cli.app import main
-from mate_cli.runs.devices import missing_gpu_remedy
 from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.devices import missing_gpu_remedy
 
 CELLS = ["train", "experiment=quickstart_cells", "logger=none"]
 
@@ -88,7 +88,10 @@ def test_weights_that_are_not_there_or_not_read(tmp_path, monkeypatch, capsys):
         (["init=tapas_sqa", "model.size=minilm"], "init=tapas_sqa: no google/tapas of size minilm is published; "),
         (["init=bert", "model.size=small"], "its sizes are base, large."),
         (["init=roberta", "model.size=mini"], "its sizes are base, large."),
-        (["init=tapas", "model.size=base:2"], "Type init.checkpoint=google/tapas-base init.tokenizer=google/tapas-base"),
+        (
+            ["init=tapas", "model.size=base:2"],
+            "Type init.checkpoint=google/tapas-base init.tokenizer=google/tapas-base",
+        ),
         (
             ["experiment=hybridqa_pointr", "stages.span_reading.init=bert", "stages.span_reading.model.size=tiny"],
             "stages.span_reading.init=bert: no bert of size tiny",
@@ -100,7 +103,10 @@ def test_sizes_that_nobody_has_published(words, said, capsys):
 
 
 def test_published_sizes_and_weights_of_ones_own_pass(tmp_path, capsys):
-    for words in (["init=tapas", "model.size=tiny"], ["init=tapas", "model.size=minilm", f"init.checkpoint={tmp_path}"]):
+    for words in (
+        ["init=tapas", "model.size=tiny"],
+        ["init=tapas", "model.size=minilm", f"init.checkpoint={tmp_path}"],
+    ):
         assert main(["train", *words, "init.tokenizer=nobody/nothing", "--dry"]) == 0
     capsys.readouterr()
 

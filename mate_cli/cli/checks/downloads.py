@@ -32,9 +32,9 @@ def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:
         size = f"about {FULL * parameters / 1e6:,.0f} MB" if parameters else "size not known"
         yield f"weights of {checkpoint} ({size})"
     tokenizer = str(init.get("tokenizer"))
-    if tokenizer not in ("minilm", "sample") and not Path(tokenizer).exists():
-        if not _is_cached(tokenizer, VOCABULARIES):
-            yield f"word pieces of {tokenizer} (less than 5 MB)"
+    here = tokenizer in ("minilm", "sample") or Path(tokenizer).exists()
+    if not here and not _is_cached(tokenizer, VOCABULARIES):
+        yield f"word pieces of {tokenizer} (size not known)"
 
 
 def _release(config: RunConfig) -> Iterator[str]:

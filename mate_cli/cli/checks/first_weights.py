@@ -16,8 +16,10 @@ PUBLISHED = {
     "bert-": ("base", "large"),
     "FacebookAI/roberta-": ("base", "large"),
 }
-"""Sizes on the Hugging Face hub, by the names that stand before them. Source: https://huggingface.co/google, google-bert
-and FacebookAI."""
+"""Sizes on the Hugging Face hub, by the names that stand before them.
+
+Source: https://huggingface.co/google, google-bert and FacebookAI
+"""
 FROM_STAGE = "stages."
 
 
@@ -87,4 +89,3 @@ def _check_path(path: Path, key: str) -> None:
     if not any(entry.is_file() for entry in path.iterdir()) or (path / "config.yaml").is_file():
         remedy = suggest_run_weights(path, f"{key}.checkpoint") or "Name a file of weights, or a folder with one"
         raise CheckpointError("no weights in this folder", where=f"{key}.checkpoint={path}", remedy=remedy)
-

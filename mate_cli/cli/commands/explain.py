@@ -79,17 +79,17 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     Raises:
         ConfigError: nothing, with the nearest key.
     """
-    from mate_cli.cli.shell.key_search import about, choice_keys, named
     from mate_cli.cli.config.reference import explanations
     from mate_cli.cli.config_dir import choices
     from mate_cli.cli.shell.help import nearest
+    from mate_cli.cli.shell.key_search import about, choice_keys, named
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"
     known = choice_keys(command)
     parts = []
     for one in named(key, known):
-        first, *others = one.homes
+        first = one.homes[0]
         listed = f"{one.key} is a key of {', '.join(one.homes)}"
         (found,) = explanations(command, one.key, [*words, first])
         typed = f"  type    mate {command} {first} {one.key}={found.value}"

@@ -122,6 +122,6 @@ def _sections() -> Iterator[tuple[str, Summary]]:
     from mate_cli.reports.all_sections import SECTIONS as SHOWN
 
     for build in SHOWN:
-        name = build.__module__  # type: ignore[attr-defined]
+        name = build.__module__
         text = (sys.modules[name].__doc__ or "").partition("\n")[0]
         yield name.rpartition(".")[2], Summary(text.removesuffix("."))

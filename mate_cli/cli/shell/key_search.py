@@ -29,7 +29,7 @@ class ChoiceKey:
 
 
 def choice_keys(command: str) -> list[ChoiceKey]:
-    """Return the keys of all choices of a command's groups; none of experiments and scales, which set those of others."""
+    """Return the keys of all choices of a command's groups, but for those that set keys of others."""
     homes: dict[str, list[str]] = {}
     meanings: dict[str, str] = {}
     for group in groups_of(command):

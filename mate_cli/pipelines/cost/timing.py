@@ -46,9 +46,7 @@ class _TimeIsUpError(Exception):
     """The time for a measurement has passed."""
 
 
-def time_steps(
-    config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], size: int, seconds: float
-) -> Timing:
+def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], size: int, seconds: float) -> Timing:
     """Time forward and backward passes on batches of similar length, and an update after each.
 
     Args:
