@@ -128,6 +128,4 @@ def _closing(name: str) -> str:
         "--hydra-help": "flags of Hydra",
     }
     lines = [f"{name} {flag:<16}{text}" for flag, text in texts.items()]
-    return "\n".join(
-        [*lines, f"{'mate list KIND':<{len(name) + 17}}a line about each choice, as in mate list experiments"]
-    )
+    return "\n".join([*lines, f"{'mate list KIND':<{len(name) + 17}}a line about each, as in mate list experiments"])
