@@ -1,7 +1,7 @@
 """Inputs of benchmarks: tables of known shapes at any length, and batches of real ones."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -15,6 +15,7 @@ from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -23,6 +24,8 @@ QUESTION = 24
 """Tokens of the question, [CLS] and [SEP] in a drawn table; all of them are global."""
 MIXED = 4
 """Examples in a batch of mixed lengths."""
+AUTO, SAMPLE = "auto", "sample"
+"""In place of a folder: the dataset where it is there; and the dataset that comes with the package."""
 MAX_TABLES = 16
 """Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
 POSITIONS = 512
@@ -144,6 +147,31 @@ def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) 
 
 together = partial(collate, reset_positions=True, max_positions=POSITIONS)
 """Pads encodings to a batch whose positions restart in every cell."""
+
+
+def find_real(real: Mapping[str, str] | None, folders: Sequence[str]) -> dict[str, str]:
+    """Find the datasets to measure on, and say which they are where that was left open.
+
+    Args:
+        real: the folder of each dataset, or `AUTO`.
+        folders: where those are looked for; of several, in the folder of its name.
+
+    Returns:
+        The folder of each; of `AUTO` those that are there, or else the sample alone.
+    """
+    named = {name: root for name, root in (real or {}).items() if root != AUTO}
+    auto = [name for name, root in (real or {}).items() if root == AUTO]
+    places = {name: [Path(folder).expanduser() / name for folder in folders] for name in auto}
+    found = {name: next((str(place) for place in paths if place.is_dir()), None) for name, paths in places.items()}
+    there = {name: root for name, root in found.items() if root}
+    if auto and not there and not named:
+        there = {SAMPLE: "the package"}
+    if auto:
+        used = ", ".join(f"{name} ({root})" for name, root in there.items()) or "those that are named"
+        absent = [name for name in auto if name not in there]
+        missing = f"; not there: {', '.join(absent)} (mate data download data=NAME)" if absent else ""
+        Console(stderr=True, highlight=False).print(f"real tables: {used}{missing}", soft_wrap=True)
+    return named | there
 
 
 def real_lengths(batch: TableBatch) -> list[int]:

@@ -10,7 +10,7 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from rich.progress import BarColumn, Progress, TextColumn
 
-from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, pick_cases
+from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, find_real, pick_cases
 from mate_cli.benchmark.results import Figures, Pace
 from mate_cli.benchmark.timing import DTYPES, find_device, machine_facts, threads
 from mate_cli.errors import DataError, MissingDependencyError
@@ -27,6 +27,7 @@ class BenchmarkOptions(ABC):
     lengths: list[PositiveInt]
     batches: list[PositiveInt | Literal["mixed"]]
     real: dict[str, str] | None
+    folders: list[str]
     real_batches: list[PositiveInt | Literal["mixed"]]
     tokenizer: str
     max_tokens: PositiveInt
@@ -39,7 +40,7 @@ class BenchmarkOptions(ABC):
     def cases(self) -> Iterator[Case]:
         """Yield the batches to measure on, one at a time."""
         yield from draw_cases(self.shapes, self.lengths, self.batches)
-        for name, root in (self.real or {}).items():
+        for name, root in find_real(self.real, self.folders).items():
             try:
                 encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             except (DataError, MissingDependencyError) as error:

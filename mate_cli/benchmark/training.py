@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 from torch import nn
 
 from mate_cli.benchmark.attention import time_plan
-from mate_cli.benchmark.cases import encode_dataset, real_lengths, together
+from mate_cli.benchmark.cases import encode_dataset, find_real, real_lengths, together
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
@@ -85,7 +85,7 @@ class TrainingBenchmark(EncoderBenchmark):
     def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
         """Return the batches of every order of every dataset, by the name of the case."""
         found: dict[str, list[TableBatch]] = {}
-        for name, root in (self.real or {}).items():
+        for name, root in find_real(self.real, self.folders).items():
             encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             for order in self.orders:
                 case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"

@@ -37,6 +37,7 @@ COMMANDS = {
     "diff": "Show the settings, data, scores and answers in which two runs differ.",
     "benchmark": "Measure speed, side by side with other libraries.",
     "data": "Check or download a dataset.",
+    "list": "List experiments, networks, datasets and other choices.",
     "explain": "Explain a key: what it means, may be, and who sets it.",
     "inspect": "Show how one example is read, cut, pruned and attended to.",
     "doctor": "Say what this machine has, and what is missing.",

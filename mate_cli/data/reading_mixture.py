@@ -242,6 +242,11 @@ class MixtureDataModule(TableDataModule):
 
     dataset: ReadingMixture
 
+    def epoch_size(self, examples: Sequence[TableExample]) -> int:
+        """Count the examples that an epoch has, by the weights of their datasets."""
+        counts = Counter(find_source(example.example_id) for example in examples)
+        return sum(max(1, round(self.dataset.weights[name] * count)) for name, count in counts.items())
+
     def training(self) -> WeightedSplit:
         """Build the split that is learnt from."""
         return WeightedSplit.of(self.encodings("train", training=True), self.dataset.weights)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Thread
 
+NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+"""A name of the hub."""
 SECONDS = 3.0
 """To wait for an answer of the hub."""
 
@@ -34,6 +39,29 @@ def hub_file(name: str, file: str) -> Path | None:
         return None
 
 
+def missing_model(name: str) -> tuple[str, str]:
+    """Say what is wrong with a name for which `hub_file` finds nothing, and how its files get here without network.
+
+    Returns:
+        The problem and the remedy, for an error.
+    """
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    repository, _, revision = name.partition("@")
+    if not NAME.fullmatch(repository):
+        return f"{name!r} is neither a folder here nor a name on the Hugging Face hub", "Check the name"
+    if is_reachable():
+        return (
+            f"{name!r} is not a folder, and not on the Hugging Face hub",
+            "Check the name; private ones: hf auth login",
+        )
+    folder = f"models--{repository.replace('/', '--')}"
+    fetch = f"hf download {repository}{f' --revision {revision}' if revision else ''}"
+    problem = f"{name!r} is not a folder, and not in the Hugging Face cache; the hub is not reachable"
+    remedy = f"On a machine with network type {fetch}, and copy its ~/.cache/huggingface/hub/{folder} to {HF_HUB_CACHE}"
+    return problem, remedy
+
+
 @cache
 def is_reachable() -> bool:
     """Ask the hub, once in a process, for a sign of life; with HF_HUB_OFFLINE=1 not even that."""
@@ -52,3 +80,17 @@ def is_reachable() -> bool:
         asking.start()
         asking.join(SECONDS)
     return bool(answers)
+
+
+@contextmanager
+def nothing_fetched() -> Iterator[None]:
+    """Let `hub_file` find what is in the cache, and nothing else."""
+    from huggingface_hub import constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    is_reachable.cache_clear()
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+        is_reachable.cache_clear()

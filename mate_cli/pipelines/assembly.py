@@ -168,7 +168,7 @@ class CellRanker:
 
     def __init__(self, run: str, here: ModelConfig) -> None:
         try:
-            self.folder = open_run(run)
+            self.folder = open_run(run, "encoding.ranked_by=", "cell_selection")
             self.weights = best_weights(self.folder)
         except RunError as error:
             raise RunError(f"encoding.ranked_by: {error.problem}", where=error.where, remedy=error.remedy) from error

@@ -5,7 +5,7 @@ import torch
 from mate_cli.errors import ConfigError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, RunConfig
-from mate_cli.runs.devices import find_accelerator
+from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
@@ -23,7 +23,8 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
     """
     accelerator = find_accelerator(hardware)
     if accelerator == "gpu" and not torch.cuda.is_available():
-        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
+        remedy = missing_gpu_remedy(hardware, "Use hardware=cpu")
+        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy=remedy)
     workers = hardware.workers
     if workers is None:
         workers = GPU_WORKERS if accelerator == "gpu" else 0

@@ -143,11 +143,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
         same = [folder for folder in folders if not first_difference(folder, config)]
         path = (same or folders)[-1]
     else:
-        path = Path(resume)
-    if not (path / "config.yaml").is_file():
-        raise RunError(
-            "this is not a run folder", where=str(path), remedy="Give resume=last, or a folder below outputs/"
-        )
+        path = open_run(resume, "resume=").path
     changed = first_difference(path, config)
     if changed:
         key, before, today = changed
@@ -159,29 +155,42 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     return RunFolder(path)
 
 
-def open_run(path: str) -> RunFolder:
-    """Open the folder of a run.
+def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
+    """The folder of a run.
+
+    Args:
+        path: as it is typed.
+        typed: what stands before it, to suggest another.
+        stage: the stage that a run is wanted of; empty for whole runs.
 
     Raises:
         RunError: it is missing or is not a run folder.
     """
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
-        near = sorted(str(found.parent) for found in folder.glob("**/config.yaml")) if folder.is_dir() else []
-        remedy = f"Did you mean run={near[-1]}?" if near else "Give a folder below outputs/train/"
+        near = _nearest_run(folder, stage) if folder.is_dir() else None
+        remedy = f"Did you mean {typed}{near}?" if near else "Give a folder below outputs/train/"
         raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
     return RunFolder(folder)
 
 
-def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
-    """Find the folder of a run that is named, or the newest finished one of an experiment that is.
+def _nearest_run(folder: Path, stage: str) -> Path | None:
+    """The newest run below a folder: one of the stage that is wanted, else a whole one rather than a stage of one."""
+    found = [path.parent for path in folder.glob("**/config.yaml")]
+    wanted = [path for path in found if path.name == stage] or found
+    depth = min((len(path.parts) for path in wanted), default=0)
+    return max((path for path in wanted if len(path.parts) == depth), key=_started, default=None)
+
+
+def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", stage: str = "") -> RunFolder:
+    """The folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
 
     Raises:
         RunError: there is none.
     """
     parent = outputs / command / run
     if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
-        return open_run(run)
+        return open_run(run, typed, stage)
     folders = [RunFolder(path.parent) for path in sorted(parent.glob("*/config.yaml"))]
     finished = [folder for folder in folders if _record(folder).get("status") == "finished"]
     if not finished:

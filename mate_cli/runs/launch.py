@@ -22,7 +22,7 @@ from mate_cli import errors
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.devices import find_accelerator
+from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import RunFolder
 
 TIMEOUT = timedelta(hours=2)
@@ -265,14 +265,13 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
         )
     if hardware.nodes > 1 and not place:
         problem = f"nobody has started processes on {hardware.nodes} nodes"
-        remedy = (
-            "Put srun in front (to submitit, give hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
-        )
-        raise ConfigError(problem, where="hardware.nodes", remedy=remedy)
+        usual = "Put srun in front (to submitit, give hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
+        raise ConfigError(problem, where="hardware.nodes", remedy=missing_gpu_remedy(hardware, usual))
     accelerator = find_accelerator(hardware)
     if accelerator == "mps" and hardware.devices > 1:
         raise ConfigError("there is one device of this kind", where="hardware.devices", remedy="Use 1")
     if accelerator == "gpu" and hardware.devices > 1 and (seen := torch.cuda.device_count()) < hardware.devices:
-        remedy = f"Set hardware.devices={seen}" if seen else "Use hardware.accelerator=cpu"
+        usual = f"Set hardware.devices={seen}" if seen else "Use hardware.accelerator=cpu"
+        remedy = missing_gpu_remedy(hardware, usual)
         problem = f"torch sees {seen} GPUs here, fewer than {hardware.devices}"
         raise ConfigError(problem, where="hardware.devices", remedy=remedy)

@@ -22,6 +22,7 @@ from mate_cli.tokenization.pieces.byte_pieces import BytePieces, read_byte_piece
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+OFFLINE = "or use init=minilm, whose word pieces pip installs"
 CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
 """What a piece of bytes begins with that begins a word: a space."""
@@ -182,14 +183,12 @@ def _read(path: Path) -> Vocabulary:
 
 
 def _from_transformers(name: str) -> Vocabulary:
-    missing = ConfigError(
-        f"no vocabulary {name!r}: neither a file, nor a folder with vocab.txt, nor a model that can be downloaded",
-        where="init.tokenizer",
-        remedy="Without network use init=minilm, or name a folder: init.tokenizer=... init.checkpoint=...",
-    )
+    from mate_cli.files.hub import missing_model
+
     folder = Path(name) if Path(name).is_dir() else _fetched(name)
     if folder is None:
-        raise missing
+        problem, remedy = missing_model(name)
+        raise ConfigError(f"no vocabulary: {problem}", where="init.tokenizer", remedy=f"{remedy}; {OFFLINE}")
     if made_of := read_byte_pieces(folder):
         return ByteVocabulary(made_of)
     from transformers import AutoTokenizer
@@ -197,7 +196,8 @@ def _from_transformers(name: str) -> Vocabulary:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:  # of whichever library reads this kind
-        raise missing from error
+        problem = f"the vocabulary of {name!r} cannot be read ({type(error).__name__})"
+        raise ConfigError(problem, where="init.tokenizer", remedy="Name a folder with vocab.txt") from error
     ids = tokenizer.get_vocab()
     if sorted(ids.values()) != list(range(len(ids))):
         raise ConfigError(f"the ids of vocabulary {name!r} have gaps", remedy="Choose a BERT vocabulary")

@@ -17,7 +17,7 @@ HYDRA_SEES = {
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
-    ("train", "qqq=1"): "qqq: unknown key. All keys: mate train --cfg job.",
+    ("train", "qqq=1"): "qqq: unknown key. Search for it: mate train --help qqq.",
     ("train", "stages.reading.run=x"): "stages.reading: no such stage. This experiment has none.",
     ("train", "-m", "seeed=1"): "seeed: unknown key. Did you mean seed=1?",
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",

@@ -30,7 +30,7 @@ def test_the_batch_script_is_printed(tmp_path, capsys, multirun):
 def test_a_sweep_without_slurm_is_refused_at_once(tmp_path, capsys):
     assert main([*SWEEP, "-m", *SLURM]) == 2
     said = capsys.readouterr()
-    assert said.err.startswith("error: hydra/launcher=submitit_slurm: there is no Slurm on this machine.")
+    assert said.err.startswith("error: hydra/launcher=submitit_slurm: there is no Slurm on this machine (no sbatch")
     assert said.err.count("\n") == 1
     assert list(tmp_path.rglob("multirun.yaml")) == []
 

@@ -248,3 +248,12 @@ def test_no_table_of_a_released_evaluation_split_is_left_by_its_own_name(name):
     left_out = sum(counts["left out"].values())
     assert 0.7 * len(names["train"]) < len(kept) <= len(names["train"])
     assert left_out + len(kept) == len(set().union(*names.values()))
+
+
+def test_evaluation_tables_that_are_not_on_disk_are_said_to_be_unchecked(tmp_path):
+    corpus = TableCorpus(tmp_path / "none", tmp_path, ["sample"], ["sample/dev", "wtq/dev"])
+    assert corpus.facts["corpus, not checked (not on disk)"] == "wtq/dev"
+    assert "wtq/dev" not in corpus.facts["corpus, excluded"]
+    report = corpus.check()
+    assert "wtq/dev" not in report.counts["excluded"]
+    assert "nobody looked for tables of wtq/dev" in str(report.notes[0])

@@ -70,6 +70,10 @@ def completions(line: str) -> list[str]:
         return [shell for shell in SCRIPTS if shell.startswith(word)]
     if command not in commands():
         return []
+    if command == "list":
+        from mate_cli.cli.commands.list import kinds
+
+        return [] if words else [kind for kind in kinds() if kind.startswith(word)]
     if command == "explain":
         return [name.rstrip("=.") for name in Completer("train", words).complete(word) if "=" not in word]
     actions = DATA_ACTIONS if command == "data" and not words else ()

@@ -20,8 +20,12 @@ Examples
   mate explain trainer.val_every
   mate explain trainer.val_every experiment=wtq_mate scale=small
   mate explain model model=linformer
+  mate explain frozen
 
 Of other commands: mate COMMAND --help KEY"""
+
+MAX_FOUND = 12
+"""Keys of a name that are shown."""
 
 
 def run_plain(words: Sequence[str]) -> int:
@@ -34,13 +38,14 @@ def run_plain(words: Sequence[str]) -> int:
     if not words or {"--help", "-h"} & set(words):
         print(HELP)
         return 0
-    if len(keys) != 1:
-        raise ConfigError("needs one key", where="mate explain", remedy="Type mate explain trainer.val_every")
+    if not keys:
+        key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
+        raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.mistakes import explained_errors
 
     typed = [word for word in words if "=" in word]
     with explained_errors("train", typed, __file__):
-        print(text("train", keys[0], typed))
+        print(text("train", " ".join(keys), typed))
     return 0
 
 
@@ -54,12 +59,53 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
 
     stages = _stages(command, words)
     width = min(shutil.get_terminal_size().columns, 120)
-    parts = []
+    parts, unknown = [], None
     for name, own in stages.items():
-        found = explanations(command, key, own)
+        try:
+            found = explanations(command, key, own)
+        except ConfigError as error:
+            unknown = unknown or error
+            continue
         shown = _one(found[0], width) if len(found) == 1 else _section(key, found, width)
         parts.append(f"stage {name}\n{shown}" if name else shown)
+    if unknown and not parts:
+        return _elsewhere(command, key, next(iter(stages.values())), width, unknown)
     return "\n\n".join(dict.fromkeys(parts))
+
+
+def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
+    """Return what is known of a key that this composition lacks.
+
+    Raises:
+        ConfigError: nothing, with the nearest key.
+    """
+    from mate_cli.cli.config.reference import explanations
+    from mate_cli.cli.config_dir import choices
+    from mate_cli.cli.shell.help import nearest
+    from mate_cli.cli.shell.key_search import about, choice_keys, named
+
+    if names := choices(key):
+        return f"{key} is a group of {len(names)} choices: mate list {key}"
+    known = choice_keys(command)
+    parts = []
+    for one in named(key, known):
+        first = one.homes[0]
+        listed = f"{one.key} is a key of {', '.join(one.homes)}"
+        (found,) = explanations(command, one.key, [*words, first])
+        typed = f"  type    mate {command} {first} {one.key}={found.value}"
+        head = textwrap.fill(listed, width, subsequent_indent="  ")
+        parts.append("\n".join([head, *_one(found, width).splitlines()[1:], typed]))
+    if parts:
+        return "\n\n".join(parts[:MAX_FOUND])
+    if rows := about(key, command, known)[:MAX_FOUND]:
+        size = max(len(name) for name, _ in rows)
+        lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
+        listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
+        return f"{key} is no key. Close to it:\n{listed}"
+    if not unknown.remedy or "Did you mean" not in unknown.remedy:
+        near = nearest(key, [one.key for one in known], cutoff=0.8)
+        raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
+    raise unknown
 
 
 def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:

@@ -48,10 +48,18 @@ def run_words(words: Sequence[str]) -> int:
 
         with printing_script(overrides):
             return run_sweep(overrides)
+    if "--multirun" in flags and DRY in flags:
+        from mate_cli.cli.sweeps.dry_sweep import print_dry_sweep
+
+        return print_dry_sweep(overrides)
     if "--multirun" in flags:
+        from mate_cli.cli.sweeps.submission import check_slurm
         from mate_cli.cli.sweeps.sweep import run_sweep
 
+        check_slurm(overrides)
         return run_sweep(overrides)
+    if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
+        raise ConfigError("only a sweep has this, of one job too", where=launcher, remedy="Add -m")
 
     from mate_cli.cli.config.resolve import resolve
 
@@ -61,10 +69,11 @@ def run_words(words: Sequence[str]) -> int:
         return 0
 
     if DRY in flags:
-        from mate_cli.cli.config.check import check_quickly
+        from mate_cli.cli.checks.dry_run import check_dry, print_costs
 
-        check_quickly(spec)
-        print(describe(spec))
+        check_dry(spec)
+        print(describe(spec), flush=True)  # torch takes seconds
+        print_costs(spec)
         return 0
     return start(spec)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.checks.first_weights import FROM_STAGE, check_init
 from mate_cli.cli.config_dir import user_config_dir
-from mate_cli.errors import ConfigError, DataError
+from mate_cli.errors import ConfigError, DataError, MateError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec, Stage
@@ -60,7 +61,7 @@ def check_quickly(spec: RunSpec) -> None:
     for stage in trained:
         refuse(quick_problems(stage.config.model_dump()), stage.name)
 
-    from mate_cli.files.targets import find_beside, find_targets
+    from mate_cli.files.targets import find_beside
     from mate_cli.runs.tracking import wandb_mode
 
     if dashboard := spec.last.config.logger.get("wandb"):
@@ -68,6 +69,11 @@ def check_quickly(spec: RunSpec) -> None:
     own = user_config_dir()
     for stage in trained:
         check_root(spec, stage)
+        try:
+            check_init(stage.config.init, stage.config.model.get("size"), stage.names.init)
+            check_ranker(stage.config)
+        except MateError as error:
+            raise type(error)(error.problem, where=_within(stage, error.where), remedy=error.remedy) from error
         find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
 
@@ -85,6 +91,24 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     if root and typed & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
         remedy = "Type the folder that has them, or leave it out; mate data download fetches what is public"
         raise DataError("there is no such folder", where=f"data.root={root}", remedy=remedy)
+
+
+def check_ranker(config: RunConfig) -> None:
+    """Refuse a run that is to rank rows and is not there.
+
+    Raises:
+        RunError: naming one that is.
+    """
+    from mate_cli.runs.folders import open_run
+
+    ranked_by = config.encoding.get("ranked_by")
+    if ranked_by and not str(ranked_by).startswith(FROM_STAGE):
+        open_run(str(ranked_by), "encoding.ranked_by=", "cell_selection")
+
+
+def _within(stage: Stage, where: str | None) -> str | None:
+    """Return a place in a stage's configuration as it is typed."""
+    return f"stages.{stage.name}.{where}" if stage.name and where and "/" not in where.partition("=")[0] else where
 
 
 def check_data(config: RunConfig) -> None:

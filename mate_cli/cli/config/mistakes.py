@@ -207,7 +207,7 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
     if name is None:
-        return ConfigError("unknown key", where=key, remedy=f"All keys: mate {config_name} --cfg job")
+        return ConfigError("unknown key", where=key, remedy=f"Search for it: mate {config_name} --help {key}")
     return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{f'={value}' if value else ''}?")
 
 

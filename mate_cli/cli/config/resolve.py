@@ -323,7 +323,7 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) 
         near = [nearest_key(word.key, one.composed.config) for one in every]
         found = next((key for key in near if key and key != word.key), None)
         corrected = replace(word, key=found) if found else None
-        remedy = f"Did you mean {corrected}?" if corrected else f"All keys: mate {COMMAND} --cfg job"
+        remedy = f"Did you mean {corrected}?" if corrected else f"Search for it: mate {COMMAND} --help {word.key}"
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 

@@ -30,6 +30,7 @@ def overview(commands: Mapping[str, str]) -> str:
             "",
             "mate COMMAND --help      groups, keys and examples of a command",
             "mate COMMAND --cfg job   the configuration that would be used",
+            "mate list experiments    what there is to train, a line each",
             "mate --version",
         ]
     )
@@ -84,7 +85,8 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 def _chosen(config_name: str) -> list[tuple[str, str | None]]:
     """Groups and what they choose by themselves, also of a configuration that is extended; no optional files."""
-    return [pair for content in extended(config_name) for pair in chosen(content)]
+    pairs = [pair for content in extended(config_name) for pair in chosen(content)]
+    return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
 def _group(group: str, default: str | None) -> str:
@@ -125,4 +127,5 @@ def _closing(name: str) -> str:
         **({"--dry": "check all that can be checked, and train nothing"} if name == "mate train" else {}),
         "--hydra-help": "flags of Hydra",
     }
-    return "\n".join(f"{name} {flag:<16}{text}" for flag, text in texts.items())
+    lines = [f"{name} {flag:<16}{text}" for flag, text in texts.items()]
+    return "\n".join([*lines, f"{'mate list KIND':<{len(name) + 17}}a line about each, as in mate list experiments"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,18 @@ def no_slurm(error: Exception) -> ConfigError | None:
         return None
     remedy = "Type it where sbatch and srun are, as on a login node; --print-script shows what would be submitted"
     return ConfigError("there is no Slurm on this machine", where=LAUNCHER, remedy=remedy)
+
+
+def check_slurm(words: Sequence[str]) -> None:
+    """Refuse to submit jobs from a machine without Slurm.
+
+    Raises:
+        ConfigError: the words choose its launcher, and a program of it is missing.
+    """
+    if LAUNCHER in words and (missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]):
+        remedy = "Type it where they are, as on a login node; --print-script shows what would be submitted"
+        problem = f"there is no Slurm on this machine (no {' and no '.join(missing)} on PATH)"
+        raise ConfigError(problem, where=LAUNCHER, remedy=remedy)
 
 
 @contextmanager

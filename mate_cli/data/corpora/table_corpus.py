@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mate_cli.data.check import CheckReport, Sizes, counts_in_words
+from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard, write_shard
@@ -136,9 +135,9 @@ class TableCorpus(StreamedDataset):
         """Facts of the corpus for the record of a run."""
         if self.shards:
             return {"corpus": f"{len(self.files)} files as they are; nobody looked for tables of evaluation splits"}
-        self.files  # noqa: B018 - prepares it
-        counts: dict[str, Any] = json.loads(self._manifest.read_text())
-        return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found}
+        counts, unchecked = self._counts()
+        missing = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
+        return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found} | missing
 
     def tables(self) -> Iterator[CorpusTable]:
         """All tables, also those held out, in an order that never changes."""
@@ -165,9 +164,19 @@ class TableCorpus(StreamedDataset):
             sizes.add("words said of a table", sum(len(text.split()) for text in one.texts))
         held_out = sum(shard.held_out for shard in self.files)
         counts = {"corpus": {"tables": count, "of them held out": held_out}}
-        if not self.shards:
-            counts |= json.loads(self._manifest.read_text())
-        return CheckReport((), counts, sizes.percentiles())
+        if self.shards:
+            return CheckReport((), counts, sizes.percentiles())
+        prepared, unchecked = self._counts()
+        what = f"nobody looked for tables of {', '.join(unchecked)}: not on disk in {self.datasets}"
+        notes = [Problem("corpus", "", what)] if unchecked else []
+        return CheckReport((), counts | prepared, sizes.percentiles(), notes)
+
+    def _counts(self) -> tuple[dict[str, dict[str, int]], list[str]]:
+        """What was counted when it was prepared, and the evaluation splits that were not on disk then."""
+        self.files  # noqa: B018 - prepares it
+        counts: dict[str, dict[str, int]] = json.loads(self._manifest.read_text())
+        unchecked = [split for split, count in counts["excluded"].items() if not count]
+        return counts | {"excluded": {split: count for split, count in counts["excluded"].items() if count}}, unchecked
 
     @property
     def _manifest(self) -> Path:

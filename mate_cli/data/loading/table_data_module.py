@@ -180,6 +180,10 @@ class TableDataModule:
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
         return self._any(first_chosen(choose, self.dataset.examples(split), limit), split)
 
+    def epoch_size(self, examples: Sequence[TableExample]) -> int:
+        """How many of the examples that are learnt from an epoch has."""
+        return len(examples)
+
     def questions(self, split: str) -> list[TableExample]:
         """The questions of a split as the dataset has them, of which `examples` makes what a task predicts.
 

@@ -9,7 +9,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
-from mate_cli.files.hub import hub_file
+from mate_cli.files.hub import hub_file, missing_model
+from mate_cli.files.run_weights import suggest_run_weights
 from mate_cli.files.safe_load import read_object, read_yaml
 from mate_cli.models.checkpoints import tensorflow
 from mate_cli.models.checkpoints.settings import run_config
@@ -63,11 +64,8 @@ def read_hub(name: str) -> CheckpointFiles:
     for weights in HUB_FILES:
         if file := hub_file(name, weights):
             return CheckpointFiles(name, _tensors(file), _config(hub_file(name, "config.json")))
-    raise CheckpointError(
-        f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
-        where="init.checkpoint",
-        remedy="Go online once, or download its config.json and model.safetensors and set init.checkpoint=FOLDER",
-    )
+    problem, remedy = missing_model(name)
+    raise CheckpointError(problem, where="init.checkpoint", remedy=remedy)
 
 
 def read_path(path: Path) -> CheckpointFiles:
@@ -84,7 +82,7 @@ def read_path(path: Path) -> CheckpointFiles:
         raise CheckpointError(
             f"no weights at {path}",
             where="init.checkpoint",
-            remedy=f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
+            remedy=suggest_run_weights(path) or f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
         )
     file = found[0] if found else path
     return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mate_cli.data.loading.table_data_module import NoDataset, TableDataset
 from mate_cli.errors import CheckpointError
-from mate_cli.files.hub import hub_file
+from mate_cli.files.hub import hub_file, missing_model
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
@@ -126,11 +126,8 @@ def find_checkpoint(name: str) -> Path:
 def _fetched(name: str) -> Path:
     found = [path for file in DESCRIPTION if (path := hub_file(name, file))]
     if not found or not any(hub_file(name, file) for file in HUB_FILES):
-        raise CheckpointError(
-            f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
-            where="checkpoint",
-            remedy="Check the name, or go online once",
-        )
+        problem, remedy = missing_model(name)
+        raise CheckpointError(problem, where="checkpoint", remedy=remedy)
     return found[0].parent
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from difflib import get_close_matches
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
@@ -19,6 +20,9 @@ from mate_cli.reports.compare.tables import ResultTable, by_metric, result_table
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import STATUSES, LoadedRun, load_runs
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
+
+MAX_NEAR = 3
+"""Metrics that are offered for one that no run has."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +172,17 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
     if asked is None:
         return main_metric(group.metric_names for group in groups)
     if asked not in known:
-        choices = f"Choose from {', '.join(sorted(known))}" if known else "Wait until a run has finished"
-        raise ConfigError(f"no finished run has the metric {asked}", where="metric", remedy=choices)
+        remedy = near_metrics(asked, known) if known else "Wait until a run has finished"
+        raise ConfigError(f"no finished run has the metric {asked}", where="metric", remedy=remedy)
     return asked
+
+
+def near_metrics(asked: str, known: Collection[str]) -> str:
+    """Return what to type for a metric that no run has: the nearest ones, else all but those of subsets."""
+    alike = [name for name in sorted(known) if name.endswith(f"/{asked}")] or get_close_matches(asked, known)
+    if alike:
+        return f"Did you mean {' or '.join(alike[:MAX_NEAR])}?"
+    return f"Choose from {', '.join(sorted(name for name in known if name.count('/') < 2))}"
 
 
 def find_published(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:

@@ -16,6 +16,7 @@ from pydantic import Field
 from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.labelled.columns import check_columns, unknown_columns
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
@@ -219,12 +220,11 @@ class LabelledFiles(LabelledRows):
         suffix = Path(place.removesuffix(".gz")).suffix.lower()
         plain = suffix not in (*JSON_LINES, *JSON)
         values = self._of_table(path) if plain else self._of_json(path, place, suffix in JSON_LINES, problems)
-        unread: dict[str, None] = {}
-        known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.called.values())}
-        for one in values:
-            unread |= dict.fromkeys(name for name in map(str, one) if name.strip().lower() not in known)
-            yield LabelledRow.of(one, self.called, path.parent, plain=plain)
-        if unread:
+        names: dict[str, None] = {}
+        rows = [LabelledRow.of(one, self.called, path.parent, plain=plain) for one in _noting(values, names)]
+        check_columns(names, self.called, str(path))
+        yield from rows
+        if unread := unknown_columns(names, self.called):
             self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
 
     def _of_table(self, path: Path) -> Iterator[Mapping[str, Any]]:
@@ -259,6 +259,13 @@ SAVED = ("dataset_dict.json", "state.json")
 """In a folder that `save_to_disk` wrote."""
 USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
 """What splits are called there."""
+
+
+def _noting(values: Iterator[Mapping[str, Any]], names: dict[str, None]) -> Iterator[Mapping[str, Any]]:
+    """Yield rows, and note the names of their columns."""
+    for one in values:
+        names |= dict.fromkeys(map(str, one))
+        yield one
 
 
 @dataclass(eq=False, kw_only=True)
@@ -304,6 +311,7 @@ class HubDataset(LabelledRows):
         """Yield the rows of a split; see `LabelledRows.rows`."""
         if place not in self._tables:
             raise self.refusal((place,))
+        check_columns(getattr(self._tables[place], "column_names", ()), self.called, f"{self.name}, {place}")
         for values in self._tables[place]:
             yield LabelledRow.of(values, self.called, self.root, plain=False)
 
@@ -317,8 +325,13 @@ class HubDataset(LabelledRows):
         if not self.name:
             raise DataError("no dataset is named", where="data.name", remedy="Set data.name=NAME, or a folder")
         import datasets
+        from huggingface_hub import constants
+
+        from mate_cli.files.hub import is_reachable
 
         folder = Path(self.name).expanduser()
+        if not folder.exists() and not is_reachable():
+            constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True  # or else it is asked for half a minute
         try:
             if any((folder / file).is_file() for file in SAVED):
                 found: Any = datasets.load_from_disk(str(folder))
@@ -326,5 +339,14 @@ class HubDataset(LabelledRows):
                 found = datasets.load_dataset(self.name, self.subset, revision=self.revision)
         except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
             problem = " ".join(str(error).split())[:200] or type(error).__name__
-            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy="Check data.name") from error
+            raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._remedy()) from error
         return found if isinstance(found, Mapping) else {"train": found}
+
+    def _remedy(self) -> str:
+        """What to do where the library finds no such dataset: how it gets here without network."""
+        from mate_cli.files.hub import NAME, is_reachable
+
+        if not NAME.fullmatch(self.name) or is_reachable():
+            return "Check data.name"
+        fetch = f"hf download --repo-type dataset {self.name} --local-dir FOLDER"
+        return f"The hub is not reachable: on a machine with network type {fetch}, and set data.name=FOLDER here"

@@ -1,0 +1,1 @@
+"""Checks of a run before it begins, and what it will cost."""

@@ -1,0 +1,76 @@
+"""`mate train -m ... --dry`: the jobs of a sweep, checked, and what they would cost; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from mate_cli.cli.config.composition import COMMAND, composer
+from mate_cli.cli.config.mistakes import explained_errors
+from mate_cli.cli.config.override import Override, texts
+from mate_cli.cli.sweeps.sweep import WHOLE, GridSweeper
+from mate_cli.errors import ConfigError, MateError
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.run_spec import RunSpec
+
+
+def print_dry_sweep(words: Sequence[str]) -> int:
+    """Print the jobs of a sweep and what they cost.
+
+    Returns:
+        0 when all jobs could be trained, else 2.
+
+    Raises:
+        MateError: there is no sweep, or a search, whose jobs follow from results.
+    """
+    from mate_cli.cli.checks.dry_run import check_dry, print_sweep_costs
+    from mate_cli.cli.config.resolve import resolve
+
+    typed = [Override.parse(word) for word in words]
+    found: list[tuple[str, RunSpec]] = []
+    wrong: list[str] = []
+    with composer(), composer(texts(word for word in typed if word.is_below("hydra"))):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        settings = texts(word for word in typed if word.is_below(*WHOLE))
+        config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
+        jobs = list_jobs(config, typed)
+        print(f"{len(jobs)} jobs", flush=True)  # to compose and to count them takes seconds
+        shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
+        for number, job in enumerate(jobs):
+            own = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]
+            told = " ".join(word for word in own if word not in shared)
+            try:
+                with explained_errors(COMMAND, own):
+                    spec = resolve(own)
+                check_dry(spec)
+                found.append((told, spec))
+            except MateError as error:
+                wrong.append(f"job {number} ({told}): {error}")
+    print_sweep_costs(found)
+    for line in wrong:
+        print(f"cannot be trained: {line}")
+    return 2 if wrong else 0
+
+
+def list_jobs(config: DictConfig, typed: Sequence[Override]) -> list[list[str]]:
+    """Return the overrides of each job of a grid.
+
+    Raises:
+        ConfigError: a search chooses its jobs by results.
+    """
+    chosen: Any = config.hydra.sweeper
+    if not str(chosen._target_).endswith(".BasicSweeper"):
+        trials = chosen.get("n_trials")
+        problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
+        raise ConfigError(problem, where="--dry", remedy="Leave out -m and sweep=NAME to see what one job costs")
+    keys = {word.key for word in typed}
+    params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in keys}
+    rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
+    varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
+    return GridSweeper(None, params, rows).jobs(varied)

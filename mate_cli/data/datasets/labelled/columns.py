@@ -1,0 +1,50 @@
+"""Columns of questions that are missing, and others whose names are spelled nearly like theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+
+from mate_cli.data.datasets.labelled.rows import NAMES
+from mate_cli.errors import DataError
+
+OUTCOMES = ("answer", "coordinates", "number", "label")
+"""One of these says what a question has for an answer."""
+NEEDED = (("question",), ("table",), OUTCOMES)
+ALIKE = 0.75
+"""How much of two names must be equal, from 0 to 1."""
+
+
+def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) -> None:
+    """Refuse rows that lack a column which they need where another one is spelled nearly so.
+
+    Args:
+        names: those that rows have.
+        columns: what some are called there, by our names.
+        place: the file, to name it.
+
+    Raises:
+        DataError: with both names.
+    """
+    there = [name.strip().lower() for name in names]
+    for needed in NEEDED:
+        wanted = [name for ours in needed for name in ([columns[ours].lower()] if ours in columns else NAMES[ours])]
+        if any(name in there for name in wanted):
+            continue
+        if pair := _near(wanted, unknown_columns(there, columns)):
+            ours = next(one for one in needed if pair[0] in (*NAMES[one], columns.get(one, "").lower()))
+            called = ", ".join(f"{one}: {name}" for one, name in {**columns, ours: pair[1]}.items())
+            remedy = f"Did you mean {pair[1]}? Rename it, or type 'data.columns={{{called}}}'"
+            raise DataError(f"no column `{pair[0]}`", where=place, remedy=remedy)
+
+
+def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[str]:
+    """Return the columns that nobody reads."""
+    known = {*(name for also in NAMES.values() for name in also), *map(str.lower, columns.values())}
+    return [name for name in names if name.strip().lower() not in known]
+
+
+def _near(wanted: Iterable[str], found: Collection[str]) -> tuple[str, str] | None:
+    """The first wanted name that a column is spelled nearly like, and that column."""
+    pairs = ((name, get_close_matches(name, found, n=1, cutoff=ALIKE)) for name in wanted)
+    return next(((name, near[0]) for name, near in pairs if near), None)

@@ -1,0 +1,1 @@
+"""What training will cost, before it begins."""

@@ -1,0 +1,115 @@
+"""`mate list`: a line about each choice, from the first sentence of its file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.cli.commands.list import kinds
+from mate_cli.cli.config_dir import choices
+from mate_cli.cli.shell.summaries import group_names, read_summary
+
+GROUPS = [group for group in group_names() if group != "benchmark"]
+
+
+def shown(capsys, *words: str) -> list[str]:
+    assert main(["list", *words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_choice_has_a_line_of_its_own_that_fits(group, capsys):
+    lines = shown(capsys, group)
+    assert max(map(len, lines)) <= 80
+    for name in choices(group):
+        (line,) = [line for line in lines if line.split()[:1] == [name]]
+        text = line.split(maxsplit=1)[1]
+        assert len(text) > 3
+        assert not text.endswith("..."), f"the first sentence of conf/{group}/{name}.yaml is too long"
+        assert text[0].isupper() or not text[0].isalpha()
+
+
+@pytest.mark.parametrize("group", ["experiment", "sweep"])
+def test_what_reproduces_papers_stands_below_them(group, capsys):
+    lines = shown(capsys, group)
+    papers = [line for line in lines[:-2] if not line.startswith(" ")]
+    assert {"MATE", "DoT", "Transformer-XH", "DT-Fixup"} <= set(papers)
+    assert all(read_summary(group, name).paper for name in choices(group))
+    assert next(line for line in lines[lines.index("DoT") + 1 :]).split()[0].endswith(("_dot", "_baselines"))
+
+
+def test_kinds_and_their_numbers(capsys):
+    lines = shown(capsys)
+    assert [line.split()[0] for line in lines[:-2]] == kinds()
+    assert next(line.split() for line in lines if "experiments" in line)[1] == str(len(choices("experiment")))
+
+
+@pytest.mark.parametrize("kind", ["model", "models", "network", "networks", "Models"])
+def test_a_kind_has_several_names(kind, capsys):
+    assert any(line.startswith("  mate ") for line in shown(capsys, kind))
+
+
+def test_words_narrow_a_list(capsys):
+    names = [line.split()[0] for line in shown(capsys, "experiments", "tabfact", "tapas") if line.startswith("  ")]
+    assert names == ["tabfact_tapas", "tabfact_tapas_cs"]
+
+
+def test_sections_of_a_comparison(capsys):
+    lines = shown(capsys, "sections")
+    assert lines[0].startswith("  results ")
+    assert max(map(len, lines)) <= 80
+
+
+def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(
+        f"# @package _global_\n# mate train experiment=mine\n# [Mine] {'Long words ' * 20}. More.\ndefaults: []\n"
+    )
+    (tmp_path / "conf" / "model").mkdir()
+    (tmp_path / "conf" / "model" / "mate.yaml").write_text("size: tiny\n")
+    (tmp_path / "conf" / "model" / "odd.yaml").write_bytes(b"\xff# no text\n")
+    monkeypatch.chdir(tmp_path)
+    lines = shown(capsys, "experiments")
+    (mine,) = [line for line in lines if line.startswith("  mine ")]
+    assert mine.endswith("... (yours)")
+    assert max(map(len, lines)) <= 80
+    assert lines[lines.index(mine) - 1] == "Mine"
+    models = shown(capsys, "models")
+    assert [line.split()[0] for line in models if line.endswith("(yours)")] == ["mate", "odd"]
+    monkeypatch.chdir("/")
+    assert any(line.startswith("  mine ") for line in shown(capsys, "experiments", "--config-dir", f"{tmp_path}/conf"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["experimnt"], "experimnt: no such kind. Did you mean mate list experiments?"),
+        (["qqq"], "The kinds are analyses, attention,"),
+        (["tabfact_mate"], "tabfact_mate: is a choice, not a kind. Type mate list experiments tabfact_mate."),
+        (["models", "matte"], "no models with matte. Did you mean mate?"),
+        (["models", "--all"], "--all: unknown flag. Type mate list --help."),
+        (["models", "--config-dir", "nowhere"], "--config-dir nowhere: no such folder."),
+    ],
+)
+def test_words_that_mean_nothing(words, said, capsys):
+    assert main(["list", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_list_needs_neither_torch_nor_hydra():
+    code = (
+        "import sys; from mate_cli.cli.app import main; main(['list', 'experiments']); "
+        "sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'omegaconf')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_help_points_to_the_list_and_names_no_optional_files(capsys):
+    assert main(["train", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "mate list experiments" in out
+    assert "optional" not in out
+    assert "${" not in out
