@@ -126,7 +126,7 @@ def test_questions_stand_in_a_spreadsheet(tmp_path, suffix):
 
 WRONG = {
     "has no question": {"table": LISTS},
-    "has no table": {"question": "who?"},
+    "has neither a table nor a database": {"question": "who?"},
     "its table nope.csv is not there": {"question": "who?", "table": "nope.csv"},
     "the table should be a list of rows": {"question": "who?", "table": 3},
     "row 0 of the table has 3 cells under 1 headers": {"question": "who?", "table": [["a"], [1, 2, 3]]},

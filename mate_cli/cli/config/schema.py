@@ -160,6 +160,8 @@ class Export(Section):
     to: str
     overwrite: bool
     license: str | None
+    push: str | None
+    private: bool
     trust: str | list[str] | None
 
 

@@ -39,6 +39,7 @@ class Exported:
         transformers_class: the class of transformers that loads it.
         about_tables: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+        hub: the repository that the folder is uploaded to.
     """
 
     record: RunRecord
@@ -47,6 +48,15 @@ class Exported:
     transformers_class: str
     about_tables: AboutTables | None
     licence: str | None = None
+    hub: str | None = None
+
+    @property
+    def own_pipeline(self) -> bool:
+        """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
+        if self.about_tables is None or self.transformers_class.startswith("Tapas"):
+            return False
+        as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
+        return bool(self.settings["model"].get("lexical_features")) or not as_tapas
 
     @property
     def dataset(self) -> DatasetInfo:
@@ -148,6 +158,8 @@ def _loading(model: Exported, folder: str) -> str:
         lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{model.about_tables.question}"')
     if model.settings["encoding"]["_target_"].endswith(".SchemaSerializer"):
         lines.insert(0, f'mate predict checkpoint={folder} database=shop.sqlite question="who paid more than 10?"')
+    if model.hub:
+        lines.insert(0, f"hf download {model.hub} --local-dir {folder}")
     shell = "\n".join(lines)
     return f"```bash\n{shell}\n```\n\n```python\n{_in_python(model, folder)}\n```"
 
@@ -158,6 +170,8 @@ def _in_python(model: Exported, folder: str) -> str:
     known = auto_name(name) if ours else name
     if name == READER:
         return _reading(known, folder)
+    if model.own_pipeline:
+        return _answering(model, folder)
     if ours and not model.settings["encoding"]["_target_"].endswith(".TapasSerializer"):
         return "\n".join([*_imports(known, ours), "", f'model = {known}.from_pretrained("{folder}")'])
     lines = [
@@ -169,9 +183,19 @@ def _in_python(model: Exported, folder: str) -> str:
         'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})',
         f'inputs = tokenizer(table=table, queries=["{AboutTables().question}"], return_tensors="pt")',
     ]
-    if model.settings["model"].get("lexical_features"):
-        return "\n".join([*lines, "# It reads cell_features, too, which only encodings of mate have."])
     return "\n".join([*lines, "outputs = model(**inputs)"])
+
+
+def _answering(model: Exported, folder: str) -> str:
+    lines = [
+        "from mate_cli.pipelines.inference.table_answering import TableAnswering",
+        "from transformers import pipeline",
+        "",
+        f'answers = pipeline("{_pipeline_tag(model)}", model="{folder}", pipeline_class=TableAnswering)',
+        'table = {"Region": ["North", "South"], "Sold": ["5", "7"]}',
+        f'print(answers(table, "{AboutTables().question}"))',
+    ]
+    return "\n".join(lines)
 
 
 def _reading(known: str, folder: str) -> str:
