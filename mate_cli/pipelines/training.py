@@ -18,6 +18,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
@@ -92,6 +93,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)
+    if cfg.trainer.compile:
+        compile_layers(task.encoder)
     follow = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
         interval = _validation_interval(cfg, data)
