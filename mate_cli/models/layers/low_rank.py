@@ -71,7 +71,7 @@ def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> Non
     if lora.rank is None:
         return
     where = "model.lora.layers"
-    dense = [name for name, module in encoder.named_modules() if type(module) is nn.Linear]
+    dense = {name: module for name, module in encoder.named_modules() if type(module) is nn.Linear}
     chosen = match_names(dense, lora.layers, where, parts=False)
     frozen = [parameter for name, parameter in encoder.named_parameters() if name in loaded]
     if not frozen:
@@ -82,7 +82,7 @@ def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> Non
     for name in chosen:
         owner, _, leaf = name.rpartition(".")
         parent = encoder.get_submodule(owner)
-        setattr(parent, leaf, LowRankLinear(encoder.get_submodule(name), lora.rank, lora.scale))
+        setattr(parent, leaf, LowRankLinear(dense[name], lora.rank, lora.scale))
 
 
 def merge_state(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:

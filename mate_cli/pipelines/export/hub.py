@@ -8,7 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils._validators import validate_repo_id
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.door import short_reason
