@@ -35,10 +35,10 @@ class RelationAware(TableEncoder):
     """A BERT-like encoder of word pieces, and new layers over nodes: the words of a question, tables and columns.
 
     The output is of nodes: `EncoderOutput.batch` has a token for each. States of columns have those of tables added.
+    An encoder of word pieces of which all is frozen has no dropout, and its states are computed once for every input.
 
     Args:
         extra: the layers over nodes, and what they begin with.
-        frozen: learn nothing in the encoder of word pieces, whose states are then computed once for every input.
 
     Raises:
         ConfigError: the layers over nodes have no width.
@@ -50,7 +50,6 @@ class RelationAware(TableEncoder):
         *,
         attention: AttentionBackend,
         extra: Extra,
-        frozen: bool = False,
         **options: Any,
     ) -> None:
         shape = encoder_size(size)
@@ -69,11 +68,13 @@ class RelationAware(TableEncoder):
         self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
         for new in (self.names, self.word_map, self.name_map):
             draw(new)
-        self.frozen = frozen
         self.kept: FrozenFeatures | None = None
-        for module in (self.embeddings, self.encoder):
-            module.requires_grad_(not frozen)
-        self.train()  # what is frozen is asked from the first batch on: Lightning leaves modes as they are
+
+    @property
+    def frozen(self) -> bool:
+        """True where nothing in the encoder of word pieces is trained."""
+        weights = (*self.embeddings.parameters(), *self.encoder.parameters())
+        return not any(weight.requires_grad for weight in weights)
 
     def use_cache(self, folder: Path) -> None:
         """Keep the states of inputs whose queries are known, where nothing is learnt below them."""

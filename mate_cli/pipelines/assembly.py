@@ -18,6 +18,7 @@ from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.checkpoints.heads import head_names
@@ -28,6 +29,8 @@ from mate_cli.models.checkpoints.settings import (
     different_tables,
 )
 from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.models.layers.encoder import parameter_named
+from mate_cli.models.layers.low_rank import add_adapters
 from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
@@ -89,12 +92,16 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     cache = Path(cfg.paths.cache).expanduser()
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
     encoder: TableEncoder = build_encoder()
-    encoder.use_cache(cache)
     _check_attention(encoder, backend)
     task: TableTask[Any, Any] = build_task(TaskContext(encoder, cast(SpanSerializer, serializer), cache))
     initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     report = compare_settings(report, serializer, task, cfg.task)
+    if load:  # weights that are loaded later have adapters in them
+        add_adapters(encoder, encoder.lora, set(map(parameter_named, report.loaded)))
+    freeze(encoder, encoder.freeze)
+    encoder.train()  # what is frozen as a whole may have no dropout, and Lightning leaves modes as they are
+    encoder.use_cache(cache)
     _check_length(serializer, encoder)
     loading = Loading(
         micro_batch=hardware.micro_batch,

@@ -1,5 +1,8 @@
 """The machine: a profile of hardware filled in, and the device that a process computes on."""
 
+import platform
+from typing import Any
+
 import torch
 
 from mate_cli.errors import ConfigError
@@ -25,6 +28,8 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
     if accelerator == "gpu" and not torch.cuda.is_available():
         remedy = missing_gpu_remedy(hardware, "Use hardware=cpu")
         raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy=remedy)
+    if accelerator == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("torch sees no GPU of Apple here", where="hardware.accelerator", remedy="Use hardware=cpu")
     workers = hardware.workers
     if workers is None:
         workers = GPU_WORKERS if accelerator == "gpu" else 0
@@ -53,8 +58,15 @@ def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
     """Return the precision that is asked for, or the best that the device has where it may be chosen."""
     asked = hardware.precision
     if accelerator != "gpu":
+        lacks = accelerator == "cpu" and asked == "bf16-mixed" and not has_bfloat16()
+        if lacks and not moved:
+            raise ConfigError(
+                "this processor has no bfloat16, and would be slower with it",
+                where="hardware.precision",
+                remedy="Use hardware=cpu",
+            )
         replaced = asked == "auto" or (moved and asked == "16-mixed")
-        return "32-true" if replaced else asked
+        return "32-true" if replaced or lacks else asked
     if asked not in ("auto", "bf16-mixed"):
         return asked
     if torch.cuda.is_bf16_supported(including_emulation=False):
@@ -66,3 +78,11 @@ def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
         where="hardware.precision",
         remedy="Use hardware.precision=16-mixed",
     )
+
+
+def has_bfloat16() -> bool:
+    """Tell whether the processor multiplies in bfloat16: by AVX-512, AMX, or on Arm."""
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    cpu: Any = torch.cpu  # elsewhere torch emulates it
+    return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())

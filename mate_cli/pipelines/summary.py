@@ -5,6 +5,7 @@ from itertools import groupby
 
 from rich.table import Table
 from rich.text import Text
+from torch import nn
 
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TrainingSet
@@ -32,12 +33,11 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     """Print the parameter table, where the weights come from, the schedule, what was cut and the run's folder."""
     console = run.console
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, justify in (("module", "left"), ("parameters", "right")):
+    for column, justify in (("module", "left"), ("parameters", "right"), ("trainable", "right")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for name, module in [*parts.task.encoder.named_children(), ("head", parts.task.head)]:
-        table.add_row(str(name), f"{sum(p.numel() for p in module.parameters()):,}")
-    count = sum(parameter.numel() for parameter in parts.task.parameters())
-    table.add_row(Text("all", style="bold"), Text(f"{count:,}", style="bold"))
+        table.add_row(str(name), *(f"{count:,}" for count in count_parameters(module)))
+    table.add_row("all", *(f"{count:,}" for count in count_parameters(parts.task)), style="bold")
     console.print(table)
     console.print(parts.report.summary() if parts.report.loaded else "weights: random")
     for note in parts.report.notes:
@@ -98,3 +98,9 @@ def _owner(name: MetricName) -> str:
 def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
     """Return the sort key: baselines below, splits in order, all questions before their subsets."""
     return bool(name.baseline), _owner(name), bool(name.part), subset_rank(name.part), name.part
+
+
+def count_parameters(module: nn.Module) -> tuple[int, int]:
+    """Count all parameters of a module, and those that are trained."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in module.parameters()]
+    return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)

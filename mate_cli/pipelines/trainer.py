@@ -39,6 +39,7 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.metrics.specs.names import spec_to_follow
+from mate_cli.pipelines.compilation import check_compiler
 from mate_cli.pipelines.machine import fill_in
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
@@ -210,6 +211,8 @@ def check_trainer(cfg: RunConfig) -> None:
     for key, node in cfg.logger.items():
         if node is not None:
             check_kind(node, Logger, f"logger.{key}")
+    if cfg.trainer.compile:
+        check_compiler(cfg.hardware)
     task: Any = get_class(cfg.task["_target_"])
     callbacks = build_callbacks(cfg, task.spec.monitor)
     options = build_options(cfg.trainer.options)

@@ -16,14 +16,16 @@ from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
+from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.data_report import record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
 from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
-from mate_cli.pipelines.summary import print_results, print_start
+from mate_cli.pipelines.summary import count_parameters, print_results, print_start
 from mate_cli.pipelines.trainer import build_trainer, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
@@ -73,7 +75,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         {example.example_id: example for example in data.examples("dev")},
     )
     run.record.total_steps = schedule.total_steps
-    run.record.parameters = sum(parameter.numel() for parameter in task.parameters())
+    run.record.parameters, run.record.trainable_parameters = count_parameters(task)
     run.record.data = {
         "train": len(training),
         "dev": len(development),
@@ -90,6 +92,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)
+    if cfg.trainer.compile:
+        compile_layers(task.encoder)
     follow = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
         interval = _validation_interval(cfg, data)
@@ -111,6 +115,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
                 state = read_state(checkpoint)
                 task.load_state_dict(state["state_dict"])
                 module.on_load_checkpoint(state)
+    merge_adapters(task)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))

@@ -65,6 +65,7 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=lambda: package_versions())
     code_version: str | None = field(default_factory=lambda: code_version())
     parameters: int = 0
+    trainable_parameters: int = 0
     monitor: str = ""
     total_steps: int = 0
     weights_sha256: str | None = None

@@ -65,7 +65,7 @@ SYNTAX = {
     ("train", "foo"): "foo: settings are written key=value. All of them: mate train --help.",
     ("train", "hardware"): (
         "hardware: settings are written key=value. "
-        "Type hardware=NAME, with one of auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, slurm."
+        "Type hardware=NAME, with one of auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
     ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr =", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
@@ -91,7 +91,7 @@ SYNTAX = {
         "question=who: a text with spaces needs quotes. Type 'question=who sold?'."
     ),
     ("train", "hardware=cuda"): (
-        "hardware=cuda: no such choice. Did you mean gpu? Choices: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, slurm."
+        "hardware=cuda: no such choice. Did you mean gpu? Choices: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
     ),
 }
 """Words after `mate`, and what to type in their place, of those who know other programs."""

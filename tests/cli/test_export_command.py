@@ -43,15 +43,39 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
         (["run={run}", "to={run}", "overwrite=true"], "is no exported model, so it is not replaced"),
         (["run={run}", "to=x", "overwrite=maybe"], "overwrite: must be"),
         (["run={run}", "too=x"], "too: unknown key"),
+        (["run={run}", "to=x", "push=a/b/c"], "push=a/b/c: "),
+        (["run={run}", "to=x", "push='no spaces/x'"], "Type push=USER/NAME."),
+        (["run={run}", "to=x", "push=name"], "push=name: names no user. Type push=USER/name."),
+        (["run={run}", "to=x", "push=me/name"], "there is no token of the Hugging Face hub here. Log in with hf auth"),
     ],
 )
-def test_mistakes_are_told_in_one_line(run, words, said, capsys):
+def test_mistakes_are_told_in_one_line(run, words, said, capsys, monkeypatch):
+    monkeypatch.setattr("mate_cli.pipelines.export.hub.get_token", lambda: None)
     assert main(["export", *(word.format(run=run) for word in words)]) == 2
     message = capsys.readouterr().err
     assert said in message
     assert message.count("\n") == 1
+    assert not Path("x").exists()
 
 
 def test_the_shell_completes_it():
     assert completions("mate expo") == ["export"]
     assert completions("mate export over") == ["overwrite="]
+
+
+def test_the_card_of_what_transformers_cannot_read_has_a_pipeline_that_answers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run = finished_run(tmp_path / "run", ["model.lexical_features=true", "encoding.lexical_features=true"])
+    assert main(["export", f"run={run}", "to=exported", "hardware.threads=1"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("note: the table pipeline of transformers does not read tables as this network does")
+    code = Path("exported/README.md").read_text().partition("```python\n")[2].partition("```")[0]
+    assert "pipeline_class=TableAnswering" in code
+    exec(code, {})
+    assert "'answer': " in capsys.readouterr().out
+
+
+def test_what_transformers_reads_has_no_such_note(run, tmp_path, capsys):
+    assert main(["export", f"run={run}", f"to={tmp_path / 'plain'}", "hardware.threads=1"]) == 0
+    assert "note:" not in capsys.readouterr().out
+    assert "TapasTokenizer" in (tmp_path / "plain" / "README.md").read_text()

@@ -8,7 +8,7 @@ from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.validate import Parameters, _adapter, _imported
 from mate_cli.cli.config_dir import config_dir
 
-UNREAD = {"size", "extra", "inner", "pruner"}
+UNREAD = {"size", "extra", "lora", "inner", "pruner"}
 """Parameters whose types are classes of ours."""
 
 

@@ -125,7 +125,7 @@ def test_questions_stand_in_a_spreadsheet(tmp_path, suffix):
 
 WRONG = {
     "has no question": {"table": LISTS},
-    "has no table": {"question": "who?"},
+    "has neither a table nor a database": {"question": "who?"},
     "its table nope.csv is not there": {"question": "who?", "table": "nope.csv"},
     "the table should be a list of rows": {"question": "who?", "table": 3},
     "row 0 of the table has 3 cells under 1 headers": {"question": "who?", "table": [["a"], [1, 2, 3]]},
@@ -225,3 +225,55 @@ def test_one_question_is_a_training_split_alone(tmp_path):
     data = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", [{**ASKED, "answer": "north"}]))
     assert data.splits == ("train",)
     assert not data.check().problems
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A database of SQLite."""
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE orders (customer TEXT, price REAL)")
+        connection.execute("INSERT INTO orders VALUES ('Ann', 2)")
+    return tmp_path
+
+
+ORDERS = {"question": "how many orders are there?", "sql": "SELECT count(*) FROM orders"}
+
+
+@pytest.mark.parametrize("in_rows", [True, False])
+def test_questions_with_queries_are_about_a_database(shop, in_rows):
+    rows = [ORDERS | ({"database": "shop.sqlite"} if in_rows else {}), {"question": "who paid most?"}]
+    rows[1] |= {"database": "shop.sqlite"} if in_rows else {}
+    shared = None if in_rows else "shop.sqlite"
+    data = LabelledFiles(root=shop, dev=lines(shop / "rows.jsonl", rows), database=shared, values=True)
+    first, second = data.examples("dev")
+    assert (first.answer.texts, first.outcome, first.subsets) == ((ORDERS["sql"],), "query", ("easy",))
+    assert second.answer is None
+    assert first.schema is second.schema
+    assert [column.original for column in first.schema.columns[-2:]] == ["customer", "price"]
+    assert ("Ann",) in first.schema.values
+
+
+def test_a_query_that_cannot_be_read_teaches_nothing_and_is_named(shop):
+    rows = [ORDERS, ORDERS | {"sql": "DELETE FROM orders", "id": "q7"}]
+    data = LabelledFiles(root=shop, dev=lines(shop / "rows.jsonl", rows), database="shop.sqlite")
+    assert [example.outcome for example in data.examples("dev")][1] == "unusable: its query cannot be read"
+    assert ["its query cannot be read" in note.what for note in data.notes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (ORDERS | {"database": "gone.sqlite"}, "its database gone.sqlite is not there"),
+        (ORDERS | {"database": "rows.jsonl"}, "its database cannot be used: "),
+        ({"sql": ORDERS["sql"]}, "has no question"),
+    ],
+)
+def test_what_is_wrong_with_a_database_of_a_row_is_said(shop, row, problem):
+    rows = lines(shop / "rows.jsonl", [ORDERS, row | {"id": "q7"}])
+    with pytest.raises(DataError) as caught:
+        LabelledFiles(root=shop, dev=rows, database="shop.sqlite").examples("dev")
+    assert problem in str(caught.value)
+    assert "q7" in str(caught.value)

@@ -16,6 +16,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.layers.low_rank import Lora, add_adapters, merge_state
 from mate_cli.tokenization.lexical_features import FEATURES
 
 OF_NODES = ("relation_aware",)
@@ -187,3 +188,20 @@ def test_norms_take_the_epsilon_of_the_weights(path):
     ]
     assert norms
     assert [name for name, norm in norms if norm.eps != 1e-5] == []
+
+
+@NETWORKS
+def test_adapters_of_every_network_merge_into_weights_that_compute_the_same(path):
+    model, plain, batch = make(path), make(path), examples()
+    plain.load_state_dict(model.state_dict())
+    add_adapters(model, Lora(2), {name for name, _ in model.named_parameters()})
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model(batch).states.pow(3).sum().backward()
+    with torch.no_grad():
+        for parameter in learnt:
+            parameter.add_(0.01)
+    expected = model(batch).states
+    plain.load_state_dict(merge_state(model.state_dict(), model.lora.scale or Lora(2).scale))
+    torch.testing.assert_close(plain(batch).states, expected, atol=1e-4, rtol=1e-4)
+    assert learnt
+    assert all(parameter.grad is not None for parameter in learnt)

@@ -11,6 +11,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.likelihood import derivation_loss
 from mate_cli.lit_modules.sql_parsing import SqlParsing
+from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.sql_head import ScoredSteps
@@ -101,11 +102,17 @@ def test_mu_is_measured_over_words_and_names_before_their_maps(encodings):
     assert said["dt_fixup"].startswith(f"mu {one_by_one:.3g}")
 
 
+def frozen(**options):
+    model = network(**options)
+    freeze(model, ["embeddings", "encoder"])
+    return model.train()
+
+
 def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path):
     batch = batch_of(encodings)
-    kept = network(frozen=True)
+    kept = frozen()
     kept.use_cache(tmp_path)
-    plain = network(frozen=True).train()
+    plain = frozen()
     torch.testing.assert_close(kept.train()(batch).states, plain(batch).states, atol=1e-2, rtol=1e-2)
     assert not kept.embeddings.training
     assert len(list(tmp_path.rglob("*.npy"))) == len(encodings)
@@ -123,14 +130,16 @@ def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path)
     assert len(list(tmp_path.rglob("*.npy"))) == 2 * len(encodings)
 
 
-def test_what_is_frozen_has_no_dropout_before_anybody_sets_a_mode(encodings):
-    """A run that is resumed, or whose scheme measures nothing, goes on in the mode that the network is built in."""
-    model = network(frozen=True, attention_dropout=0.5)
+def test_what_is_frozen_has_no_dropout(encodings):
+    model = frozen(attention_dropout=0.5)
     assert model.training
     assert not [name for name, module in model.encoder.named_modules() if module.training]
     assert not model.embeddings.training
     batch = batch_of(encodings)
     torch.testing.assert_close(model.token_states(batch), model.eval().token_states(batch), rtol=0, atol=0)
+    half = network(attention_dropout=0.5)
+    freeze(half, "embeddings")
+    assert half.train().encoder.training
 
 
 def test_encodings_without_nodes_are_refused(encodings):

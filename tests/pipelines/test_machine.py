@@ -71,3 +71,24 @@ def test_cards_have_loading_processes(name):
 def test_the_memory_of_a_cpu_run_is_its_own():
     with pretended_gpu():
         assert peak_memory_mb() > 100
+
+
+def test_a_processor_without_bfloat16_refuses_it(monkeypatch):
+    monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: False)
+    with pytest.raises(ConfigError, match=r"hardware\.precision: this processor has no bfloat16.*hardware=cpu"):
+        fill_in(profile("hardware=cpu_bf16"))
+    assert fill_in(profile("hardware=cpu_bf16"), moved=True).precision == "32-true"
+    monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: True)
+    assert fill_in(profile("hardware=cpu_bf16")).precision == "bf16-mixed"
+    assert fill_in(profile("hardware=auto")).precision == "32-true"  # until it is measured to be faster
+
+
+def test_a_mac_computes_on_its_card_and_others_refuse_it(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"torch sees no GPU of Apple here.*hardware=cpu"):
+        fill_in(profile("hardware=mps"))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    found = fill_in(profile("hardware=mps"))
+    assert (found.accelerator, found.precision, found.workers) == ("mps", "32-true", 0)
+    assert fill_in(profile("hardware=auto")).accelerator == "mps"
+    assert device_of(profile("hardware=mps")) == torch.device("mps")

@@ -3,7 +3,9 @@
 import contextlib
 import io
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -34,3 +36,13 @@ def test_every_cell_runs(tmp_path, monkeypatch):
     assert shares["own row"].iloc[0] > shares["own row"].iloc[-1]
     assert shares["own column"].iloc[-1] > shares["own column"].iloc[0]
     assert [set(one) >= {"answer", "coordinates", "confidence"} for one in names["found"]] == [True, True]
+
+
+@pytest.mark.parametrize("in_colab", [False, True])
+def test_it_installs_the_package_in_colab_alone(monkeypatch, in_colab):
+    started = []
+    monkeypatch.setattr("subprocess.run", lambda words, check: started.append(words[1:]))
+    if in_colab:
+        monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    exec("".join(cells()[0]["source"]), {})
+    assert started == ([["-m", "pip", "install", "--quiet", "mate-cli"]] if in_colab else [])

@@ -15,7 +15,7 @@ ARGUMENTS = [
     "init=random",
     "init.tokenizer=sample",
     "model.size=tiny",
-    "model.frozen=true",
+    "model.freeze=[embeddings,encoder]",
     "model.extra.layers=24",
     "model.extra.width=16",
     "model.extra.heads=4",
@@ -104,3 +104,23 @@ def test_a_database_of_ones_own(whole, tmp_path):
     assert json.loads(again.read_text())["answers"] == [answer]
     assert answer["answer"] is None or answer["answer"].startswith("SELECT")
     assert len(list((whole / "cache").rglob("*.npy"))) == kept
+
+
+@pytest.mark.long
+def test_pairs_of_ones_own_are_learnt_and_asked_of_their_database(tmp_path):
+    path, pairs = tmp_path / "shop.sqlite", tmp_path / "pairs.csv"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript("CREATE TABLE orders (customer TEXT, price REAL); CREATE TABLE shops (city TEXT)")
+    rows = ["how many orders are there?,SELECT count(*) FROM orders", "all cities,SELECT city FROM shops"]
+    pairs.write_text("\n".join(["question,sql", *rows * 4]) + "\n")
+    data = ["data=files", f"data.train={pairs}", f"data.database={path}", "data.dev_share=0.25"]
+    own = [*data, f"paths.outputs={tmp_path / 'outputs'}", f"paths.cache={tmp_path / 'cache'}"]
+    finish(forked_commands.start("train", *ARGUMENTS, *own, "trainer.max_steps=4", "model.extra.layers=2"))
+    record = json.loads((run_of(tmp_path) / "record.json").read_text())
+    assert (record["dataset"], record["data"]["train"], record["data"]["dev"]) == ("files", 6, 2)
+    assert "dev/exact_set_match" in record["metrics"]
+    output = tmp_path / "answers.json"
+    asked = [f"database={path}", "question=all cities", f"output={output}", "hardware.threads=1"]
+    finish(forked_commands.start("predict", f"run={run_of(tmp_path)}", *asked))
+    (answer,) = json.loads(output.read_text())["answers"]
+    assert answer["answer"] is None or answer["answer"].startswith("SELECT")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
+TEXTS = ("model.freeze", "model.lora.layers")
+"""Keys whose values are patterns of names."""
 OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
 """Flags that are answered here; Hydra answers those that only ask something."""
 NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
@@ -22,12 +24,22 @@ NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """The words with what `sweep=NAME` implies."""
+    """The words with what `sweep=NAME` implies, and with quotes around a pattern that Hydra would stumble over."""
+    words = [quote_pattern(word) for word in words]
     if not any(word.startswith("sweep=") for word in words):
-        return list(words)
+        return words
     from mate_cli.cli.sweeps.sweep_file import expand
 
     return expand(words)
+
+
+def quote_pattern(word: str) -> str:
+    """Quote a pattern of names with brackets in it, which is neither a list nor several values of a sweep."""
+    from mate_cli.cli.config.quoting import quoted
+
+    key, _, value = word.partition("=")
+    plain = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value
+    return f"{key}={quoted(value)}" if plain else word
 
 
 def run_words(words: Sequence[str]) -> int:

@@ -61,7 +61,7 @@ def check_quickly(spec: RunSpec) -> None:
     for stage in trained:
         refuse(quick_problems(stage.config.model_dump()), stage.name)
 
-    from mate_cli.files.targets import find_beside
+    from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.tracking import wandb_mode
 
     if dashboard := spec.last.config.logger.get("wandb"):

@@ -19,6 +19,7 @@ from mate_cli.models.base.traced import ALL_PAIRS, is_traced, keep_padding
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
+from mate_cli.models.layers.low_rank import Lora
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 INITIAL_DEVIATION = 0.02
@@ -53,6 +54,9 @@ class TableEncoder(nn.Module):
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
         pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
         extra: layers that are added behind the others, and the scheme they begin by; None for none.
+        freeze: parameters that learn nothing, by names of modules and parameters, or patterns of names as in a shell:
+            `*`, `?`, `[0-3]`; None for none.
+        lora: low-rank adapters that learn in place of the weights that were loaded.
 
     Raises:
         ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
@@ -80,8 +84,11 @@ class TableEncoder(nn.Module):
         lexical_features: bool = False,
         pooler: bool = True,
         extra: Extra | None = None,
+        freeze: str | Sequence[str] | None = None,
+        lora: Lora | None = None,
     ) -> None:
         super().__init__()
+        self.freeze, self.lora = freeze, lora or Lora()
         self.size, self.activation, self.layer_norm_epsilon = encoder_size(size), activation, layer_norm_epsilon
         self.embeddings = TableEmbeddings(
             self.size,

@@ -80,7 +80,8 @@ class FeatureEmbeddings(nn.Module):
         """
         if batch.cell_features is None:
             raise ConfigError(
-                "these encodings have no features of cells", remedy="Set encoding=lexical or encoding.lexical_features"
+                "these encodings have no lexical features of cells",
+                remedy="Set encoding=lexical or encoding.lexical_features; in pipelines, pipeline_class=TableAnswering",
             )
         return self.embed(packing.pack(batch.cell_features))
 

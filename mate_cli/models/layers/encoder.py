@@ -150,8 +150,20 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(total) if self.norm == "post" else total
 
 
+@torch.compiler.disable
+def attend_apart(attention: nn.Module, *given: Any) -> Tensor:
+    """Call attention outside of any graph that is compiled around it: its work depends on the data."""
+    return attention(*given)
+
+
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none."""
+    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
+
+    Attributes:
+        attention_apart: the layer is compiled by itself, and its attention is not.
+    """
+
+    attention_apart = False
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -174,7 +186,10 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """States [P, D] to states [P, D]."""
         attended, output = self.sub_layers
-        states = attended(self.attention["self"](attended.before(states), plan, key_bias), states)
+        given = attended.before(states), plan, key_bias
+        attention = self.attention["self"]
+        found = attend_apart(attention, *given) if self.attention_apart else attention(*given)
+        states = attended(found, states)
         return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 

@@ -37,8 +37,21 @@ OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
 ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
 """Takes the place of an exact attention backend, which may need a GPU or a compiler."""
 
+OWN_PIPELINE = (
+    "note: the table pipeline of transformers does not read tables as this network does; "
+    "use pipeline(..., pipeline_class=TableAnswering), as the README.md of the export shows"
+)
 
-def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licence: str | None = None) -> Path:
+
+def export_run(
+    run: str,
+    to: str,
+    here: Here,
+    *,
+    overwrite: bool = False,
+    licence: str | None = None,
+    hub: str | None = None,
+) -> Path:
     """Write the best weights of a run, its tokenizer, its settings and a model card.
 
     Args:
@@ -47,6 +60,7 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
         here: the machine and the folders of now.
         overwrite: replace an export that is there.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+        hub: the repository of the hub, USER/NAME, that the folder is for, for the card; None for none.
 
     Returns:
         The folder.
@@ -66,18 +80,21 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     settings = exported_settings(config)
     check_built(settings, str(folder.path / "config.yaml"), here.trust)
     parts = load_best(config, folder, NoDataset())
+    about = parts.task.spec.about_tables
+    card = Exported(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
+    if card.own_pipeline:
+        Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _written(target) as partial:
-        name = _write_network(partial, parts, settings)
+        _write_network(partial, parts, settings, card.transformers_class)
         serializer = parts.serializer
-        tokenizer = tokenizer_class(serializer, about_tables=parts.task.spec.about_tables is not None)
+        tokenizer = tokenizer_class(serializer, about_tables=about is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
         write_settings(partial, settings)
         if (folder.path / CALIBRATION).is_file():
             calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
             (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")
-        card = Exported(record, settings, first_init(folder, config), name, parts.task.spec.about_tables, licence)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
-    _tell(target, to, _loaded_by(name, settings))
+    _tell(target, to, _loaded_by(card.transformers_class, settings))
     return target
 
 
@@ -124,23 +141,26 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
     return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
 
 
-def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
-    """Write config.json and model.safetensors; return the class of transformers that loads them."""
+def loading_class(parts: Parts) -> str:
+    """Name the class of transformers that loads a network with its head."""
+    auto_class = parts.task.spec.auto_class
+    return tapas_class(parts.task) or (f"{OURS}{auto_class}" if auto_class else MateModel.__name__)
+
+
+def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:
+    """Write config.json and model.safetensors, for a class of transformers."""
     task, serializer = parts.task, parts.serializer
-    name = tapas_class(task)
-    if name:
+    if tapas_class(task):
         weights = tapas_weights(task)
         TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
     else:
-        auto_class, weights = task.spec.auto_class, task.state_dict()
-        name = f"{OURS}{auto_class}" if auto_class else MateModel.__name__
+        weights = task.state_dict()
         reset = serializer.reset_positions
         config = MateConfig.of(settings, serializer.vocab_size, reset_positions=reset, **task.auto_config)
         config.architectures = [name]
         config.save_pretrained(folder)
     whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
     write_tensors(whole, folder / WEIGHTS, {"format": "pt"})
-    return name
 
 
 @contextmanager

@@ -39,6 +39,7 @@ class Exported:
         transformers_class: the class of transformers that loads it.
         about_tables: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+        hub: the repository that the folder is uploaded to.
     """
 
     record: RunRecord
@@ -47,6 +48,15 @@ class Exported:
     transformers_class: str
     about_tables: AboutTables | None
     licence: str | None = None
+    hub: str | None = None
+
+    @property
+    def own_pipeline(self) -> bool:
+        """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
+        if self.about_tables is None or self.transformers_class.startswith("Tapas"):
+            return False
+        as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
+        return bool(self.settings["model"].get("lexical_features")) or not as_tapas
 
     @property
     def dataset(self) -> DatasetInfo:

@@ -11,6 +11,7 @@ import pytorch_lightning as pl
 from mate_cli.errors import CheckpointError, Interrupted, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.metrics.specs.names import spec_to_follow
+from mate_cli.models.layers.low_rank import merge_state
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_weights
@@ -133,9 +134,13 @@ class Checkpoints(pl.callbacks.Checkpoint):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Keep the best weights: those of the checkpoint, which are the ones that were scored, averaged or not."""
+        """Keep the best weights: those of the checkpoint, which are the ones that were scored, averaged or not.
+
+        Adapters are merged into them, and stay as they are in the checkpoint.
+        """
         if self._is_best:
-            save_weights(checkpoint["state_dict"], self.folder.place("checkpoints/best.safetensors"))
+            state = merge_state(checkpoint["state_dict"], pl_module.task.encoder.lora.scale)
+            save_weights(state, self.folder.place("checkpoints/best.safetensors"))
 
     def _score(self, trainer: pl.Trainer) -> float:
         """The monitored metric of the last validation.

@@ -31,6 +31,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "label": ("label",),
     "conversation": ("conversation",),
     "subsets": ("subsets", "subset"),
+    "sql": ("sql",),
+    "database": ("database",),
 }
 """What a row may have, and what each may be called."""
 LABELS = {
@@ -112,7 +114,7 @@ class RowTables:
             RowError: it is missing, damaged, or has no such cell as a passage names.
         """
         if "table" not in row.values:
-            raise RowError("has no table")
+            raise RowError("has neither a table nor a database")
         given = row.values["table"]
         if row.plain and str(given).lstrip().startswith(("[", "{")):
             given = row.parse("table")
@@ -129,24 +131,29 @@ class RowTables:
         return self._known[key]
 
     def _read(self, name: str, row: LabelledRow) -> Table:
-        path = self._find(name, row.folder)
+        path = self.find(name, row.folder)
         try:
             return replace(read_table(path, ReadOptions(sheet=row.text("sheet") or None))[0], table_id=name)
         except MateError as error:
             raise RowError(f"its table cannot be used: {error}") from error
 
-    def _find(self, name: str, folder: Path) -> Path:
+    def find(self, name: str, folder: Path, kind: str = "table") -> Path:
+        """Find a file that a row names, beside its own file or below the root.
+
+        Raises:
+            RowError: it is not there.
+        """
         places = (folder / name, self._root / name)
         found = next((place for place in places if place.is_file()), None)
         if found is None:
-            raise RowError(f"its table {name} is not there")
+            raise RowError(f"its {kind} {name} is not there")
         return found
 
     def _passages(self, row: LabelledRow) -> list[Mapping[str, Any]]:
         value = row.values.get("passages")
         if isinstance(value, str) and not value.lstrip().startswith("["):
             try:
-                value = json.loads(read_file(self._find(value, row.folder)))
+                value = json.loads(read_file(self.find(value, row.folder)))
             except (ValueError, RecursionError) as error:
                 raise RowError(f"its passages {value} are no JSON") from error
         elif isinstance(value, str):

@@ -17,6 +17,7 @@ from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.columns import check_columns, unknown_columns
+from mate_cli.data.datasets.labelled.databases import RowDatabases
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
@@ -27,6 +28,7 @@ from mate_cli.data.datasets.labelled.rows import (
 )
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
+from mate_cli.sql.example import SchemaExample
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
@@ -50,6 +52,8 @@ class LabelledRows(Release):
             "holding", all cells that hold it in their text or in a linked passage; "auto", holding where there are
             passages.
         dev_share: of the tables of training, or of its questions where there are few tables.
+        database: a file of SQLite that all questions are about which name neither a table nor a database.
+        values: read the texts that columns of databases hold.
 
     Raises:
         DataError: rows have no value of a name in `columns`.
@@ -62,6 +66,8 @@ class LabelledRows(Release):
     columns: Mapping[str, str] | None = None
     find: Literal["auto", "equal", "holding"] = "auto"
     dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    database: str | None = None
+    values: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +78,7 @@ class LabelledRows(Release):
                     f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
                 )
         self._row_tables = RowTables(self.root)
+        self._databases = RowDatabases(self._row_tables, self.database, self.values)
         self._finders: dict[int, CellFinder] = {}
         self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}
 
@@ -119,11 +126,19 @@ class LabelledRows(Release):
             for number, row in enumerate(self.rows(place, problems), 1):
                 name = f"{Path(place).stem}-{number}"
                 try:
-                    examples.append(build_example(row, name, self._row_tables))
+                    examples.append(self._example(row, place, name))
                 except RowError as error:
                     problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
             self._parsed[place] = examples, problems
         return self._parsed[place]
+
+    def _example(self, row: LabelledRow, place: str, name: str) -> TableExample:
+        if not self._databases.has(row):
+            return build_example(row, name, self._row_tables)
+        example, problem = self._databases.example(row, name)
+        if problem:
+            self.notes.append(Problem(place, example.example_id, problem))
+        return example
 
     def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:
         """Ids of the questions that are development: whole tables, or conversations, or single questions of few."""
@@ -140,7 +155,7 @@ class LabelledRows(Release):
     def _supervised(self, example: TableExample, *, strict: bool) -> TableExample:
         """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
-        if answer is None or answer.label is not None or answer.coordinates:
+        if isinstance(example, SchemaExample) or answer is None or answer.label is not None or answer.coordinates:
             return example
         table = example.table
         if self.find == "holding" or (self.find == "auto" and table.passages):

@@ -1,0 +1,123 @@
+"""Runs that train a part of a network: frozen parameters, and adapters, also killed and on two processes."""
+
+import json
+import signal
+import time
+
+import forked_commands
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mate_cli.cli.app import main
+
+TINY = [
+    *("experiment=quickstart_cells", "logger=none", "hardware.threads=1", "hardware.micro_batch=2"),
+    *("trainer.limit_train=32", "trainer.limit_dev=8", "trainer.batch_size=8", "trainer.max_steps=8"),
+    *("trainer.log_every=1", "trainer.val_every=0.5", "trainer.checkpoint_every=1", "model.hidden_dropout=0.1"),
+]
+FROZEN = "model.freeze=encoder.layer.[0-9].*"
+
+
+def train(folder, *words):
+    return forked_commands.start("train", *TINY, f"paths.outputs={folder}", *words)
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, output + errors
+    return output
+
+
+def run_of(folder):
+    (path,) = folder.glob("train/quickstart_cells/*")
+    return path
+
+
+def weights(folder, name="final"):
+    return load_file(run_of(folder) / f"checkpoints/{name}.safetensors")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run with frozen layers, undisturbed, and what it printed."""
+    folder = tmp_path_factory.mktemp("frozen")
+    return folder, finish(train(folder, FROZEN))
+
+
+def test_a_run_says_how_much_it_trains_and_changes_nothing_else(whole):
+    folder, output = whole
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if len(line.split()) == 3}
+    record = json.loads((run_of(folder) / "record.json").read_text())
+    assert rows["all"] == [f"{record[name]:,}" for name in ("parameters", "trainable_parameters")]
+    assert (rows["encoder"][1], rows["head"][1]) == ("0", rows["head"][0])
+    assert "model.freeze=encoder.layer.[0-9].*" in record["settings"]
+    first, last = weights(folder, "best"), weights(folder)
+    frozen = [name for name in last if name.startswith("encoder.encoder.layer.")]
+    assert frozen
+    assert all(torch.equal(first[name], last[name]) for name in frozen)
+    words = "encoder.embeddings.word_embeddings.weight"
+    assert not torch.equal(first[words], last[words])
+
+
+def test_a_pattern_that_matches_nothing_leaves_no_folder(tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    assert main(["train", *TINY, f"paths.outputs={outputs}", "model.freeze=encodr.*"]) == 2
+    error = capsys.readouterr().err
+    assert "model.freeze: 'encodr.*' matches nothing. Near: encoder" in error
+    assert not list(outputs.glob("train/*/*"))
+
+
+def adapted(whole):
+    checkpoint = run_of(whole[0]) / "checkpoints/final.safetensors"
+    return ["init=path", "init.tokenizer=sample", f"init.checkpoint={checkpoint}", "model.lora.rank=2"]
+
+
+@pytest.fixture(scope="module")
+def lora(whole, tmp_path_factory):
+    """The folder of a run with adapters, undisturbed."""
+    folder = tmp_path_factory.mktemp("lora")
+    finish(train(folder, *adapted(whole)))
+    return folder
+
+
+def test_best_weights_have_the_adapters_in_them_and_answer_as_any(whole, lora, tmp_path, capsys):
+    begun, best, final = weights(whole[0]), weights(lora, "best"), weights(lora)
+    assert best.keys() == final.keys() == begun.keys()
+    changed = {name for name in final if not torch.equal(final[name], begun[name])}
+    parts = ("self.query.weight", "self.key.weight", "self.value.weight")
+    assert {name for name in changed if name.startswith("encoder.")} == {n for n in final if n.endswith(parts)}
+    state = torch.load(run_of(lora) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    assert any(name.endswith("lora_A") for name in state)
+    record = json.loads((run_of(lora) / "record.json").read_text())
+    assert record["trainable_parameters"] < record["parameters"] / 20
+    assert main(["export", f"run={run_of(lora)}", f"to={tmp_path / 'exported'}"]) == 0
+    assert main(["evaluate", f"run={run_of(lora)}", "split=dev"]) == 0
+    scored = json.loads((run_of(lora) / "record.json").read_text())["metrics"]
+    assert scored["dev/hits@5"] == record["metrics"]["dev/hits@5"]
+
+
+def test_a_killed_run_with_adapters_ends_with_the_same_weights(whole, lora, tmp_path):
+    process = train(tmp_path, *adapted(whole))
+    for _ in range(6000):
+        assert process.poll() is None, process.communicate()
+        rows = [text for path in tmp_path.glob("train/*/*/metrics.jsonl") for text in path.read_text().splitlines()]
+        if any('"step": 3' in row for row in rows):
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finish(train(tmp_path, *adapted(whole), "resume=last"))
+    for name in ("best", "final"):
+        ours, theirs = weights(tmp_path, name), weights(lora, name)
+        assert all(torch.equal(ours[one], theirs[one]) for one in theirs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["frozen", "lora"])
+def test_two_processes_train_the_same_part(whole, lora, tmp_path, kind):
+    words = [FROZEN] if kind == "frozen" else adapted(whole)
+    finish(train(tmp_path, *words, "hardware.devices=2"))
+    ours, theirs = weights(tmp_path), weights(whole[0] if kind == "frozen" else lora)
+    for name in theirs:
+        torch.testing.assert_close(ours[name], theirs[name], atol=1e-5, rtol=1e-3)
