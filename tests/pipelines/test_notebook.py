@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "mate_in_a_notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "start" / "mate_in_a_notebook.ipynb"
 
 
 def cells():
