@@ -26,6 +26,8 @@ DOCUMENTS = [
 ]
 MADE = {"index.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 """Pages of the site that `tools/site.py` makes."""
+TOPS = ("", "mate_cli", "mate_cli/tokenization")
+"""Folders from which documents name files."""
 GIVEN = {"evaluate": ["run=x"], "predict": ["run=x"], "export": ["run=x", "to=x"]}
 
 
@@ -147,6 +149,13 @@ def test_the_glossary_is_in_order():
 def test_the_page_of_metrics_has_every_metric():
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     assert [name for name in metric_specs() if f"`{name}`" not in page] == []
+
+
+def test_code_that_documents_name_exists():
+    for document in DOCUMENTS:
+        named = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.py)`", document.read_text(encoding="utf-8"))
+        files = [name for name in named if Path(name).stem not in {"x", "NAME"}]
+        assert [name for name in files if not any((ROOT / top / name).exists() for top in TOPS)] == []
 
 
 def test_make_targets_exist():
