@@ -91,7 +91,9 @@ def compose_line(words):
     module = importlib.import_module(f"mate_cli.cli.commands.{command}")
     if hasattr(module, "arguments"):
         words = module.arguments(words)
-    if command != "completion":
+    if command == "explain":
+        assert app.main([command, *words]) == 0
+    elif command not in {"completion", "doctor"}:
         one_of_each = [re.sub(r"^([^=]+=(?:\[[^\]]*\]|[^\[{'\",]+)),.*", r"\1", word) for word in words if "=" in word]
         if command == "train":
             compose_stages(first_job(one_of_each))
