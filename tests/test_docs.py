@@ -24,6 +24,7 @@ DOCUMENTS = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 MADE = {"index.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 """Pages of the site that `tools/site.py` makes."""
 TOPS = ("", "mate_cli", "mate_cli/tokenization")
@@ -52,7 +53,7 @@ def name_of(document):
     return document.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *NOTEBOOKS], ids=name_of)
 def test_links(document):
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text)
