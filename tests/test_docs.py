@@ -162,6 +162,14 @@ def test_code_that_documents_name_exists():
         assert [name for name in files if not any((ROOT / top / name).exists() for top in TOPS)] == []
 
 
+def test_pages_that_code_names_exist():
+    files = [path for top in ("mate_cli", "conf", "tools") for path in (ROOT / top).rglob("*.*")]
+    texts = [path.read_text(encoding="utf-8") for path in files if path.suffix in {".py", ".yaml"}]
+    named = {name for text in texts for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|yaml)\b", text)}
+    assert len(named) > 4
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_make_targets_exist():
     named = {
         target for document in DOCUMENTS for target in re.findall(r"\bmake ([a-z-]+)", document.read_text("utf-8"))
