@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RECORDED = re.compile(r"Recorded: (.+)")
 NOT_RECORDED = re.compile(r"[Nn]ot recorded, measured on (\d{4}-\d\d-\d\d)")
 _RULE = re.compile(r"^\|[\s:|-]+\|$")
@@ -23,7 +23,7 @@ class DocumentedTable:
     """A table.
 
     Args:
-        document: the file's name.
+        document: the path of the file, below `docs/` where it is there.
         header: its cells.
         rows: their cells.
         below: the first paragraph below it.
@@ -48,7 +48,7 @@ class DocumentedTable:
     def folders(self) -> list[Path]:
         """Folders of the records that are named below it."""
         found = RECORDED.match(self.below)
-        return [ROOT / "docs" / path for path in re.findall(r"\]\((runs/[^)]+)\)", found[1])] if found else []
+        return [ROOT / "docs" / path for path in re.findall(r"\]\((?:\.\./)*(runs/[^)]+)\)", found[1])] if found else []
 
     def cells(self) -> Iterator[tuple[str, str, str]]:
         """Yield the heads of each cell's row and column, and what it says."""
@@ -73,7 +73,7 @@ def _tables_of(document: Path) -> Iterator[DocumentedTable]:
             header, rule, *rows = table.splitlines() + [""] * 2
             if _RULE.match(rule):
                 yield DocumentedTable(
-                    document.name,
+                    document.relative_to(ROOT).as_posix().removeprefix("docs/"),
                     _cells(header),
                     tuple(_cells(row) for row in rows if row),
                     below.replace("\n", " "),

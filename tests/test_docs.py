@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -14,9 +15,20 @@ from omegaconf import OmegaConf
 from mate_cli.cli import app
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.metrics.specs.spec import metric_specs
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+MADE = {"index.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+"""Pages of the site that `tools/site.py` makes."""
+TOPS = ("", "mate_cli", "mate_cli/tokenization")
+"""Folders from which documents name files."""
 GIVEN = {"evaluate": ["run=x"], "predict": ["run=x"], "export": ["run=x", "to=x"]}
 
 
@@ -29,12 +41,40 @@ def code_lines(document):
 COMMANDS = sorted({line for document in DOCUMENTS for line in code_lines(document) if line.startswith("mate ")})
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def anchors(document):
+    """Anchors of a document's headings, as GitHub and the site make them."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    found = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    return [re.sub(r"-+", "-", anchor) for anchor in found]
+
+
+def name_of(document):
+    return document.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *NOTEBOOKS], ids=name_of)
 def test_links(document):
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
-    local = [target for target in targets if not target.startswith(("http://", "https://"))]
-    assert [target for target in local if not (document.parent / target).exists()] == []
+    targets = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text)
+    for path, anchor in [(path, anchor) for path, anchor in targets if not path.startswith(("http://", "https://"))]:
+        target = document.parent / path if path else document
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_headings_have_an_anchor_each(document):
+    found = anchors(document)
+    assert sorted(found) == sorted(set(found))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_pages_have_a_title_and_whole_tables(document):
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({len(re.split(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
 
 
 @pytest.mark.parametrize(
@@ -52,7 +92,9 @@ def compose_line(words):
     module = importlib.import_module(f"mate_cli.cli.commands.{command}")
     if hasattr(module, "arguments"):
         words = module.arguments(words)
-    if command != "completion":
+    if command == "explain":
+        assert app.main([command, *words]) == 0
+    elif command not in {"completion", "doctor"}:
         one_of_each = [re.sub(r"^([^=]+=(?:\[[^\]]*\]|[^\[{'\",]+)),.*", r"\1", word) for word in words if "=" in word]
         if command == "train":
             compose_stages(first_job(one_of_each))
@@ -75,18 +117,57 @@ def compose_stages(words):
     assert set(taken) <= {stage.name for stage in plan.stages}
 
 
-def test_the_readme_shows_every_command():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in app.commands() if f"| `mate {name}` |" not in readme] == []
+def test_the_reference_shows_every_command():
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `mate (\w+)` \|", page, re.MULTILINE) == list(app.commands())
     assert len(COMMANDS) >= 4
 
 
 def test_the_site_has_every_document():
     nav = OmegaConf.to_container(OmegaConf.load(ROOT / "mkdocs.yml").nav)
-    pages = re.findall(r"'(\w+\.md)'", str(nav))
-    assert sorted(pages) == sorted(
-        [path.name for path in (ROOT / "docs").glob("*.md")] + ["index.md", "configuration.md"]
-    )
+    pages = re.findall(r"'([\w/-]+\.md)'", str(nav))
+    docs = ROOT / "docs"
+    assert sorted(pages) == sorted([path.relative_to(docs).as_posix() for path in docs.rglob("*.md")] + [*MADE])
+
+
+def test_the_configuration_page_has_every_key():
+    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "tools" / "site.py")
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+    page = "\n".join(site.configuration(ROOT / "conf"))
+    files = sorted((ROOT / "conf").rglob("*.yaml"))
+    assert len(re.findall(r"^(?:## (?:mate|Every)|### )", page, re.MULTILINE)) == len(files) > 100
+    for file in files:
+        keys = re.findall(r"^[\w.]+:.*$", file.read_text(encoding="utf-8"), re.MULTILINE)
+        assert [key for key in keys if key not in page] == []
+
+
+def test_the_glossary_is_in_order():
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)[1:]
+    assert words == sorted(words, key=str.lower)
+    assert len(words) >= 40
+
+
+def test_the_page_of_metrics_has_every_metric():
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    assert [name for name in metric_specs() if f"`{name}`" not in page] == []
+
+
+def test_code_that_documents_name_exists():
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        named = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.py)`", text) + re.findall(r"python (tools/\S+\.py)", text)
+        files = [name for name in named if Path(name).stem not in {"x", "NAME"}]
+        assert [name for name in files if not any((ROOT / top / name).exists() for top in TOPS)] == []
+
+
+def test_pages_that_code_names_exist():
+    files = [path for top in ("mate_cli", "conf", "tools") for path in (ROOT / top).rglob("*.*")]
+    texts = [path.read_text(encoding="utf-8") for path in files if path.suffix in {".py", ".yaml"}]
+    named = {name for text in texts for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|yaml)\b", text)}
+    assert len(named) > 4
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 def test_make_targets_exist():

@@ -17,11 +17,11 @@ from mate_cli.reports.runs.load import LoadedRun, load_runs
 TABLES = documented_tables()
 RUNS = Path(__file__).parents[1] / "docs" / "runs"
 NOT_MEASURED = {
-    "hardware.md: size | tokens | 16 examples need": "computed, see tests/models/test_memory.py",
-    "parity.md: released | opens with": "versions of files",
-    "predict.md: what a cell has": "examples of numbers",
-    "tasks.md:  | SQA | WTQ | WikiSQL": "settings, see tests/test_paper_settings.py",
-    "tutorials.md: stage | examples": "estimates, as its text says",
+    "memory_and_time.md: size | tokens | 16 examples need": "computed, see tests/models/test_memory.py",
+    "reference/checkpoints.md: released | opens with": "versions of files",
+    "reference/reading_tables.md: what a cell has": "examples of numbers",
+    "papers/tapas.md:  | SQA | WTQ | WikiSQL": "settings, see tests/test_paper_settings.py",
+    "memory_and_time.md: stage | examples": "estimates, as its text says",
 }
 """Tables with decimal numbers that nobody measured, by how their names begin."""
 PLACEHOLDER = re.compile(r"\b(DATE|RUN)\b|(?<= )\.\.\.(?= |$)")
@@ -115,11 +115,11 @@ def bounds() -> Iterator[tuple[str, str, str]]:
 
 
 FIGURES: Mapping[tuple[str, int], Callable[[], Iterator[tuple[str, str, str]]]] = {
-    ("deep.md: scheme | N = 2", 0): changes,
-    ("deep.md: scheme | N = 2", 1): bounds,
-    ("hybridqa.md: Hits@1, dev / test | 1,350", 0): mean_scores,
-    ("hybridqa.md: MATE - TAPAS, all questions", 0): differences_with_all_questions,
-    ("hybridqa.md: MATE - TAPAS, dev / test", 0): differences_by_size,
+    ("results/dt_fixup.md: scheme | N = 2", 0): changes,
+    ("results/dt_fixup.md: scheme | N = 2", 1): bounds,
+    ("results/hybridqa.md: Hits@1, dev / test | 1,350", 0): mean_scores,
+    ("results/hybridqa.md: MATE - TAPAS, all questions", 0): differences_with_all_questions,
+    ("results/hybridqa.md: MATE - TAPAS, dev / test", 0): differences_by_size,
 }
 """Figures of recorded tables as (row, column, text), by how a table's name begins and its place among those that do."""
 TOLD_ELSEWHERE = ("p of questions", "p of both")
@@ -179,5 +179,7 @@ def test_figures(name, place):
 
 
 def test_no_run_of_the_table_of_growth_is_left_out():
-    (table,) = (table for table in recorded() if table.name.startswith("hybridqa.md: Hits@1, dev / test | 1,350"))
+    (table,) = (
+        table for table in recorded() if table.name.startswith("results/hybridqa.md: Hits@1, dev / test | 1,350")
+    )
     assert {(row, column) for row, column, _ in mean_scores()} == {(row, column) for row, column, _ in table.cells()}

@@ -1,4 +1,4 @@
-"""Makes the table of micro-batches in docs/hardware.md, by count: python tools/memory_table.py."""
+"""Makes the table of micro-batches in docs/memory_and_time.md, by count: python tools/memory_table.py."""
 
 from __future__ import annotations
 

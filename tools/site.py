@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mkdocs.structure.files import File
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,16 +16,32 @@ ROOT = Path(__file__).resolve().parent.parent
 FETCHED = re.compile(r'<script src="https?://[^"]*"></script>')
 """The theme would fetch what its search needs in pages of a folder."""
 SEARCH = f"<script>{(ROOT / 'docs' / 'images' / 'search_from_a_folder.js').read_text(encoding='utf-8')}</script>"
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+"""Documents beside `docs/`, and their pages."""
+SITE_LINKS = {"../../CONTRIBUTING.md": "../CONTRIBUTING.md", "../../conf": "../reference/configuration.md"}
+"""Links of pages in folders to a clone, and to the site."""
+NO_PAGE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:LICENSE|wandb_sweep\.yaml|runs/[^)]*)\)")
+"""Links to files of a clone that are no pages."""
 GROUPS_LAST = ("experiment", "sweep", "recipe", "debug")
 """Long groups: what they choose from is read first."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the start page, which is the README, and the reference of the configuration."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    files.append(File.generated(config, "index.md", content=readme))
-    files.append(File.generated(config, "configuration.md", content="\n".join(configuration(ROOT / "conf"))))
+    """Add the documents beside `docs/`, the README as the start page, and the reference of the configuration."""
+    from mkdocs.structure.files import File  # not installed where tests read this module
+
+    for document, page in PAGES.items():
+        content = (ROOT / document).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, page, content=content))
+    files.append(File.generated(config, "reference/configuration.md", content="\n".join(configuration(ROOT / "conf"))))
     return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Lead links to files of a clone to their pages; of those without a page, keep the text."""
+    for target, page in SITE_LINKS.items():
+        markdown = markdown.replace(f"]({target})", f"]({page})")
+    return NO_PAGE.sub(r"\1", markdown)
 
 
 def on_post_page(output: str, **_: object) -> str:

@@ -100,7 +100,9 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         super().__init__()
         self.encoder, self.metrics = context.encoder, tuple(metrics)
         if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
-            raise ConfigError(f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/own_code.md")
+            raise ConfigError(
+                f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/how-to/add_your_own_network.md"
+            )
         self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []

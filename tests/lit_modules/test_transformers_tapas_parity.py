@@ -1,6 +1,6 @@
 """The same weights give what the TAPAS of transformers gives: losses, scores and answers; and where they do not.
 
-`docs/parity.md` lists the differences; those that can be computed are held here.
+`docs/papers/tapas.md` lists the differences; those that can be computed are held here.
 """
 
 from dataclasses import replace
@@ -270,7 +270,7 @@ def test_a_conversation_that_their_own_tokenizer_reads(reader, tmp_path):
     assert batch.previous_labels.sum(1).bool().tolist() == [False, True, True]
 
 
-# Where transformers differs; what `docs/parity.md` says of it.
+# Where transformers differs; what `docs/papers/tapas.md` says of it.
 
 
 def test_they_cannot_select_cells_freely_without_labels_or_with_whole_numbers_as_labels(tmp_path):

@@ -55,7 +55,7 @@ def test_an_adapter_is_loaded_with_its_network(exports, given, adapted, tmp_path
 
 def test_the_page_makes_an_adapter(exports, monkeypatch, tmp_path):
     pytest.importorskip("peft")
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "use_with_transformers.md").read_text(encoding="utf-8")
     section = page.partition("## Training with transformers")[2].partition("\n## ")[0]
     (program,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     monkeypatch.chdir(tmp_path)

@@ -113,7 +113,7 @@ def test_what_cannot_be_exported_says_so(exports, name, load, attention, reason)
 
 
 def test_the_page_makes_graphs(exports, monkeypatch, tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "use_with_transformers.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page.partition("## One graph")[2].partition("\n## ")[0], re.DOTALL)
     shutil.copytree(exports("cells"), tmp_path / "exported")
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "mate_in_a_notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "start" / "mate_in_a_notebook.ipynb"
 
 
 def cells():

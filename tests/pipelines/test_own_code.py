@@ -17,7 +17,7 @@ from mate_cli.cli.app import main
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.pipelines.export.export import export_run
 
-PAGE = Path(__file__).parents[2] / "docs" / "own_code.md"
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 FRAME = pd.DataFrame({"Region": ["North", "South", None], "Sold": [5.0, 7.5, float("nan")]})
 QUESTIONS = ["which region sold most?", "how much did the north sell in all of these years?"]
 
@@ -35,7 +35,9 @@ def mate(run):
 def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
     export_run(str(run), str(tmp_path / "exported"), here(tmp_path))
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```\n+```\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```\n+```\n(.*?)```", (PAGES / "use_in_python.md").read_text("utf-8"), flags=re.DOTALL
+    )
     names: dict[str, object] = {}
     assert len(blocks) == 2
     for program, printed in blocks:
@@ -46,7 +48,8 @@ def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["striped", "nearby"])
 def test_the_networks_of_the_page_train(name, tmp_path, monkeypatch):
-    blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    page = (PAGES / "add_your_own_network.md").read_text("utf-8")
+    blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", page, flags=re.DOTALL)
     for file, content in blocks:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(content)

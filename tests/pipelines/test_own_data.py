@@ -9,7 +9,7 @@ import pytest
 
 from mate_cli.cli.app import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "own_data.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "train_on_your_data.md"
 TINY = ["model.size=tiny", "init=random", "init.tokenizer=sample", "encoding.max_tokens=96", "debug=fast"]
 HERE = ["logger=none", "hardware.threads=1"]
 TABLE = [["name", "city", "year"], ["Ruvo Tekan", "Belora", 1987], ["Mila Sorn", "Katim", 2001]]

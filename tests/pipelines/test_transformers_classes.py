@@ -322,8 +322,8 @@ def test_a_reader_of_kept_tokens_says_where_they_stood(exports):
 
 @pytest.mark.long
 def test_the_page_does_what_it_says(exports, tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
-    section = page.partition("## With transformers")[2].partition("## TAPAS without mate")[0]
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "use_with_transformers.md").read_text(encoding="utf-8")
+    section = page.partition("## Answers and scores")[2].partition("\n## ")[0]
     theirs, ours, scores, reads = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     shutil.copytree(exports("cells"), tmp_path / "exported")
     shutil.copytree(exports("reader"), tmp_path / "reader")

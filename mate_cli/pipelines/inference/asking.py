@@ -81,7 +81,7 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
         raise RunError(
             "this run is a system of stages, made for tables with linked passages",
             where=run,
-            remedy="Give questions with their tables and passages: input=questions.jsonl (docs/own_data.md)",
+            remedy="Give questions with tables and passages: input=questions.jsonl (docs/how-to/train_on_your_data.md)",
         )
 
 

@@ -40,7 +40,7 @@ MIN_TABLES = 10
 
 @dataclass(eq=False, kw_only=True)
 class LabelledRows(Release):
-    """Questions with a table each, written down row by row; see docs/own_data.md for what a row may have.
+    """Questions with a table each, row by row; docs/how-to/train_on_your_data.md says what a row may have.
 
     Args:
         root: where files and tables that are named lie.
