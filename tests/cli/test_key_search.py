@@ -12,12 +12,12 @@ def explained(capsys, *words: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("key", ["model.frozen", "frozen"])
+@pytest.mark.parametrize("key", ["model.radius", "radius"])
 def test_a_key_of_another_choice_is_found(key, capsys):
     out = explained(capsys, key)
-    assert "model.frozen is a key of model=relation_aware" in out
-    assert "mate train model=relation_aware model.frozen=false" in out
-    assert "conf/model/relation_aware.yaml" in out
+    assert "model.radius is a key of model=etc" in out
+    assert "mate train model=etc model.radius=84" in out
+    assert "conf/model/etc.yaml" in out
 
 
 def test_what_is_shown_to_type_can_be_typed(capsys):
@@ -45,9 +45,9 @@ def test_of_a_chain_the_stages_that_have_it_are_shown(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["model.frozn"], "Did you mean model.frozen?"),
+        (["model.radiu"], "Did you mean model.radius?"),
         (["qwertz"], "qwertz: unknown key."),
-        (["model.frozen=true"], "Type mate explain model.frozen."),
+        (["model.radius=3"], "Type mate explain model.radius."),
         (["_"], "unknown key"),
     ],
 )

@@ -235,9 +235,9 @@ def test_what_is_wrong_with_a_folder(name, tmp_path, request):
 
 
 def test_what_is_no_checkpoint(tmp_path, ours):
-    unknown = "is not a folder, and not in the Hugging Face cache or not reachable"
+    unknown = "is not a folder, and not in the Hugging Face cache; the hub is not reachable"
     assert unknown in refusal("google/tapas-tiny", tmp_path)
-    assert "is not a folder" in refusal("./no such folder", tmp_path)
+    assert "is neither a folder here nor a name" in refusal("./no such folder", tmp_path)
     assert "this is a run folder, no checkpoint. Use run=" in refusal(str(ours.parent / "run"), tmp_path)
     assert f"Try checkpoint={ours}" in refusal(str(ours / "config.json"), tmp_path)
 

@@ -97,7 +97,7 @@ def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, t
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("passage_reading.init.tokenizer=absent", "no vocabulary 'absent'"),
+        ("passage_reading.init.tokenizer=absent", "no vocabulary: 'absent'"),
         ("passage_reading.init.checkpoint=absent.safetensors", "absent.safetensors"),
         ("passage_reading.encoding.max_tokens=9000", "encoding.max_tokens=9000 exceeds the"),
         ("span_reading.encoding.max_tokens=9000", "encoding.max_tokens=9000 exceeds the"),

@@ -75,8 +75,8 @@ def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):
     assert len(groups_of(tmp_path)) == 1
 
 
-def test_runs_of_earlier_versions_are_repeats_of_today_s(tmp_path):
-    build_run(tmp_path / "a", seed=1, config={"trainer": {"early_stopping": None}, "logger": {"kind": "wandb"}})
+def test_options_that_nobody_set_do_not_part_repeats(tmp_path):
+    build_run(tmp_path / "a", seed=1, config={"trainer": {}, "logger": {"kind": "wandb"}})
     build_run(tmp_path / "b", seed=2, config={"trainer": {"options": {}}, "callbacks": {}, "logger": {}})
     assert len(groups_of(tmp_path)) == 1
     stopping = {"early_stopping": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "patience": 2}}

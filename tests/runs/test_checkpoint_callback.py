@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 import torch
 
 from mate_cli.errors import CheckpointError, ConfigError, RunError
+from mate_cli.models.layers.low_rank import Lora
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
@@ -20,7 +21,8 @@ class FakeTrainer(SimpleNamespace):
 
     def save_checkpoint(self, path):
         path.write_bytes(b"")
-        self.checkpoints.on_save_checkpoint(self, None, {"state_dict": self.model.state_dict()})
+        module = SimpleNamespace(task=SimpleNamespace(encoder=SimpleNamespace(lora=Lora())))
+        self.checkpoints.on_save_checkpoint(self, module, {"state_dict": self.model.state_dict()})
 
 
 def validate(checkpoints, scores, trainer=None):

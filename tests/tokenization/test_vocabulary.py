@@ -51,5 +51,5 @@ def test_a_vocabulary_that_is_not_berts_is_refused():
 
 
 def test_an_unknown_name_says_what_to_choose():
-    with pytest.raises(ConfigError, match=r"no vocabulary 'no/such-model'.*minilm"):
+    with pytest.raises(ConfigError, match=r"no vocabulary: 'no/such-model'.*hf download no/such-model"):
         load_tokenizer("no/such-model")
