@@ -168,7 +168,7 @@ def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
     """
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
-        near = _nearest_run(folder, stage) if folder.is_dir() else None
+        near = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
         remedy = f"Did you mean {typed}{near}?" if near else "Give a folder below outputs/train/"
         raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
     return RunFolder(folder)
@@ -180,6 +180,15 @@ def _nearest_run(folder: Path, stage: str) -> Path | None:
     wanted = [path for path in found if path.name == stage] or found
     depth = min((len(path.parts) for path in wanted), default=0)
     return max((path for path in wanted if len(path.parts) == depth), key=_started, default=None)
+
+
+def _run_beside(path: Path) -> Path | None:
+    """Return the newest run that a missing path may have meant: with another name for its first missing part."""
+    missing = path
+    while not missing.parent.is_dir():
+        missing = missing.parent
+    named = [other / path.relative_to(missing) for other in missing.parent.glob("*")]
+    return max((run for run in named if (run / "config.yaml").is_file()), key=_started, default=None)
 
 
 def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", stage: str = "") -> RunFolder:

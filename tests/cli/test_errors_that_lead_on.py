@@ -45,6 +45,17 @@ def test_a_folder_of_runs_leads_to_the_newest_whole_run(command, runs, capsys):
     assert f"Did you mean run={runs}/2026-01-02_b?" in line
 
 
+@pytest.mark.parametrize("place", ["", "/cell_selection"])
+def test_a_placeholder_for_the_date_leads_to_the_newest_run(place, runs, capsys):
+    line = refused(capsys, "predict", f"run={runs}/DATE{place}", "table=t.csv", "question=q")
+    assert f"Did you mean run={runs}/2026-01-02_b{place}?" in line
+
+
+def test_a_run_of_which_no_part_is_there_has_no_suggestion(runs, capsys):
+    for folder in ("outputs/train/wtq_mate/DATE", "/nowhere/DATE", f"{runs}/DATE/reader"):
+        assert "Did you mean" not in refused(capsys, "evaluate", f"run={folder}")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -35,6 +35,8 @@ def test_a_section_is_explained_key_by_key_and_a_name_alone_is_found():
     assert [key for key, found in sections.items() if not found.meaning or not found.bounds] == []
     (alone,) = explanations("train", "val_every", [])
     assert alone == sections["trainer.val_every"]
+    (rank, *_) = explanations("train", "lora", [])
+    assert rank.key.startswith("model.lora."), "an exact name in a section comes before a like one, such as logger"
     with pytest.raises(ConfigError, match=r"Did you mean trainer\.val_every\?"):
         explanations("train", "trainer.val_evry", [])
 

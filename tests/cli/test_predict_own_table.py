@@ -210,6 +210,12 @@ def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
     assert "Traceback" not in error
 
 
+def test_official_files_are_answered_by_runs_alone(capsys):
+    for words in (["checkpoint=exported"], []):
+        assert main(["predict", *words, "input=questions.json"]) == 2
+        assert "input: needs a run" in capsys.readouterr().err
+
+
 def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):
     run = finished_run(tmp_path / "reader", ["task=span_reading", "encoding=cell"])
     assert predict(f"run={run}", f"table={sales}", "question=who?") == 2

@@ -83,7 +83,8 @@ def predict_dataset(cfg: Predict) -> None:
     from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
-        raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
+        problem = "needs a run, not a checkpoint" if cfg.checkpoint else "needs a run"
+        raise ConfigError(problem, where="input", remedy="Set run=FOLDER, a folder of outputs/train/")
     open_run(cfg.run)
     find_questions(str(cfg.input))
     output = Path(cfg.output or "predictions.json").expanduser()

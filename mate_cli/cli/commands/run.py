@@ -72,6 +72,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     Raises:
         MateError: something the user can mend.
     """
+    from mate_cli.cli.config.check import check_devices
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
@@ -79,6 +80,8 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
 
     hardware = spec.last.config.hardware
     check_processes(hardware, os.environ)
+    if folder is None:
+        check_devices(spec)
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
         release(folder.path)  # for the process that writes

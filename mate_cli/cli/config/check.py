@@ -78,6 +78,19 @@ def check_quickly(spec: RunSpec) -> None:
         check_data(stage.config)
 
 
+def check_devices(spec: RunSpec) -> None:
+    """Refuse a device or precision that this machine lacks, where it is the one that trains.
+
+    Raises:
+        ConfigError: naming the key and the remedy.
+    """
+    from mate_cli.pipelines.machine import fill_in
+
+    for stage in spec.stages:
+        if not stage.run:
+            fill_in(stage.config.hardware)
+
+
 def check_root(spec: RunSpec, stage: Stage) -> None:
     """Refuse a folder of data that is typed and not there: nothing is downloaded into it.
 

@@ -133,11 +133,11 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
         if fixed in (None, section):  # the section may exist, and be empty here
             return None
         return nearest_key(f"{fixed}.{name}", config, groups) or fixed
+    homes = [] if section else [str(group) for group, part in config.items_ex(resolve=False) if _has(part, name)]
+    if homes:
+        return f"{homes[0]}.{name}"
     known = [*map(str, node), *(groups if not section else ())]
     question = nearest(name, known, prefix=f"{section}." if section else "")
-    if question is None and not section:
-        homes = [str(group) for group, part in config.items_ex(resolve=False) if _has(part, name)]
-        return f"{homes[0]}.{name}" if homes else None
     return question.removeprefix("Did you mean ").removesuffix("?") if question else None
 
 
