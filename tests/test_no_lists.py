@@ -211,14 +211,14 @@ def test_an_export_of_foreign_classes_needs_their_module(run, clone, capsys):
 
 def test_a_module_that_is_not_there_is_named(run, tmp_path, monkeypatch, capsys):
     assert main(["train", "model._target_=nowhere.Net"]) == 2
-    assert "there is no module nowhere: put nowhere.py where you type, or install it" in capsys.readouterr().err
+    assert "there is no module nowhere: put nowhere.py in this folder, or install it" in capsys.readouterr().err
     assert main(["train", "model._target_=added_parts.Net"]) == 2
     assert "added_parts has no Net" in capsys.readouterr().err
     config = (run / "config.yaml").read_text()
     shutil.copytree(run, tmp_path / "moved")
     (tmp_path / "moved" / "config.yaml").write_text(config.replace("added_parts.", "lost_parts."))
     assert main(["evaluate", f"run={tmp_path / 'moved'}", "trust=lost_parts"]) == 2
-    assert "there is no module lost_parts: put lost_parts.py where you type" in capsys.readouterr().err
+    assert "there is no module lost_parts: put lost_parts.py in this folder" in capsys.readouterr().err
 
 
 def test_an_export_may_have_been_trained_with_any(ordinary, clone, capsys):

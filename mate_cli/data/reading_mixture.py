@@ -63,7 +63,7 @@ class ReadingMixture:
         self.weights = {source: float(weight) for source, weight in weights.items() if weight}
         if not self.weights or not self.dev:
             raise ConfigError(
-                "nothing to learn from, or to evaluate", where="data.weights, data.dev", remedy="Name one"
+                "no dataset to train or to evaluate on", where="data.weights, data.dev", remedy="Name one"
             )
         told_of = dict(options or {})
         self._sources: dict[str, Dataset] = {

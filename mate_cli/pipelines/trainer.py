@@ -108,7 +108,7 @@ RESERVED = (
     ),
 )
 REFUSED = {
-    CheckpointIO: "a run is continued from the checkpoints that Lightning itself writes",
+    CheckpointIO: "runs resume from Lightning's own checkpoints",
     ClusterEnvironment: "processes are started by the keys of hardware",
     Precision: "it is hardware.precision",
     lightning.StochasticWeightAveraging: "it counts epochs, and Lightning sees one: use callbacks=weight_averaging",
@@ -191,7 +191,7 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
     try:
         return pl.Trainer(**{**options, **shown}, callbacks=callbacks)
     except Exception as error:
-        raise ConfigError(f"pl.Trainer refuses them: {shorten_reason(error)}", where=OPTIONS) from error
+        raise ConfigError(f"pl.Trainer rejects these options: {shorten_reason(error)}", where=OPTIONS) from error
 
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
@@ -247,14 +247,14 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
         ConfigError: naming the kind, or what to type to install the package.
     """
     if "_target_" not in node:
-        raise ConfigError("names no class", where=where, remedy=f"Add +{where}._target_=...")
+        raise ConfigError("has no class", where=where, remedy=f"Add +{where}._target_=...")
     name = str(node["_target_"])
     module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
     if module and find_spec(module) is None:
         raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
     found = get_object(name)
     if inspect.isclass(found) and not issubclass(found, kind):
-        raise ConfigError(f"{name} is no {kind.__name__} of Lightning", where=where, remedy="Name a class that is one")
+        raise ConfigError(f"{name} is not a Lightning {kind.__name__}", where=where, remedy="Use a class that is one")
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
         where = f"{OPTIONS}.{name}"
         for reserved in RESERVED:
             if name in reserved.names:
-                raise ConfigError(f"a run sets it itself, as {reserved.reason}", where=where, remedy=reserved.remedy)
+                raise ConfigError(f"cannot be set: {reserved.reason}", where=where, remedy=reserved.remedy)
         if name not in known or name == "self":
             near = difflib.get_close_matches(name, known, 1)
             remedy = f"Did you mean {near[0]}?" if near else "See the keywords of pl.Trainer"

@@ -143,7 +143,7 @@ class ExpressionReader(ABC):
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
         if tree.key != "column" or getattr(tree.this, "key", "") != "identifier":
-            raise UnreadableQueryError(f"{write_text(tree)} is no column")
+            raise UnreadableQueryError(f"{write_text(tree)} is not a column")
         self.take(self.take(tree, "column").this, "identifier")
         if tree.args.get("table"):
             self.take(tree.args["table"], "identifier")
@@ -163,7 +163,7 @@ class ExpressionReader(ABC):
             number = self.scope.units[self.scope.places[name]]
             yield [] if number is None else [number]
         elif name in self._everywhere:
-            raise UnreadableQueryError(f"{name} is a table of another query than the one that names it")
+            raise UnreadableQueryError(f"{name} is a table of another query")
 
     def _place(self, tree: Tree) -> int:
         """Return the place in FROM of the table that has a column in the query that names it."""

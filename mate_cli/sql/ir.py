@@ -179,7 +179,7 @@ class _FromDict:
     def query(self, entry: Mapping[str, Any]) -> Query:
         self._depth += 1
         if self._depth > MAX_NESTING:
-            raise ValueError(f"sql has more than {MAX_NESTING} queries in each other")
+            raise ValueError(f"sql has more than {MAX_NESTING} nested queries")
         found = self._single(entry)
         self._depth -= 1
         return found
@@ -233,7 +233,7 @@ class _FromDict:
         if len(items) > MAX_CONDITIONS:
             raise ValueError(f"sql has a clause of more than {MAX_CONDITIONS} conditions")
         if len(connectors) != max(0, len(items) - 1) or not {*connectors} <= {"and", "or"}:
-            raise ValueError("sql has conditions that neither and nor or joins")
+            raise ValueError("sql has conditions not joined by and or or")
         return Conditions(tuple(map(self._condition, items)), tuple(connectors))
 
     def _condition(self, entry: Sequence[Any]) -> Condition:

@@ -242,10 +242,10 @@ def test_a_run_that_keeps_all_tokens_is_shown_as_ever(tmp_path, capsys, undrawn)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run=somewhere", "encoding.max_tokens=64"], "encoding.max_tokens: was fixed when it was trained"),
-        (["checkpoint=somewhere", "data=sample", "model=dot"], "model: was fixed when it was trained"),
+        (["run=somewhere", "encoding.max_tokens=64"], "encoding.max_tokens: was fixed in training"),
+        (["checkpoint=somewhere", "data=sample", "model=dot"], "model: was fixed in training"),
         (["run=somewhere"], "somewhere: this is not a run folder"),
-        (["run=a", "checkpoint=b"], "run: is given beside checkpoint"),
+        (["run=a", "checkpoint=b"], "run: cannot be combined with checkpoint"),
     ],
 )
 def test_what_a_run_would_not_hear_is_refused(words, message, capsys):

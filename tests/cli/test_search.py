@@ -88,7 +88,7 @@ REFUSED = {
     "fixed too": ([RATE, "optimizer.lr=1e-3"], "optimizer.lr: is searched, and set a second time."),
     "added too": ([RATE, "++optimizer.lr=1e-3"], "optimizer.lr: is searched, and set a second time."),
     "searched twice": ([RATE, "optimizer.lr=choice(1,2)"], "optimizer.lr: is searched, and set a second time."),
-    "nothing": ([], "a search has no key to choose values for."),
+    "nothing": ([], "the search has no key to vary."),
     "an integer": (["trainer.batch_size=interval(8,32)"], "Write trainer.batch_size=range(8, 33)."),
     "an integer or null": (["trainer.max_steps=tag(log,interval(8,32))"], "=tag(log, range(8, 33))."),
     "an integer of a class": (["encoding.max_tokens=interval(64,256)"], "Write encoding.max_tokens=range(64, 257)."),

@@ -167,7 +167,11 @@ WRITTEN = {
         "data/val_id.json: 2-1-3.html.csv: is listed twice",
     ),
     "no list": ("data/val_id.json", lambda path: path.write_text("{}"), "val_id.json: should hold a list of tables"),
-    "a list of lists": ("data/val_id.json", lambda path: path.write_text("[[1]]"), "entry 0: is no name of a table"),
+    "a list of lists": (
+        "data/val_id.json",
+        lambda path: path.write_text("[[1]]"),
+        "entry 0: is not the name of a table",
+    ),
 }
 
 
@@ -197,7 +201,7 @@ DAMAGE = {
     "too few labels": (TRAIN, set_entry(["x", "y"], [1], ""), "has 2 statements but 1 labels"),
     "an unknown label": (TRAIN, set_entry(["x"], [2], ""), "a label is neither 0 nor 1"),
     "a label that is no number": (TRAIN, set_entry(["x"], [True], ""), "a label is neither 0 nor 1"),
-    "an empty statement": (TRAIN, set_entry([" "], [1], ""), "a statement is empty or no text"),
+    "an empty statement": (TRAIN, set_entry([" "], [1], ""), "a statement is empty or not text"),
     "ragged": (TABLE, set_table("a#b\n1#2#3\n4\n5#6\n"), "row 0 has 3 cells under 2 headers (2 such rows)"),
     "empty": (TABLE, set_table("\n"), "2-1-1.html.csv: is empty"),
     "no UTF-8": (TABLE, lambda path: path.write_bytes(b"a#b\r\n\xff#2\r\n"), "is not UTF-8"),
@@ -253,9 +257,9 @@ def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
 def test_an_archive_that_is_cut_short_is_named(root):
     archive = releases.pack(root / "data", "all_csv", ".tar.gz")
     archive.write_bytes(archive.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"all_csv\.tar\.gz: cannot be read to its end"):
+    with pytest.raises(DataError, match=r"all_csv\.tar\.gz: cannot be read completely"):
         TabFact(root).examples("train")
-    assert "cannot be read to its end" in TabFact(root).check().problems[0].what
+    assert "cannot be read completely" in TabFact(root).check().problems[0].what
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])

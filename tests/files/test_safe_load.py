@@ -48,7 +48,7 @@ def test_links_are_followed_where_files_are_kept_behind_them(tmp_path):
     assert read_object(tmp_path / "x", RunError, "", links=True) == {}
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "y").symlink_to(tmp_path / "pipe")
-    with pytest.raises(RunError, match="it is no file"):
+    with pytest.raises(RunError, match="it is not a regular file"):
         read_object(tmp_path / "y", RunError, "", links=True)
 
 

@@ -180,7 +180,7 @@ def test_model_configs(path):
 
 
 def test_unknown_names():
-    with pytest.raises(ConfigError, match="no size is called 'huge'"):
+    with pytest.raises(ConfigError, match="unknown size 'huge'"):
         network("huge")
     with pytest.raises(ConfigError, match="no activation"):
         network(activation="gelo")

@@ -255,7 +255,7 @@ def test_messages():
     backend = MixedAttention(mixer(torch.eye(4)))
     assert refuses(backend, RowColumnHeads(4))
     qkv, plan = projections(4, (4,))
-    with pytest.raises(ConfigError, match="cannot weigh single keys"):
+    with pytest.raises(ConfigError, match="does not support weights of single keys"):
         backend.forward(qkv, plan, key_bias=torch.zeros(4))
 
 

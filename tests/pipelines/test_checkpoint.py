@@ -193,8 +193,8 @@ WRONG = {
         config(aggregation_labels={"0": "SUM", "1": "NONE"}, num_aggregation_labels=2),
         r"its aggregations are \['sum', 'none'\]",
     ),
-    "wrong option": ("theirs", config(temperature="hot"), "not the options of a TAPAS"),
-    "config is no JSON": ("theirs", text("config.json", "{", "["), "not readable as JSON"),
+    "wrong option": ("theirs", config(temperature="hot"), "not a TAPAS configuration"),
+    "config is not JSON": ("theirs", text("config.json", "{", "["), "not readable as JSON"),
     "settings are no YAML": ("ours", text("mate.yaml", "seed:", "seed: ["), r"mate\.yaml: cannot be read"),
     "no letters": (
         "ours",
@@ -238,7 +238,7 @@ def test_what_is_no_checkpoint(tmp_path, ours):
     unknown = "is not a folder, and not in the Hugging Face cache or not reachable"
     assert unknown in refusal("google/tapas-tiny", tmp_path)
     assert "is not a folder" in refusal("./no such folder", tmp_path)
-    assert "this is a run folder, no checkpoint. Use run=" in refusal(str(ours.parent / "run"), tmp_path)
+    assert "this is a run folder, not a checkpoint. Use run=" in refusal(str(ours.parent / "run"), tmp_path)
     assert f"Try checkpoint={ours}" in refusal(str(ours / "config.json"), tmp_path)
 
 

@@ -42,7 +42,7 @@ def test_systems_know_the_mean_of_what_was_learnt():
         "weight": pytest.approx(0.3)
     }
     assert with_mean([PointR(), PointR()]).learnt == {}
-    with pytest.raises(ConfigError, match="do not answer alike"):
+    with pytest.raises(ConfigError, match="these runs answer in different forms"):
         with_mean([PointR(cells=3, weight=0.2), PointR()])
 
 

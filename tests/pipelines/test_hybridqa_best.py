@@ -66,7 +66,7 @@ def test_rows_are_ranked_by_a_stage_that_is_there():
     with pytest.raises(ConfigError, match=r"no stage row_ranking before it hands on rows.*ranked_by=null to read all"):
         resolve(leaving_out)
     assert resolve([*leaving_out, *ALL_ROWS]).stages[0].name == "questions"
-    with pytest.raises(ConfigError, match="hands on rows, and no stage reads these"):
+    with pytest.raises(ConfigError, match="passes row rankings that no stage uses"):
         resolve(["experiment=hybridqa_best", *ALL_ROWS])
 
 

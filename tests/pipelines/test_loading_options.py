@@ -69,7 +69,7 @@ def test_weights_of_another_size_are_left_only_on_request(exports):
 def test_types_by_name_and_attention_by_name(exports, given):
     assert MateForTableQuestionAnswering.from_pretrained(exports("cells"), dtype="float16").dtype == torch.float16
     assert ForTables.from_pretrained(exports("cells"), torch_dtype="auto").dtype == torch.float32
-    with pytest.raises(ConfigError, match="'float7' is no type of weights"):
+    with pytest.raises(ConfigError, match="'float7' is not a type of weights"):
         MateForTableQuestionAnswering.from_pretrained(exports("cells"), dtype="float7")
     wanted = ForTables.from_pretrained(exports("cells"))(**given).logits
     for name in ("eager", "sdpa"):

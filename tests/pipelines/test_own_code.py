@@ -107,7 +107,7 @@ def test_type_and_generator_are_the_callers(run, mate):
     assert Mate.from_pretrained(str(run), dtype="bfloat16").dtype == torch.bfloat16
     assert Mate.from_pretrained(str(run), dtype="auto").dtype == torch.float32
     for unknown in ("bf16", "int8", torch.int64):
-        with pytest.raises(ConfigError, match="is no type of weights"):
+        with pytest.raises(ConfigError, match="is not a type of weights"):
             Mate.from_pretrained(str(run), dtype=unknown)
     output = half(FRAME, QUESTIONS[0])
     assert output.pooler_output.dtype == torch.bfloat16

@@ -158,8 +158,8 @@ def test_schemas_without_a_database(model, tmp_path):
 
 def test_what_is_asked_wrongly(capsys, database, tmp_path):
     for words, says in (
-        ([f"database={database}", "table=x.csv", "question=what?"], "excludes table"),
-        ([f"database={database}"], "nothing is asked"),
+        ([f"database={database}", "table=x.csv", "question=what?"], "cannot be combined with table"),
+        ([f"database={database}"], "no question given"),
         (["database=nowhere.sqlite", "question=what?", "checkpoint=x"], "there is no such file"),
         ([f"database={database}", "question=what?"], "run: needs a value"),
     ):

@@ -100,7 +100,7 @@ def test_who_comes_second_waits(tmp_path, capsys, monkeypatch):
         free.set()
         waiting.join(5)
     assert [one.path.parent.name for one in found] == ["pretrain_mate"]
-    assert capsys.readouterr().out.count("which another process trains") == 1
+    assert capsys.readouterr().out.count("in training by another process") == 1
 
 
 @pytest.mark.long

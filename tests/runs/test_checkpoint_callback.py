@@ -84,7 +84,7 @@ def test_the_best_weights_are_those_that_callbacks_leave_in_the_checkpoint(tmp_p
 
 
 def test_only_what_is_known_to_be_better_in_one_direction_chooses(tmp_path):
-    with pytest.raises(ConfigError, match=r"more or less of dev/colour .*MetricSpec named colour"):
+    with pytest.raises(ConfigError, match=r"metric dev/colour declares no direction .*MetricSpec named colour"):
         Checkpoints(RunFolder(tmp_path), "dev/colour", every_steps=1)
 
 

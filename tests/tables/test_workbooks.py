@@ -300,7 +300,7 @@ def test_what_is_no_workbook_says_what_it_is(tmp_path, name, suffix):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,b\n1,2\n", "it is text. Call it .csv"),
+        (b"a,b\n1,2\n", "it is text. Rename it to .csv"),
         (b"\xef\xbb\xbf<html><table>", "it is an HTML page. Open it in a spreadsheet program"),
         (b"<?xml version='1.0'?><Workbook/>", "it is XML. Open it in a spreadsheet program"),
         (b"PK\x03\x04....", "it is damaged"),

@@ -124,6 +124,6 @@ def _time(costs: Sequence[Cost]) -> str:
         return "time not known"
     least = len(known) < len(costs) or any(cost.at_least for cost in costs)
     if not any(cost.timed for cost in costs):
-        return f"at least {duration_text(sum(known))} on this machine, where no batch was done in time"
+        return f"at least {duration_text(sum(known))} on this machine; no batch finished within the time limit"
     timed = plural(sum(cost.timed for cost in costs), "step").replace("steps", "batches").replace("step", "batch")
     return f"{'at least' if least else 'about'} {duration_text(sum(known))} on this machine, by {timed}"

@@ -50,7 +50,7 @@ def run_plain(words: Sequence[str]) -> int:
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell], end="")
         case _:
-            remedy = nearest(words[0], SCRIPTS) or "There are bash, zsh and fish"
+            remedy = nearest(words[0], SCRIPTS) or "Choose from bash, zsh and fish"
             raise ConfigError("no such shell", where=f"mate completion {' '.join(words)}", remedy=remedy)
     return 0
 

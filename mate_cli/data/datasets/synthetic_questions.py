@@ -48,7 +48,7 @@ class SyntheticQuestions:
         per_table: the most questions of one table.
         dev_share: share of the tables whose questions are the dev split.
         gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too.
-        kinds: what is asked for, by what the clue is.
+        kinds: kind of answer, by kind of clue.
         parts: whether the first cell of the row is the answer or a clue, or neither; others are left out.
         seed: of all that is drawn.
         download: see `HybridQA`.

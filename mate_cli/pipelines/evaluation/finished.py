@@ -190,7 +190,7 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
     except InstantiationException as error:
         raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
     if not isinstance(system, System):
-        raise RunError("names no system", where=str(path), remedy="Give a folder below outputs/")
+        raise RunError("has no system", where=str(path), remedy="Give a folder below outputs/")
     file = folder.path / LEARNT
     return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
 

@@ -22,7 +22,7 @@ from mate_cli.tables.table import Cell, Table
 
 _TRIAL_SECONDS = 1.0
 """For each query that is tried before one is chosen."""
-WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHOLDER)} stands."
+WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
 
 
 def answer_database(

@@ -149,7 +149,7 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
         found = [group for group in found if not any(run.parent for run in group.runs)] or found
     if len(found) == 1:
         return found[0]
-    problem = f"{len(found)} configurations match {asked}" if found else f"no configuration is called {asked}"
+    problem = f"{len(found)} configurations match {asked}" if found else f"unknown configuration {asked}"
     choices = " | ".join(group.label for group in found or groups)
     raise ConfigError(problem, where="against", remedy=f"Choose one of: {choices}")
 

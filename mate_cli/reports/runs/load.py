@@ -138,14 +138,14 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
     if Path(asked).is_dir():
         return [Path(asked)]
     if Path(asked).is_file():
-        warnings.append(f"{asked}: left out, it is no folder")
+        warnings.append(f"{asked}: left out, it is not a folder")
         return []
     if not glob.has_magic(asked):
         raise RunError(f"no such folder: {asked}", remedy="Give a folder that holds runs, such as outputs/")
     found = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     matches = [Path(match) for match in found if Path(match).is_dir()]
     if not matches:
-        raise RunError(f"no folder matches {asked}", remedy=f"Look into {above_pattern(asked)}/ for what there is")
+        raise RunError(f"no folder matches {asked}", remedy=f"See {above_pattern(asked)}/ for the folders it has")
     return matches
 
 
