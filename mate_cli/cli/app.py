@@ -35,7 +35,7 @@ COMMANDS = {
     "export": "Export a finished run to a folder that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
     "diff": "Show the settings, data, scores and answers in which two runs differ.",
-    "benchmark": "Measure speed in comparison with other libraries.",
+    "benchmark": "Compare speed with other libraries.",
     "data": "Check or download a dataset.",
     "list": "List experiments, networks, datasets and other choices.",
     "explain": "Explain a key: its meaning, its values and where it is set.",

@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import Explained
 
-HELP = """Explain keys of `mate train`: their meaning, their values and where they are set.
+HELP = """Explain keys of `mate train`: their meaning, values and where they are set.
 
 Usage: mate explain KEY [group=choice] [key=value]
 

@@ -121,7 +121,7 @@ def topic(words: Sequence[str]) -> str | None:
 
 def _closing(name: str) -> str:
     texts = {
-        "--help KEY": "the meaning of a key or group, as in --help trainer",
+        "--help KEY": "explain a key or group, as in --help trainer",
         "--cfg job": "all keys with their values",
         "-m key=1,2,3": "one run per value",
         **({"--dry": "check everything without training"} if name == "mate train" else {}),

@@ -50,7 +50,7 @@ class SyntheticQuestions:
         gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too.
         kinds: kind of answer, by kind of clue.
         parts: whether the first cell of the row is the answer or a clue, or neither; others are left out.
-        seed: of all that is drawn.
+        seed: of all random choices.
         download: see `HybridQA`.
         damaged: see `HybridQA`.
         name: the dataset's name in commands and records.
