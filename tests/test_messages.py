@@ -11,7 +11,7 @@ list_messages = runpy.run_path(str(ROOT / "tools" / "messages.py"))["list_messag
 MAX_ERROR = 200
 """Characters, placeholders as they are written."""
 BANNED = (
-    r"(?<!there) (is|are) no (?!longer )",
+    r"(?<![Tt]here) (is|are) no (?!longer )",
     r" is called ",
     r"\bno \w+ is called",
     r"\b[Nn]obody\b",

@@ -206,7 +206,7 @@ def test_a_run_shows_which_tokens_it_keeps(pruning_run, tmp_path, capsys, monkey
     assert main(["inspect", f"run={pruning_run}", "example=dev-0003", "tokens=20", f"paths.outputs={tmp_path}"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"kept      30 of \d+ tokens; of the answer \d+ of \d+\n", printed)
-    assert re.search(r"scores    log P in the table -\d.*; mean of what is kept -\d.*, of the rest -\d", printed)
+    assert re.search(r"scores    log P in the table -\d.*; mean of kept tokens -\d.*, of the rest -\d", printed)
     question = " ".join(["[CLS]", *examples[3].question.split(), "[SEP]"])
     assert re.search(rf"question  {re.escape(question)} *\n", printed)
     assert "[-" in printed

@@ -140,7 +140,7 @@ def test_of_a_wide_table_the_nearest_columns_are_looked_at(run, tmp_path):
     assert predict(f"run={run}", f"table={table}", "question=which zebra?", f"output={output}") == 0
     (answer,) = answers(output)
     assert answer["failure"] == ""
-    (said,) = [sentence for sentence in answer["cut"] if "columns were looked at" in sentence]
+    (said,) = [sentence for sentence in answer["cut"] if "columns were read" in sentence]
     assert "zebra" in said
 
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
 def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):
     run = finished_run(tmp_path / "reader", ["task=span_reading", "encoding=cell"])
     assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
-    assert f"{run}: SpanReading points at no cell of a table" in capsys.readouterr().err
+    assert f"{run}: SpanReading answers neither with table cells" in capsys.readouterr().err
 
 
 def test_a_system_is_refused(run, sales, tmp_path, capsys):
@@ -285,7 +285,7 @@ def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
     [
         (["$5", "€7"], "12", "The sum mixes units: $, €."),
         (["$5", "(7)"], "-2", None),
-        (["5", "#DIV/0!"], None, "Not all chosen cells are numbers, so there is no sum."),
+        (["5", "#DIV/0!"], None, "Not all chosen cells are numbers, so no sum was computed."),
     ],
 )
 def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsys, cells, answer, warning):
@@ -326,10 +326,10 @@ def test_a_dialect_is_typed(name, run, tmp_path):
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("header=0", "header: there is no line '0'. Write the number of its line, from 1, or header=none"),
+        ("header=0", "header: '0' is not a line number. Give its line number, from 1, or header=none"),
         ("header=first", "header: there is no line 'first'"),
-        ("delimiter=||", "delimiter: '||' is no delimiter. Write one character, or comma, semicolon"),
-        ("quote=many", "quote: 'many' is no quote. Write one character, or none, double, single"),
+        ("delimiter=||", "delimiter: '||' is not a valid delimiter. Write one character, or comma, semicolon"),
+        ("quote=many", "quote: 'many' is not a valid quote. Write one character, or none, double, single"),
     ],
 )
 def test_what_no_dialect_has_is_refused(word, problem, run, sales, capsys):

@@ -182,14 +182,14 @@ WRONG = {
         "stages.span_reading.after=x",
     ): "stages.span_reading.after: must be 'weights', 'predictions' or 'rows' (got 'x')",
     (QUICK, "stages.span_reading.after=weights"): "stages.span_reading.after: passes on weights, but no stage follows",
-    (CS, "stages.cs.after=predictions"): "stages.cs.after: hands on predictions, and no system combines them",
+    (CS, "stages.cs.after=predictions"): "stages.cs.after: passes on predictions, but no system combines them",
     (CS, "stages.cs.keepz=[data]"): "stages.cs.keepz: unknown key",
     (QUICK, "stages.span_reading.experiment=null"): "stages.span_reading.experiment: must be text (got None)",
     (QUICK, "stages.span_reading.experiment=hybridqa_raeder"): "Did you mean hybridqa_reader?",
     (QUICK, "stages.span_reading.experiment=quickstart"): "stages.span_reading.experiment: has stages itself",
-    (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all of them are left out",
+    (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all stages are left out",
     (QUICK, "stages.span_reading.keeps=[model,task]", "stages.cell_selection.keeps=[task]", "task=masked_lm"): (
-        "task=masked_lm: each of the stages cell_selection, span_reading keeps its own"
+        "task=masked_lm: the stages cell_selection, span_reading each have their own choice"
     ),
     (QUICK, "seed=1,2"): "seed=1,2: has several values. Add -m",
     (QUICK, "resume=a,b"): "resume=a,b: has several values. Add -m",
@@ -297,7 +297,7 @@ def test_what_stands_in_tells_a_system_apart(finished):
 
 def test_a_run_that_cannot_stand_in_is_refused(finished):
     failed = finished("experiment=pretrain_mate", status="failed", name="failed")
-    with pytest.raises(RunError, match=r"stages.masked_lm.run: a failed run of masked_lm cannot stand in"):
+    with pytest.raises(RunError, match=r"stages.masked_lm.run: a failed run of masked_lm cannot replace"):
         resolve([CS, f"stages.masked_lm.run={failed}"])
     with pytest.raises(
         RunError, match=r"stages.cs.run: a failed run of masked_lm .* Give a finished run of entailment"
@@ -306,9 +306,9 @@ def test_a_run_that_cannot_stand_in_is_refused(finished):
     with pytest.raises(RunError, match=r"stages.cs.run: this is not a run folder"):
         resolve([CS, "stages.cs.run=nowhere"])
     own = finished("experiment=tabfact_mate", name="own")
-    with pytest.raises(ConfigError, match=r"stages.entailment.run: the last stage is the run itself"):
+    with pytest.raises(ConfigError, match=r"stages.entailment.run: the last stage must be trained by this run"):
         resolve([CS, f"stages.entailment.run={own}"])
-    with pytest.raises(ConfigError, match=r"stages.cs.trainer.max_steps=9: a finished run stands in"):
+    with pytest.raises(ConfigError, match=r"stages.cs.trainer.max_steps=9: a finished run replaces"):
         resolve([CS, f"stages.cs.run={own}", "stages.cs.trainer.max_steps=9"])
 
 
@@ -316,7 +316,7 @@ def test_what_is_typed_for_all_is_refused_where_finished_runs_stand_in_for_all_t
     selector, reader = finished("experiment=hybridqa_mate"), finished("experiment=hybridqa_reader", name="reader")
     words = ["experiment=hybridqa_pointr", f"stages.cell_selection.run={selector}"]
     for word in ("model=tapas", "task.keep=3"):
-        with pytest.raises(ConfigError, match=rf"{word}: finished runs stand in for all stages .*\(cell_selection\)"):
+        with pytest.raises(ConfigError, match=rf"{word}: finished runs replace all stages .*\(cell_selection\)"):
             resolve([*words, word])
     assert resolve([*words, "data.root=x", "seed=3"]).taken["data.root=x"] == ("span_reading",)
     words.append(f"stages.span_reading.run={reader}")

@@ -93,7 +93,7 @@ def test_a_title_is_a_text():
         parse_hybridqa_table("t", json.dumps({"header": [["a", []]], "data": [], "title": ["x"]}).encode(), problems)
         is None
     )
-    assert "title is no text" in str(problems[0])
+    assert "title is not text" in str(problems[0])
 
 
 def cut(text):

@@ -155,7 +155,7 @@ def test_questions_of_any_file_need_no_answers(root, tmp_path):
     path.write_text(json.dumps([{"question_id": "q", "question": "who ?", "table_id": "Winners_0"}]))
     (example,) = HybridQA(root).examples_from_file(path)
     assert (example.example_id, example.answer, example.table.title) == ("q", None, "Winners")
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="question file not found"):
         HybridQA(root).examples_from_file(tmp_path / "absent.json")
 
 

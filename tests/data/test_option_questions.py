@@ -171,7 +171,7 @@ def test_damage_of_logiqa_1_is_one_line(name, tmp_path):
     [
         ('{"id": 1,', "dev.txt: line 2: is not readable JSON (column 10: Expecting property name"),
         (json.dumps({**SECOND, "answer": 4}), "dev.txt: dev-2: the label is not an index into 4 answers"),
-        (json.dumps({**SECOND, "options": None}), "dev-2: has not two answers"),
+        (json.dumps({**SECOND, "options": None}), "dev-2: needs two answers"),
     ],
 )
 def test_damage_of_logiqa_2_is_one_line(tmp_path, line, message):

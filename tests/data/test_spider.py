@@ -88,7 +88,7 @@ def test_what_cannot_be_read_is_counted_and_not_fatal(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("entry", "key", "says"),
     [
-        (5, "entry 1", "no JSON object"),
+        (5, "entry 1", "not a JSON object"),
         (asked(question=""), "entry 1", "question is missing, empty or not text"),
         (asked(db_id="other"), "entry 1", "its database has no valid schema: 'other'"),
         (asked(query=7), "entry 1", "query is missing, empty or not text"),
@@ -112,7 +112,7 @@ def test_damaged_questions_are_named(tmp_path, entry, key, says):
     ("change", "says"),
     [
         ({"foreign_keys": [[3, 9]]}, "column 9, which is not there"),
-        ({"column_names": [[-1, "*"], [7, "code"], *SCHEMA["column_names"][2:]]}, "of no table"),
+        ({"column_names": [[-1, "*"], [7, "code"], *SCHEMA["column_names"][2:]]}, "belongs to no table"),
         ({"column_types": ["text"]}, "shorter"),
         ({"table_names": None}, "a schema has db_id"),
     ],
@@ -139,7 +139,7 @@ CONDITION = [False, 2, [0, [0, 1, False], None], "1", None]
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        (nested(30), "more than 20 queries in each other"),
+        (nested(30), "more than 20 nested queries"),
         (COUNT | {"where": [CONDITION, *["and", CONDITION] * 3000]}, "more than 100 conditions"),
         (COUNT | {"where": [CONDITION, CONDITION]}, "not joined by and or or"),
         (COUNT | {"where": [[*CONDITION[:3], float("inf"), None]]}, "compares with inf"),

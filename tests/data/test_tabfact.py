@@ -219,7 +219,7 @@ def test_damage_is_named_and_can_be_left_out(root, name):
         TabFact(root).examples("train")
     assert f"mate data check data=tabfact data.root={root}" in str(caught.value)
     assert any(message in str(problem) for problem in TabFact(root).check().problems)
-    with pytest.warns(UserWarning, match="what is damaged is left out"):
+    with pytest.warns(UserWarning, match="damaged examples are left out"):
         kept = TabFact(root, damaged="skip").examples("train")
     assert len(kept) == (3 if "list" in name and name != "a list" else 0)
 

@@ -49,7 +49,7 @@ def test_records_of_interactions_are_read(tmp_path, name):
         (RECORD, 3, "record 2: ends too early"),
         (RECORD[:-4], 0, "record 2: is not a valid interaction: it ends too early"),
         (field(1, b"features of an example"), 0, "record 2: is not a valid interaction: it has no table"),
-        (field(2, 1), 0, "record 2: is not a valid interaction: table is no table"),
+        (field(2, 1), 0, "record 2: is not a valid interaction: table is not a valid table"),
         (b"\xff" * 12, 0, "record 2: is not a valid interaction: a number is truncated"),
     ],
 )

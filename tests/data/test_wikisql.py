@@ -165,7 +165,7 @@ def test_damage_is_named_and_can_be_left_out(root, name):
     report = WikiSQL(root).check()
     assert any(message in str(problem) for problem in report.problems)
     assert json.loads(json.dumps(report.as_dict()))["published"]["questions"] == 80_654
-    with pytest.warns(UserWarning, match="what is damaged is left out"):
+    with pytest.warns(UserWarning, match="damaged examples are left out"):
         assert len(WikiSQL(root, damaged="skip", require_rows=False).examples("train")) < 5
 
 

@@ -182,7 +182,7 @@ def test_model_configs(path):
 def test_unknown_names():
     with pytest.raises(ConfigError, match="unknown size 'huge'"):
         network("huge")
-    with pytest.raises(ConfigError, match="no activation"):
+    with pytest.raises(ConfigError, match="unknown activation"):
         network(activation="gelo")
 
 

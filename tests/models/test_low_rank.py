@@ -54,7 +54,7 @@ def test_patterns_choose_modules_and_parameters(patterns, beginnings):
         ("encodr.layer.0", "'encodr.layer.0' matches no parameter. Near: encoder.layer.0"),
         (["embeddings", "poolr"], "'poolr' matches no parameter. Near: pooler"),
         ("", "'' matches no parameter. Near: embeddings"),
-        ("encoder.layer.[", "'encoder.layer.[' matches nothing"),
+        ("encoder.layer.[", "'encoder.layer.[' matches no parameter"),
         ("encoder.layer.0.attention.self.query", "Near: encoder.layer.0.attention.self"),
     ],
 )

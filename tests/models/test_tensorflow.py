@@ -208,7 +208,7 @@ def test_types_of_numbers(tmp_path):
         ({"more": field(7, b"slice")}, "is stored in slices, which is not supported"),
         ({"header": field(2, 1)}, "big-endian"),
         ({"compression": 4}, "unknown compression 4"),
-        ({"kinds": {"layer_0/bias": 2}}, "has not the size"),
+        ({"kinds": {"layer_0/bias": 2}}, "has the wrong size"),
         ({"header": field(1, b"two")}, "text in place of a number"),
     ],
 )

@@ -205,11 +205,15 @@ WRONG = {
     "no settings": ("ours", without("mate.yaml"), r"mate\.yaml is missing"),
     "unknown option": ("ours", text("mate.yaml", "keep: 10", "kept: 10"), "unexpected keyword argument 'kept'"),
     "another size": ("ours", text("mate.yaml", "size: tiny", "size: mini"), "weights of another network"),
-    "foreign code": ("ours", text("mate.yaml", "mate_cli.models.mate.Mate", "os.system"), "os.system is no part of"),
+    "foreign code": (
+        "ours",
+        text("mate.yaml", "mate_cli.models.mate.Mate", "os.system"),
+        "os.system is not a class of",
+    ),
     "imported code": (
         "ours",
         text("mate.yaml", "mate_cli.models.mate.Mate", "mate_cli.models.auto_encoder.load_file"),
-        "is no part of mate",
+        "is not a class of mate",
     ),
     "their late code": ("theirs", config(hidden_act="${oc.create:{_target_:os.getcwd}}"), "is an interpolation"),
     "late code": (

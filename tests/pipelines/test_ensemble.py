@@ -114,4 +114,4 @@ def test_runs_that_do_not_belong_together_are_refused(runs, capsys):
     root, members = runs
     other = finished_run(root / "other", [], task="entailment")
     assert main(["evaluate", f"run={members[0]},{other}", "ensemble=true", "hardware.threads=1"]) == 2
-    assert "not of one task and dataset" in capsys.readouterr().err
+    assert "different tasks or datasets" in capsys.readouterr().err

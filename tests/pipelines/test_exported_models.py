@@ -328,7 +328,7 @@ def test_automodel_builds_nothing_but_our_classes(tmp_path, place, value):
     config = json.loads((folder / "config.json").read_text())
     (config if place in config else config["model"])[place] = value
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(MateError, match=r"os\.getcwd.* is (no part of mate|an interpolation)"):
+    with pytest.raises(MateError, match=r"os\.getcwd.* is (not a class of mate|an interpolation)"):
         AutoModel.from_pretrained(folder)
 
 

@@ -131,7 +131,7 @@ def test_a_frame_is_read_as_a_spreadsheet_shows_it():
 def test_mistakes_are_named(mate, tmp_path):
     with pytest.raises(DataError, match="2 tables and 3 questions"):
         mate.batch([FRAME, FRAME], ["a", "b", "c"])
-    with pytest.raises(DataError, match="int is no table"):
+    with pytest.raises(DataError, match="int is not a table"):
         mate.batch(3, "a")
     with pytest.raises(DataError, match="the table has no rows"):
         mate.batch(FRAME[:0], "a")

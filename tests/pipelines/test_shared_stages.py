@@ -150,5 +150,5 @@ def test_a_folder_is_that_of_values_alone(tmp_path):
 
 
 def test_the_last_of_a_line_is_not_shared():
-    with pytest.raises(ConfigError, match=r"stages.cell_selection.shared: the last stage is the run itself"):
+    with pytest.raises(ConfigError, match=r"stages.cell_selection.shared: the last stage must be trained by this run"):
         resolve(["experiment=hybridqa_mate_from_scratch", "stages.cell_selection.shared=true"])

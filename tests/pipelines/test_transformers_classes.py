@@ -168,8 +168,8 @@ def test_word_pieces_can_be_added(exports, given, tmp_path):
 @pytest.mark.parametrize(
     ("name", "load", "reason"),
     [
-        ("dot", AutoModel, "more than one table of word pieces"),
-        ("pieces", AutoModelForMaskedLM, "more than one table of word pieces"),
+        ("dot", AutoModel, "several word embeddings"),
+        ("pieces", AutoModelForMaskedLM, "several word embeddings"),
         ("lexical", AutoModel, "Lexical does not read word pieces"),
     ],
 )

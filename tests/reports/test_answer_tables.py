@@ -67,7 +67,7 @@ def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(
         inside = (row, column) in table_matches(example.table, example.answer.texts[0])
         assert ("●" if inside else "○") in marks["gold chosen"]
     linked, in_table = cards[asked[1].example_id], cards[asked[0].example_id]
-    assert "it links to a passage with the right one" in linked
+    assert "links to a passage with the right answer" in linked
     assert "links to a passage" not in in_table
     assert "Tables are not shown" not in page
 

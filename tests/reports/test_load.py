@@ -60,7 +60,7 @@ def test_a_pattern_finds_folders_and_no_run_twice(tmp_path):
 
 def test_a_pattern_that_matches_nothing_is_an_error_that_says_where_to_look(tmp_path):
     build_run(tmp_path / "train" / "mate")
-    with pytest.raises(RunError, match=rf"no folder matches {tmp_path}/train/sat_\*\. Look into {tmp_path}/train/ "):
+    with pytest.raises(RunError, match=rf"no folder matches {tmp_path}/train/sat_\*\. See {tmp_path}/train/ "):
         load_runs([tmp_path, f"{tmp_path}/train/sat_*"])
 
 

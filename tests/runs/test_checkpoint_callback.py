@@ -108,5 +108,5 @@ def test_a_last_state_that_lacks_what_a_callback_saved_is_refused(tmp_path, left
     trainer = FakeTrainer(callbacks=[pl.Callback(), Counting(), checkpoints])
     checkpoints.on_load_checkpoint(trainer, None, {"callbacks": {"Checkpoints": {"run": ""}, "Counting": {"count": 1}}})
     missing = "Checkpoints" if left.get("Counting") else "Counting"
-    with pytest.raises(CheckpointError, match=rf"last\.ckpt: .*damaged: there is nothing of {missing} in it"):
+    with pytest.raises(CheckpointError, match=rf"last\.ckpt: .*damaged: it has no state of {missing} in it"):
         checkpoints.on_load_checkpoint(trainer, None, {"callbacks": left})

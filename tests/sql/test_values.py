@@ -82,7 +82,7 @@ def test_any_database_is_read_within_its_limits(name):
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "x.sqlite").write_text("not one")
-    with pytest.raises(DataError, match="no database"):
+    with pytest.raises(DataError, match="cannot be read as a database"):
         with_values(Schema.from_entry(ENTRY), tmp_path / "x.sqlite")
 
 

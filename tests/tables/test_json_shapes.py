@@ -136,7 +136,7 @@ NONE = {
         "it has several tables: x, y.z. Save each in its own file",
     ),
     "single values": ([1, 2], "it lists single values"),
-    "no rows": ({"data": []}, "a header but no row below it"),
+    "no rows": ({"data": []}, "it has a header but no rows"),
 }
 
 

@@ -238,7 +238,7 @@ def test_a_huge_cell_is_cut_and_said(tmp_path):
 REFUSED = {
     "empty": ("t.csv", b"", "this file is empty"),
     "white space": ("t.csv", b" \n\n", "this file is empty"),
-    "header only": ("t.csv", b"a,b\n", "a header but no row below it"),
+    "header only": ("t.csv", b"a,b\n", "it has a header but no rows"),
     "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
     "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
     "an image": ("t.csv", b"\x89PNG\r\n....", "this is an image"),
@@ -252,7 +252,7 @@ REFUSED = {
     "JSON that breaks off": ("t.json", b'[{"a": 1},\n', "line 2: not valid JSON"),
     "JSON without a table": ("t.json", b'"a"', "it has no table"),
     "an empty list": ("t.json", b"[]", "this file has no table"),
-    "objects and others": ("t.json", b'[{"a": 1}, 2]', "entry 2 is no object"),
+    "objects and others": ("t.json", b'[{"a": 1}, 2]', "entry 2 is not an object"),
     "a bad line": ("t.jsonl", b'{"a": 1}\n{"a"\n', "line 2: not valid JSON"),
 }
 
@@ -321,7 +321,7 @@ def test_a_workbook_reads_as_it_looks(workbook):
         ["south", "May 2024", "1.0M", "2"],
     ]
     assert notes[:2] == [
-        "The sheet 'sales' was read; there is also cover, other (choose with sheet=...).",
+        "The sheet 'sales' was read; the workbook also has cover, other (choose with sheet=...).",
         "The value of 1 merged area was put in every cell of it.",
     ]
 
@@ -338,7 +338,7 @@ def test_merged_areas_without_end_are_left_alone(tmp_path):
 
 def test_a_sheet_is_chosen_by_name_or_number(workbook):
     for sheet in ("other", "3"):
-        with pytest.raises(DataError, match="a header but no row below it"):
+        with pytest.raises(DataError, match="it has a header but no rows"):
             read_table(workbook, ReadOptions(sheet=sheet))
     with pytest.raises(DataError, match="Sheets here: cover, sales, other"):
         read_table(workbook, ReadOptions(sheet="Sales"))

@@ -142,7 +142,7 @@ def test_a_sheet_that_says_what_its_cells_show():
 
 def test_hidden_sheets_come_last(tmp_path):
     table = [["region", "sales"], ["North", "10"], ["South", "20"]]
-    note = "The sheet 'Data' was read; there is also lists (hidden) (choose with sheet=...)."
+    note = "The sheet 'Data' was read; the workbook also has lists (hidden) (choose with sheet=...)."
     assert lines(FILES / "hidden_first.xlsx") == (table, [note])
     assert (
         lines(changed(tmp_path / "t.xlsx", lambda text: text.replace('"hidden"', '"veryHidden"'), "hidden_first.xlsx"))[

@@ -59,7 +59,7 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
 
     Raises:
-        ConfigError: they are not of one task and dataset, read spans of different tokens, or cannot be joined.
+        ConfigError: they are different tasks or datasets, read spans of different tokens, or cannot be joined.
         RunError: one is not finished.
         DataError: the split is missing.
     """
