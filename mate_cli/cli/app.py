@@ -34,7 +34,7 @@ COMMANDS = {
     "predict": "Answer questions about your own tables, or a dataset's.",
     "export": "Export a finished run to a folder that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
-    "diff": "Show the settings, data, scores and answers in which two runs differ.",
+    "diff": "Show how two runs differ in settings, data, scores and answers.",
     "benchmark": "Compare speed with other libraries.",
     "data": "Check or download a dataset.",
     "list": "List experiments, networks, datasets and other choices.",

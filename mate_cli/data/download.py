@@ -91,7 +91,7 @@ def fetch(file: RemoteFile, root: Path) -> Path:
         try:
             check_packed(part, target.name)
         except DataError as error:
-            _refuse(part, file.url, f"is not a valid {target.name}: {error.problem}", "a page to log in")
+            _refuse(part, file.url, f"is not a valid {target.name}: {error.problem}", "a login page")
     if not expected:
         sums = _read_manifest(root) | {file.destination: found}
         with replace_file(root / MANIFEST) as draft:

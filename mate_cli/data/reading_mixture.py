@@ -112,7 +112,7 @@ class ReadingMixture:
             DataError: there is no such split, or a dataset is missing or damaged.
         """
         if split not in self.splits:
-            raise DataError(f"has no split {split!r}, but {', '.join(self.splits)}", where=self.name)
+            raise DataError(f"has no split {split!r}; choose from {', '.join(self.splits)}", where=self.name)
         if split not in self._split:
             self._split[split] = self._train() if split == "train" else self._mixed("dev", self.dev)
         return list(self._split[split])

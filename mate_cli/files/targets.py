@@ -47,7 +47,7 @@ def explain_missing(name: str) -> str:
         if top != "mate_cli" and find_spec(top) is None:
             return f"there is no {name}, as there is no module {top}: put {top}.py in this folder, or install it"
         if top != "mate_cli" and find_spec(module) is not None:
-            return f"there is not a valid {name}: {module} has no {own}"
+            return f"there is no {name}: {module} has no {own}"
     except (ImportError, ValueError):
         pass
     return f"there is no {name}"

@@ -82,11 +82,11 @@ class Calibration:
             thresholds = tuple(Threshold(**found) for found in values["thresholds"])
             knots = tuple((float(confidence), float(share)) for confidence, share in values["knots"])
             if not knots:
-                raise ValueError("it has no knots")
+                raise ValueError("it has no points")
             return cls(**{**values, "knots": knots, "thresholds": thresholds})
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"a calibration cannot be read: {error}", remedy="Evaluate the run again: that writes a new one"
+                f"a calibration cannot be read: {error}", remedy="Evaluate the run again to write a new one"
             ) from error
 
 

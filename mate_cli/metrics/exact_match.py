@@ -72,7 +72,7 @@ def score_predictions(
     if absent:
         raise DataError(
             f"{len(absent)} of {len(references)} questions have no prediction, the first: {_some(absent)}",
-            remedy="Predict every question, with  where it has no answer",
+            remedy="Predict every question, with an empty text if it has no answer",
         )
     exact = {key: float(exact_match(predictions[key], gold)) for key, gold in references.items()}
     overlap = {key: f1(predictions[key], gold) for key, gold in references.items()}
@@ -94,7 +94,7 @@ def _refuse_strangers(
         if unknown:
             raise DataError(
                 f"{len(unknown)} question ids of the {what} are not among the references: {_some(unknown)}",
-                remedy="Score predictions against the split that they were made for",
+                remedy="Score predictions on their own split",
             )
 
 

@@ -181,7 +181,7 @@ class MateForTask(MateModel):
             return self.task.auto_scores(output, length)
         except Exception as error:
             problem = f"the head of {type(self.task).__name__} cannot be exported: its computation depends on the data"
-            raise ConfigError(problem, remedy="Export AutoModel, and score its states outside") from error
+            raise ConfigError(problem, remedy="Export AutoModel, without the head") from error
 
     def only(self, others: Mapping[str, Tensor | None], name: str) -> Tensor | None:
         """Return the one input that a signature does not name.
@@ -190,7 +190,7 @@ class MateForTask(MateModel):
             TypeError: there are others.
         """
         if unknown := others.keys() - {name}:
-            raise TypeError(f"{type(self).__name__}.forward takes no {', '.join(sorted(unknown))}")
+            raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         return others.get(name)
 
     def known_labels(self, labels: Tensor) -> Tensor:

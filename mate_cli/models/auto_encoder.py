@@ -176,7 +176,7 @@ class MateModel(PreTrainedModel):
             source = config or adapter.base
             own, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
         if unknown := [key for key in options if not key.startswith("_")]:
-            raise TypeError(f"{cls.__name__}.from_pretrained takes no {', '.join(unknown)}")
+            raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
         own.name_or_path = adapter.base
         model = cls(own)
         tensors = read_weights(adapter.base, download)

@@ -97,7 +97,7 @@ class Mixer(nn.Module):
         tokens, length = key.shape[2], self.keys.shape[1]
         if tokens > length:
             raise ConfigError(
-                f"an input has {tokens} tokens, this Linformer was made for {length}",
+                f"an input has {tokens} tokens, this Linformer has a length of {length}",
                 where="model.length",
                 remedy=f"Set encoding.max_tokens={length}, or train with a greater length",
             )

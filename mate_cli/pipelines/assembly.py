@@ -285,7 +285,7 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
         )
     if encoder.max_tokens is not None and tokens > encoder.max_tokens:
         raise ConfigError(
-            f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens that this network was made for",
+            f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens of this network's training",
             where="model.length",
             remedy=f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length",
         )

@@ -61,7 +61,7 @@ def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
         lacks = accelerator == "cpu" and asked == "bf16-mixed" and not has_bfloat16()
         if lacks and not moved:
             raise ConfigError(
-                "this processor has no native bfloat16, which would be slower",
+                "this processor has no native bfloat16: it would be slower",
                 where="hardware.precision",
                 remedy="Use hardware=cpu",
             )

@@ -64,7 +64,7 @@ class Reserved(NamedTuple):
 RESERVED = (
     Reserved(
         ("accelerator", "devices", "num_nodes", "strategy", "precision"),
-        "the machine is chosen apart from the experiment",
+        "hardware is configured separately",
         "Use the keys of hardware",
     ),
     Reserved(
@@ -101,7 +101,7 @@ RESERVED = (
         "Use trainer.gradient_clip",
     ),
     Reserved(("deterministic",), "it is a key of the whole run", "Use deterministic=true"),
-    Reserved(("log_every_n_steps",), "rows of all loggers are one", "Use trainer.log_every"),
+    Reserved(("log_every_n_steps",), "all loggers log the same steps", "Use trainer.log_every"),
     Reserved(("logger",), "it is a group", "Use logger=[wandb,csv]"),
     Reserved(
         ("callbacks", "enable_progress_bar", "enable_model_summary"), "it is a group", "Add a file to conf/callbacks"
@@ -111,8 +111,8 @@ REFUSED = {
     CheckpointIO: "runs resume from Lightning's own checkpoints",
     ClusterEnvironment: "processes are started by the keys of hardware",
     Precision: "it is hardware.precision",
-    lightning.StochasticWeightAveraging: "it counts epochs, and Lightning sees one: use callbacks=weight_averaging",
-    lightning.BaseFinetuning: "it counts epochs, and Lightning sees one",
+    lightning.StochasticWeightAveraging: "it counts epochs, but a run is one Lightning epoch: use callbacks=weight_averaging",
+    lightning.BaseFinetuning: "it counts epochs, but a run is one Lightning epoch",
     lightning.GradientAccumulationScheduler: "accumulation follows from trainer.batch_size and hardware.micro_batch",
     lightning.BatchSizeFinder: "the batches are planned: see hardware.micro_batch",
     lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",

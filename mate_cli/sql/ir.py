@@ -215,13 +215,13 @@ class _FromDict:
         if kind != "table_unit":
             raise ValueError(f"sql is from {kind!r}, not from a table_unit or sql")
         if type(unit) is not int or not 0 <= unit < self._tables - 1:
-            raise ValueError(f"sql names table {unit!r}, which is not there")
+            raise ValueError(f"sql names table {unit!r}, which does not exist")
         return unit + 1
 
     def _column(self, entry: Sequence[Any]) -> ColumnUnit:
         aggregate, column, distinct = entry
         if type(column) is not int or not 0 <= column <= self._columns - self._tables:
-            raise ValueError(f"sql names column {column!r}, which is not there")
+            raise ValueError(f"sql names column {column!r}, which does not exist")
         return ColumnUnit(_place(aggregate, AGGREGATES), column + self._tables - 1 if column else STAR, _flag(distinct))
 
     def _unit(self, entry: Sequence[Any]) -> ValueUnit:

@@ -87,7 +87,7 @@ def _text(file: Path, encoding: str | None) -> str:
 
     with wrap_read_errors(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
-            raise DataError("this is not a regular file", where=str(file), remedy="Save the questions in one")
+            raise DataError("this is not a regular file", where=str(file), remedy="Save the questions in a file")
         Limits().check_bytes(file, file.stat().st_size, whole=True)
         return valid(text_file(file, encoding or "utf-8").read())
 

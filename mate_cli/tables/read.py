@@ -89,7 +89,7 @@ def _grid(path: Path, options: ReadOptions) -> Grid:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise DataError("this is not a regular file", where=str(path), remedy="Save the table in one")
+            raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
@@ -115,9 +115,7 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
             same = suffix in READERS and READERS[suffix] is READERS[kind]
             return kind, [] if same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
     if suffix not in READERS:
-        raise DataError(
-            f"no reader for files that end in {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}"
-        )
+        raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
     return suffix, []
 
 

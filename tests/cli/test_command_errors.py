@@ -198,5 +198,5 @@ def assert_error(words, message, capsys):
 
 def test_a_class_that_is_gone_is_named(monkeypatch, capsys):
     monkeypatch.setattr(evaluate, "run", lambda cfg: instantiate({"_target_": "gone.Reader"}))
-    remedy = "It was made by another version of mate, or by code that is not on the path."
+    remedy = "It was made by another version of mate, or by code outside the Python path."
     assert_error(["evaluate", "run=x"], f"gone.Reader: no such class here. {remedy}", capsys)

@@ -213,7 +213,7 @@ def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
 def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):
     run = finished_run(tmp_path / "reader", ["task=span_reading", "encoding=cell"])
     assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
-    assert f"{run}: SpanReading answers neither with table cells" in capsys.readouterr().err
+    assert f"{run}: SpanReading does not answer with table cells" in capsys.readouterr().err
 
 
 def test_a_system_is_refused(run, sales, tmp_path, capsys):

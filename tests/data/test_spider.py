@@ -111,7 +111,7 @@ def test_damaged_questions_are_named(tmp_path, entry, key, says):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"foreign_keys": [[3, 9]]}, "column 9, which is not there"),
+        ({"foreign_keys": [[3, 9]]}, "column 9, which does not exist"),
         ({"column_names": [[-1, "*"], [7, "code"], *SCHEMA["column_names"][2:]]}, "belongs to no table"),
         ({"column_types": ["text"]}, "shorter"),
         ({"table_names": None}, "a schema has db_id"),
@@ -163,7 +163,7 @@ def test_parsed_queries_that_are_too_deep_or_damaged_are_named(tmp_path, capsys,
         (" AND ".join(f"Code = {n}" for n in range(3000)), "nested too deep"),
         ("Code = -'abc'", "is not a column"),
         ("Code = 1e400", "too large"),
-        ("Code IS NULL", "the condition Code IS NULL"),
+        ("Code IS NULL", "unsupported condition Code IS NULL"),
     ],
 )
 def test_texts_that_are_too_deep_or_not_represented_are_named(tmp_path, condition, says):

@@ -248,7 +248,7 @@ def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
     with pytest.raises(DataError, match=r"looked for data/all_csv .*mate data download data=tabfact"):
         TabFact(root).examples("train")
     (root / "tokenized_data" / "val_examples.json").unlink()
-    with pytest.raises(DataError, match="has no split 'dev', but train, test"):
+    with pytest.raises(DataError, match="has no split 'dev'; choose from train, test"):
         TabFact(root).examples("dev")
     with pytest.raises(DataError, match="no such folder"):
         TabFact(tmp_path / "none").examples("train")

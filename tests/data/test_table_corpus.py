@@ -216,7 +216,7 @@ def test_missing_sources_say_what_to_do(tmp_path):
         with pytest.raises(DataError, match=words):
             list(Sources(tmp_path).tables(source))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no table is left"):
+    with pytest.raises(DataError, match="no tables are left"):
         TableCorpus(tmp_path, tmp_path / "c", sources=[str(tmp_path / "empty")]).files  # noqa: B018
     assert not list((tmp_path / "c" / "corpora").iterdir())
 

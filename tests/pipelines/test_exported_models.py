@@ -290,7 +290,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
     folder = exported(tmp_path, [])
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     run = tmp_path / "run"
-    with pytest.raises(ConfigError, match=r"is there already. Choose a new folder, or add overwrite=true"):
+    with pytest.raises(ConfigError, match=r"already exists. Choose a new folder, or add overwrite=true"):
         export_to(run, folder)
 
     def full(*_, **__):
@@ -305,7 +305,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
     export_to(run, folder, overwrite=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     (folder / "mate.yaml").unlink()
-    with pytest.raises(ConfigError, match="is not an exported model, so it is not replaced"):
+    with pytest.raises(ConfigError, match="is not an exported model, and is not replaced"):
         export_to(run, folder, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "run"]
 
@@ -338,5 +338,5 @@ def test_a_network_can_be_made_from_its_configuration_alone(tmp_path):
     again.save_pretrained(tmp_path / "again")
     loaded = AutoModel.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
     assert loaded.dtype == torch.bfloat16
-    with pytest.raises(TypeError, match="takes no load_in_4bit"):
+    with pytest.raises(TypeError, match="does not accept load_in_4bit"):
         AutoModel.from_pretrained(tmp_path / "again", load_in_4bit=True)

@@ -51,7 +51,10 @@ REFUSED = {
         add("callbacks", f"{LIGHTNING}.StochasticWeightAveraging", swa_lrs=0.1),
         "use callbacks=weight_averaging",
     ),
-    "finetuning": (add("callbacks", f"{LIGHTNING}.BackboneFinetuning"), "it counts epochs, and Lightning sees one."),
+    "finetuning": (
+        add("callbacks", f"{LIGHTNING}.BackboneFinetuning"),
+        "it counts epochs, but a run is one Lightning epoch.",
+    ),
     "accumulation": (
         add("callbacks", f"{LIGHTNING}.GradientAccumulationScheduler", scheduling="{0: 2}"),
         "accumulation follows from trainer.batch_size and hardware.micro_batch",

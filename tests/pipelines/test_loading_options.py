@@ -92,5 +92,5 @@ def test_a_configuration_of_ones_own(exports, tmp_path):
 
 def test_what_is_not_known_is_refused(exports):
     for option, value in (("load_in_4bit", True), ("key_mapping", {"a": "b"}), ("variant", "fp16")):
-        with pytest.raises(TypeError, match=f"takes no {option}"):
+        with pytest.raises(TypeError, match=f"does not accept {option}"):
             MateForTableQuestionAnswering.from_pretrained(exports("cells"), **{option: value})

@@ -49,7 +49,7 @@ def test_one_of_several_checkpoints_is_named(tmp_path):
     expected, _ = predictions(folder / "model.ckpt", tmp_path / "cache")
     for path in list(folder.glob("model.ckpt.*")):
         shutil.copy(path, path.with_name(path.name.replace("model.ckpt", "model.ckpt-2")))
-    with pytest.raises(CheckpointError, match="there are 2 TensorFlow checkpoints in it"):
+    with pytest.raises(CheckpointError, match="it has 2 TensorFlow checkpoints"):
         predictions(folder, tmp_path / "cache")
     found, config = predictions(folder / "model.ckpt-2", tmp_path / "cache")
     assert found == expected

@@ -69,7 +69,7 @@ def test_files_among_folders_are_left_out(tmp_path):
     (tmp_path / "compare.html").write_text("")
     loaded = load_runs([tmp_path / "compare.html", tmp_path / "run"])
     assert (len(loaded.runs), loaded.warnings) == (1, (f"{tmp_path}/compare.html: left out, it is not a folder",))
-    with pytest.raises(RunError, match=r"nowhere to look for runs .*compare.html: left out"):
+    with pytest.raises(RunError, match=r"no folder to search for runs .*compare.html: left out"):
         load_runs([tmp_path / "compare.html"])
 
 

@@ -268,7 +268,7 @@ def test_the_table_in_the_terminal(tested, capsys):
         ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", NOTHING, "30", "1"],
     ]
     text = " ".join(" ".join(lines).split())
-    assert "0.025 would be the bound" in text
+    assert "0.025 is the corrected threshold" in text
     assert "A star (*) marks p < 0.05." in text
 
 

@@ -248,7 +248,7 @@ REFUSED = {
     "damaged Parquet": ("t.parquet", b"PAR1....", "this Parquet file cannot be read"),
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this Parquet file cannot be read"),
     "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this workbook cannot be read"),
-    "another kind": ("t.docx", b"words", "no reader for files that end in '.docx'"),
+    "another kind": ("t.docx", b"words", "unsupported file type '.docx'"),
     "JSON that breaks off": ("t.json", b'[{"a": 1},\n', "line 2: not valid JSON"),
     "JSON without a table": ("t.json", b'"a"', "it has no table"),
     "an empty list": ("t.json", b"[]", "this file has no table"),

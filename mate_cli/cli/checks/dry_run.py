@@ -64,7 +64,7 @@ def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
                 shared[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
             else:
                 own.append(costs[_key(stage)])
-    together = ", stages that jobs share once" if shared else ""
+    together = ", shared stages counted once" if shared else ""
     print(f"\n{len(specs)} jobs, one after the other{together}: {_time([*own, *shared.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")

@@ -30,7 +30,7 @@ Usage: mate completion bash|zsh|fish
 
 Now, in this terminal
   eval "$(mate completion bash)"
-For good
+Permanently
   echo 'eval "$(mate completion bash)"' >> ~/.bashrc
   echo 'eval "$(mate completion zsh)"' >> ~/.zshrc
   mate completion fish > ~/.config/fish/completions/mate.fish"""

@@ -253,7 +253,7 @@ def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncodi
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
     kinds, rows = encoding.kinds, encoding.row_ids.tolist()
-    title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
+    title = f"{example.example_id}: attention masks, {len(kinds)} tokens"
     return attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
 
 

@@ -122,7 +122,7 @@ def describe(spec: RunSpec) -> str:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
         lines.append((stage.name.replace("_", " ") or "trains", f"takes {stage.run}" if stage.run else names))
     for root in dict.fromkeys(str(stage.config.data["root"]) for stage in spec.stages if stage.config.data.get("root")):
-        missing = "" if Path(root).expanduser().exists() else " (is downloaded, where that is allowed)"
+        missing = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
         lines.append(("data", f"{root}{missing}"))
     hardware = config.hardware
     size = f"{hardware.devices * hardware.nodes} x {hardware.micro_batch} examples"

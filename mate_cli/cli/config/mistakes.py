@@ -235,7 +235,7 @@ def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
 
 OPEN = ("trainer.options.", "callbacks.", "logger.")
 """Sections to which anything may be added."""
-NOT_HERE = "It was made by another version of mate, or by code that is not on the path"
+NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
 NOTHING = _plain("no such key to delete", sign="~")
 ANSWERS: tuple[tuple[str, Answer], ...] = (
     (r"Error locating target '([^']+)'", _plain("no such class here", NOT_HERE)),

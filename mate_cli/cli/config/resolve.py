@@ -117,7 +117,7 @@ def _name_of(config: DictConfig) -> str | None:
     if name is None:
         return None
     if not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME:
-        remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs says where the folder is"
+        remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
         raise ConfigError("is not a valid folder name", where=f"name={name}", remedy=remedy)
     return str(name)
 

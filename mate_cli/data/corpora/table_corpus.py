@@ -105,7 +105,7 @@ class TableCorpus(StreamedDataset):
         """The files of the corpus; prepared where they are not there yet.
 
         Raises:
-            DataError: a source is missing or damaged, or no table is left.
+            DataError: a source is missing or damaged, or no tables are left.
         """
         if self.shards:
             return open_shards([path for pattern in self.shards for path in _matching(pattern)])

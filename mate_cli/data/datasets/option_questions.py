@@ -66,7 +66,7 @@ class OptionQuestions(Release):
                     continue
                 example = _example(entry)
                 if file in self.more_training and _differs(example, known.get(example.example_id)):
-                    self.notes.append(Problem(file, key, f"the id {example.example_id} is another question's too"))
+                    self.notes.append(Problem(file, key, f"the id {example.example_id} occurs twice"))
                     example = replace(example, example_id=f"{example.example_id}/{key}")
                 found.append(example)
                 self.origins[example.example_id], known[example.example_id] = file, example

@@ -139,7 +139,7 @@ class Release(ABC):
         if split not in self.splits:
             wanted = self.split_files.get(split)
             raise DataError(
-                f"has no split {split!r}, but {', '.join(self.splits)}",
+                f"has no split {split!r}; choose from {', '.join(self.splits)}",
                 where=str(self.root),
                 remedy=f"Put {wanted} into {self.root}" if wanted else f"Choose split={self.splits[-1]}",
             )

@@ -104,7 +104,7 @@ class SyntheticQuestions:
             DataError: there is no such split, or the release is missing or damaged.
         """
         if split not in SPLITS:
-            raise DataError(f"has no split {split!r}, but {', '.join(SPLITS)}", where=self.name)
+            raise DataError(f"has no split {split!r}; choose from {', '.join(SPLITS)}", where=self.name)
         if split not in self._made:
             tables = [
                 table for name, table in self.tables.items() if (self._place(name) < self.dev_share) == (split == "dev")

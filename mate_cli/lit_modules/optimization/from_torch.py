@@ -77,4 +77,4 @@ def _made(make: partial[Made], subject: object, options: Mapping[str, Any], wher
         return make(subject, **options)
     except (TypeError, ValueError) as error:
         name = getattr(make.func, "__name__", "torch")
-        raise ConfigError(f"{name} refuses it: {error}", where=where, remedy=f"Change {where}.*") from error
+        raise ConfigError(f"{name} rejects its settings: {error}", where=where, remedy=f"Change {where}.*") from error

@@ -95,7 +95,7 @@ def find_bundle(path: Path) -> Path | None:
         found = sorted(path.glob("*.index"))
         if len(found) > 1:
             raise CheckpointError(
-                f"it has {len(found)} TensorFlow checkpoints in it",
+                f"it has {len(found)} TensorFlow checkpoints",
                 where=str(path),
                 remedy=f"Name one of them, such as {found[-1].with_suffix('')}",
             )

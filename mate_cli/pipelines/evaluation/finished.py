@@ -59,7 +59,7 @@ class Here:
             changed["datasets"] = changed.pop("root")
         if unknown := [key for key in changed if key not in config.data]:
             remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
-            raise ConfigError("the data of this run have no such key", where=f"data.{unknown[0]}", remedy=remedy)
+            raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=remedy)
         if changed:
             config = config.model_copy(update={"data": {**config.data, **changed}})
         ranked_by = config.encoding.get("ranked_by")

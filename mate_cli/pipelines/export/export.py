@@ -116,10 +116,10 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise ConfigError("is there already", where=f"to={target}", remedy="Choose a new folder, or add overwrite=true")
+        raise ConfigError("already exists", where=f"to={target}", remedy="Choose a new folder, or add overwrite=true")
     if not (target / SETTINGS).is_file():
         raise ConfigError(
-            "is not an exported model, so it is not replaced", where=f"to={target}", remedy="Name another folder"
+            "is not an exported model, and is not replaced", where=f"to={target}", remedy="Name another folder"
         )
 
 

@@ -63,7 +63,7 @@ def open_model(
         return model
     if task.spec.about_tables is None:
         raise RunError(
-            f"{type(task).__name__} answers neither with table cells nor with a verdict",
+            f"{type(task).__name__} does not answer with table cells or a verdict",
             where=model.name,
             remedy="Use a model of task=table_qa or task=entailment",
         )

@@ -92,7 +92,7 @@ def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> Tab
         try:
             answered = _with_rows(answered, run_query(sql, path))
         except UnrunnableQueryError as error:
-            warnings.append(f"SQLite does not answer this query: {error.problem}.")
+            warnings.append(f"SQLite failed on this query: {error.problem}.")
     return replace(answered, warnings=tuple(warnings))
 
 

@@ -69,7 +69,7 @@ def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, toget
     for path, file in opened.files.items():
         asked = opened.questions[path]
         try:
-            with wrap_read_errors(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
+            with wrap_read_errors(path, DataError, "no rows of this table can be chosen", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
             if len(opened.files) == 1:

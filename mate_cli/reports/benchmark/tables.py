@@ -265,7 +265,7 @@ def describe_measurement(results: BenchmarkResults) -> str:
             "Plan: made once per batch, not part of the times; of step: its share of one forward+backward pass.",
         ]
         if any("@" in name for name in results.variants):
-            sentences.append("First tokens: reads no others of any example.")
+            sentences.append("First tokens: reads only the first tokens of each example.")
         if any(name.endswith("_padded") for name in results.variants):
-            sentences.append("padded: padding declared real, in short rows that no other token sees but the question.")
+            sentences.append("padded: padding as real tokens, in short rows that only the question attends to.")
     return " ".join(sentences)

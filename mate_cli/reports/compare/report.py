@@ -139,7 +139,7 @@ def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[Loade
     """
     trained = [run for run in runs if run.text("command") != "benchmark"]  # whose figures are no run's
     if not trained:
-        raise RunError("there are benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
+        raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
     kept = tuple(run for run in trained if not status or run.status in status)
     if not kept:
         problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}"

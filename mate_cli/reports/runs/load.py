@@ -160,7 +160,7 @@ def above_pattern(asked: str) -> Path:
 def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
     """Say where runs were looked for, and that some were there but unreadable."""
     if not asked:
-        return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
+        return f"no folder to search for runs ({'; '.join(warnings)})" if warnings else "no folder to search for runs"
     places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
     damaged = f" ({len(warnings)} damaged: {warnings[0]})" if warnings else ""
     return f"no runs below {places}{damaged}"

@@ -299,7 +299,7 @@ def _number(row: LabelledRow, table: Table) -> float | None:
     text = row.text("number")
     number = read_stated_number(text, table) if text else None
     if text and number is None:
-        raise RowError(f"{text} is not a number, or too large")
+        raise RowError(f"{text} is not a number, or is too large")
     return number / 100 if number is not None and "%" in text else number
 
 
