@@ -115,7 +115,7 @@ def test_the_config_beside_the_weights_is_believed(tmp_path, key, value):
         (InitialWeights("path"), ConfigError, "need a checkpoint"),
         (InitialWeights("xlnet"), ConfigError, "Choose random, bert"),
         (InitialWeights("path", "nowhere"), CheckpointError, "no weights at nowhere"),
-        (InitialWeights("bert", "nobody/no-such-model"), CheckpointError, "init.checkpoint=FOLDER"),
+        (InitialWeights("bert", "nobody/no-such-model"), CheckpointError, "init.checkpoint: .*Hugging Face"),
     ],
 )
 def test_messages(init, error, message):

@@ -53,7 +53,7 @@ REFUSED = {
     ),
     "finetuning": (
         add("callbacks", f"{LIGHTNING}.BackboneFinetuning"),
-        "it counts epochs, but a run is one Lightning epoch.",
+        "it counts Lightning epochs, and a run is one.",
     ),
     "accumulation": (
         add("callbacks", f"{LIGHTNING}.GradientAccumulationScheduler", scheduling="{0: 2}"),
