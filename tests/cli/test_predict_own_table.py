@@ -327,7 +327,7 @@ def test_a_dialect_is_typed(name, run, tmp_path):
     ("word", "problem"),
     [
         ("header=0", "header: '0' is not a line number. Give its line number, from 1, or header=none"),
-        ("header=first", "header: there is no line 'first'"),
+        ("header=first", "header: 'first' is not a line number"),
         ("delimiter=||", "delimiter: '||' is not a valid delimiter. Write one character, or comma, semicolon"),
         ("quote=many", "quote: 'many' is not a valid quote. Write one character, or none, double, single"),
     ],

@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_named():
 def test_several_checkpoints_in_a_folder(copy):
     for file in list(copy.glob("model.ckpt.*")):
         shutil.copy(file, copy / file.name.replace("model.ckpt", "model.ckpt-7"))
-    with pytest.raises(CheckpointError, match=r"there are 2 .* Name one of them, such as .*model.ckpt"):
+    with pytest.raises(CheckpointError, match=r"it has 2 .* Name one of them, such as .*model.ckpt"):
         InitialWeights("tapas", str(copy)).load(network())
     assert not InitialWeights("tapas", str(copy / "model.ckpt-7")).load(network()).new
 
