@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_counted_and_not_fatal(tmp_path, capsys):
         (asked(db_id="other"), "entry 1", "its database has no valid schema: 'other'"),
         (asked(query=7), "entry 1", "query is missing, empty or not text"),
         (asked(sql={"select": 3}), "entry 1", "sql is not in the layout of Spider"),
-        (asked(sql={**COUNT, "groupBy": [[0, 99, False]]}), "entry 1", "column 99, which is not there"),
+        (asked(sql={**COUNT, "groupBy": [[0, 99, False]]}), "entry 1", "column 99, which does not exist"),
         (asked(sql={**COUNT, "from": {"table_units": [["table_unit", 2]], "conds": []}}), "entry 1", "table 2"),
     ],
 )

@@ -74,13 +74,13 @@ def test_texts_are_not_compared_with_numbers_nor_added_up(query):
         (None, "should hold sel, agg and conds"),
         ({"sel": 0, "agg": 0}, "should hold sel, agg and conds"),
         ({"sel": 0, "agg": 0, "conds": [[0, 0]]}, "should hold sel, agg and conds"),
-        ({"sel": 3, "agg": 0, "conds": []}, "column that is not there"),
-        ({"sel": -1, "agg": 0, "conds": []}, "column that is not there"),
-        ({"sel": True, "agg": 0, "conds": []}, "column that is not there"),
-        ({"sel": 0, "agg": 0, "conds": [[9, 0, "x"]]}, "column that is not there"),
+        ({"sel": 3, "agg": 0, "conds": []}, "column that does not exist"),
+        ({"sel": -1, "agg": 0, "conds": []}, "column that does not exist"),
+        ({"sel": True, "agg": 0, "conds": []}, "column that does not exist"),
+        ({"sel": 0, "agg": 0, "conds": [[9, 0, "x"]]}, "column that does not exist"),
         ({"sel": 0, "agg": 6, "conds": []}, "no aggregation 6"),
         ({"sel": 0, "agg": 0, "conds": [[0, 3, "x"]]}, "an operator other than"),
-        ({"sel": 0, "agg": 0, "conds": [[0, 0, None]]}, "neither a text nor a number"),
+        ({"sel": 0, "agg": 0, "conds": [[0, 0, None]]}, "neither text nor a number"),
     ],
 )
 def test_what_is_no_query_is_refused(sql, message):

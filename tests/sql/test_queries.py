@@ -120,7 +120,7 @@ def test_self_joins_and_names_that_need_quotes():
         ("SELECT name FROM shop WHERE", "not SQL"),
         ("", "not SQL"),
         ("SELECT name FROM shop UNION ALL SELECT name FROM shop", "UNION ALL"),
-        ("SELECT name, max(parent) OVER (PARTITION BY name) FROM shop", "no column"),
+        ("SELECT name, max(parent) OVER (PARTITION BY name) FROM shop", "not a column"),
         ("WITH a AS (SELECT 1) SELECT name FROM shop", "WITH"),
         ("SELECT name FROM shop LIMIT (SELECT 1)", "LIMIT"),
     ],
