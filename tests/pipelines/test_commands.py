@@ -174,7 +174,7 @@ def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys)
 def test_the_wrong_run_cannot_stand_in_for_a_stage(chain, tmp_path, capsys):
     taken = f"stages.cell_selection.run={chain / 'span_reading'}"
     assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 2
-    assert "a finished run of span_reading cannot replace cell_selection" in capsys.readouterr().err
+    assert "a finished run of span_reading cannot replace stage cell_selection" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

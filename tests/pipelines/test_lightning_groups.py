@@ -39,13 +39,16 @@ REFUSED = {
     "a type": (["+trainer.options.max_time=[1]"], "trainer.options: pl.Trainer rejects these options: "),
     "saving elsewhere": (
         ["+trainer.options.plugins=[{_target_: pytorch_lightning.plugins.AsyncCheckpointIO}]"],
-        "trainer.options.plugins: AsyncCheckpointIO is refused: a run is continued from",
+        "trainer.options.plugins: AsyncCheckpointIO is refused: runs resume from",
     ),
     "a class of another kind": (
         add("callbacks", "torch.nn.Identity"),
-        "callbacks.mine: torch.nn.Identity is no Callback",
+        "callbacks.mine: torch.nn.Identity is not a Lightning Callback",
     ),
-    "a callback as logger": (add("logger", f"{LIGHTNING}.Timer"), f"logger.mine: {LIGHTNING}.Timer is no Logger"),
+    "a callback as logger": (
+        add("logger", f"{LIGHTNING}.Timer"),
+        f"logger.mine: {LIGHTNING}.Timer is not a Lightning Logger",
+    ),
     "no class": (["+logger.mine.project=x"], "logger.mine: has no class. Add +logger.mine._target_=..."),
     "epochs": (
         add("callbacks", f"{LIGHTNING}.StochasticWeightAveraging", swa_lrs=0.1),

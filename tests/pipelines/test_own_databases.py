@@ -148,7 +148,7 @@ def test_schemas_without_a_database(model, tmp_path):
     (answered,) = ask(model, path, "a: SELECT price FROM orders", schema="other")
     assert answered.warnings == ()
     assert texts(answered) == [["orders.customer", "orders.price"], ["text", "number"]]
-    for schema, says in ((None, "as there are several"), ("third", "there is no 'third'")):
+    for schema, says in ((None, "as there are several"), ("third", "unknown schema 'third'")):
         with pytest.raises(ConfigError, match=says):
             ask(model, path, "a: SELECT price FROM orders", schema=schema)
     path.write_text("[{}]")
