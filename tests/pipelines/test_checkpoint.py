@@ -241,7 +241,7 @@ def test_what_is_wrong_with_a_folder(name, tmp_path, request):
 def test_what_is_no_checkpoint(tmp_path, ours):
     unknown = "is not a folder, and not in the Hugging Face cache"
     assert unknown in refusal("google/tapas-tiny", tmp_path)
-    assert "is not a folder" in refusal("./no such folder", tmp_path)
+    assert "is neither a folder here" in refusal("./no such folder", tmp_path)
     assert "this is a run folder, not a checkpoint. Use run=" in refusal(str(ours.parent / "run"), tmp_path)
     assert f"Try checkpoint={ours}" in refusal(str(ours / "config.json"), tmp_path)
 

@@ -165,7 +165,7 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
 def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
     words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'questions'}"]
     assert main(["train", *words]) == 2
-    assert "cannot replace masked_lm" in capsys.readouterr().err
+    assert "cannot replace stage masked_lm" in capsys.readouterr().err
 
 
 def test_the_last_weights_are_scored_and_compared_like_those_of_any_run(chain, tmp_path):
