@@ -117,7 +117,7 @@ class OptunaSweeper(Sweeper):
                 raise ConfigError(f"must be an integer above 0 (got {value})", where=f"hydra.sweeper.{name}")
         if self.direction not in ("minimize", "maximize"):
             remedy = "Use minimize or maximize"
-            raise ConfigError(f"is no direction: {self.direction}", where="hydra.sweeper.direction", remedy=remedy)
+            raise ConfigError(f"is not a direction: {self.direction}", where="hydra.sweeper.direction", remedy=remedy)
 
     def _open_study(self) -> Study:
         """Open the study, a new one or that of the store.

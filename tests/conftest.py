@@ -59,7 +59,7 @@ def is_worker(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` where there is no CUDA device."""
+    """Skip tests marked `gpu` where no CUDA device found."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

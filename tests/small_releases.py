@@ -28,7 +28,7 @@ class File:
     """A file of a small release.
 
     Args:
-        value: of JSON, or of JSON lines, a list; None for other files, whose text is there already.
+        value: of JSON, or of JSON lines, a list; None for other files, whose text already exists.
         unread: keys that no reader needs, as `key` or `outer.key`.
         optional: keys that may be missing, or null, but not of another type.
         wrong: changes of the value that a check names, by what they are.

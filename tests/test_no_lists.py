@@ -156,7 +156,7 @@ def test_a_kind_of_example_says_what_can_be_learnt_from_it(clone):
 
 def test_a_new_label_needs_an_encoding_that_has_it(clone, capsys):
     assert main(["train", "experiment=sides", "encoding=table", *HERE]) == 2
-    says = "SideChoice learns from labels of side, those of this encoding are of cells. Use an encoding of side."
+    says = "SideChoice needs labels of side, but this encoding marks cells. Use an encoding of side."
     assert says in capsys.readouterr().err
     assert main(["train", "experiment=sides", "task=cell_selection", *HERE]) == 2
     assert "Use encoding=table" in capsys.readouterr().err
@@ -199,26 +199,26 @@ def test_predict_answers_from_own_tables(run, clone, capsys):
 def test_an_export_of_foreign_classes_needs_their_module(run, clone, capsys):
     words = ["export", f"run={run}", "hardware.threads=1"]
     assert main([*words, "to=refused"]) == 2
-    assert "is no part of mate" in capsys.readouterr().err
+    assert "is not a class of mate" in capsys.readouterr().err
     assert not Path("refused").exists()
     assert main([*words, "to=own", *TYPED]) == 0
     assert "trust=['added_parts']" in capsys.readouterr().out
     assert "which region sold most?" in answers(clone, "checkpoint=own", capsys)
     assert main(["predict", "checkpoint=own", "table=sales.csv", "question=a"]) == 2
-    assert "is no part of mate" in capsys.readouterr().err
+    assert "is not a class of mate" in capsys.readouterr().err
     assert type(Mate.from_pretrained("own", trust="added_parts").encoder).__name__ == "Nearby"
 
 
 def test_a_module_that_is_not_there_is_named(run, tmp_path, monkeypatch, capsys):
     assert main(["train", "model._target_=nowhere.Net"]) == 2
-    assert "there is no module nowhere: put nowhere.py where you type, or install it" in capsys.readouterr().err
+    assert "there is no module nowhere: put nowhere.py in this folder, or install it" in capsys.readouterr().err
     assert main(["train", "model._target_=added_parts.Net"]) == 2
     assert "added_parts has no Net" in capsys.readouterr().err
     config = (run / "config.yaml").read_text()
     shutil.copytree(run, tmp_path / "moved")
     (tmp_path / "moved" / "config.yaml").write_text(config.replace("added_parts.", "lost_parts."))
     assert main(["evaluate", f"run={tmp_path / 'moved'}", "trust=lost_parts"]) == 2
-    assert "there is no module lost_parts: put lost_parts.py where you type" in capsys.readouterr().err
+    assert "there is no module lost_parts: put lost_parts.py in this folder" in capsys.readouterr().err
 
 
 def test_an_export_may_have_been_trained_with_any(ordinary, clone, capsys):

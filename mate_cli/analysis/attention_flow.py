@@ -66,7 +66,9 @@ class AttentionFlow(Analysis):
         loader = data.loader_of(chosen, f"{split}, {self.name}")
         flows = observe(encoder, (batch.to(device) for batch in loader), parts.serializer.tokenizer.cls_id)
         if not all(flow.examples for flow in flows.values()):
-            raise RunError(f"no input of {split} has cells of a table", remedy="Analyse a network that reads tables")
+            raise RunError(
+                f"the split {split} has no input with table cells", remedy="Analyse a network that reads tables"
+            )
         networks = [{"name": name.rstrip("."), **flow.content()} for name, flow in flows.items()]
         return {"examples": max(flow.examples for flow in flows.values()), "targets": TARGETS, "networks": networks}
 
@@ -130,9 +132,9 @@ def refuse_slots(encoder: TableEncoder) -> None:
     if not all(spec.backend.among_tokens for spec in encoder.specs):
         name = type(encoder).__name__
         raise ConfigError(
-            f"{name} attends to slots or by relations, and not to tokens by queries and keys alone",
+            f"{name} has no plain token-to-token attention",
             where="analysis",
-            remedy="Analyse a network whose tokens attend to tokens, such as model=tapas or mate",
+            remedy="Use a network that has, such as model=tapas or model=mate",
         )
 
 
@@ -182,7 +184,7 @@ class _Observer:
     def take(self) -> tuple[list[Tensor], Tensor, Tensor]:
         """Return what was seen since the last time, in the form of `Flow.add`."""
         if self.batch is None:
-            raise RuntimeError("nothing was read")
+            raise RuntimeError("no example was read")
         real = self.batch.attention_mask[:, None, None, :].float()
         even = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
         uniform = target_shares(even, self.found, self.batch.in_body).squeeze(1)

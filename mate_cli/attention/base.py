@@ -105,7 +105,7 @@ class SegmentBackend(AttentionBackend):
         """
         if not isinstance(pattern, SegmentedPattern):
             name = f"{type(self).__name__.lower()} cannot compute {type(pattern).__name__}"
-            problem = f"{name}, whose heads see several segments at once"
+            problem = f"{name}, whose heads attend to several segments"
             raise ConfigError(problem, where="attention", remedy="Use attention=sdpa or attention=auto")
 
 

@@ -80,7 +80,7 @@ class AttentionBenchmark(BenchmarkOptions):
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
-        """The backends in `conf/attention`; sdpa is there already, as `dense_mask`."""
+        """The backends in `conf/attention`; sdpa already exists, as `dense_mask`."""
         if self.backends is None:
             return find_backends([name for name in list_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])

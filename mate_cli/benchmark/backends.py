@@ -30,7 +30,7 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
     for name in names:
         if name not in known:
             raise ConfigError(
-                f"no attention is called {name!r}", where="benchmark", remedy=f"Choose from {', '.join(known)}"
+                f"unknown attention {name!r}", where="benchmark", remedy=f"Choose from {', '.join(known)}"
             )
     return {name: instantiate(_composed("attention", [f"+attention={name}"])) for name in names}
 

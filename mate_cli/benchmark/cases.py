@@ -107,11 +107,13 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
     """
     if shape not in SHAPES:
         raise ConfigError(
-            f"no shape is called {shape!r}", where="benchmark.shapes", remedy=f"Choose from {', '.join(SHAPES)}"
+            f"unknown table shape {shape!r}", where="benchmark.shapes", remedy=f"Choose from {', '.join(SHAPES)}"
         )
     question = min(QUESTION, tokens // 2)
     if not question:
-        raise ConfigError(f"{tokens} tokens hold no table", where="benchmark.lengths", remedy="Give 2 or more")
+        raise ConfigError(
+            f"{tokens} tokens are too few for a table", where="benchmark.lengths", remedy="Give 2 or more"
+        )
     random = np.random.default_rng([seed, tokens])
     rows_of, columns, sigma = SHAPES[shape]
     rows = rows_of(tokens)

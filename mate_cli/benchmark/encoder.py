@@ -117,16 +117,16 @@ class EncoderBenchmark(BenchmarkOptions):
         longest, (name, _, tokens) = max([*self.lengths, self.max_tokens]), name.partition(CUT)
         if tokens and not (tokens.isdecimal() and int(tokens)):
             remedy = f"Write {name}{CUT}256"
-            raise ConfigError(f"{tokens!r} is no number of tokens", where="benchmark.variants", remedy=remedy)
+            raise ConfigError(f"{tokens!r} is not a number of tokens", where="benchmark.variants", remedy=remedy)
         if name in PEERS:
             return PEERS[name](self.shape, longest)
         known = list_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
         if name not in known:
             names = [*PEERS, *list_networks(), *(f"mate_{one}" for one in list_backends()), *self.networks]
             raise ConfigError(
-                f"no variant is called {name!r}",
+                f"unknown variant {name!r}",
                 where="benchmark.variants",
-                remedy=f"Choose from {', '.join(names)}, or another of conf/model with one of conf/attention",
+                remedy=f"Choose from {', '.join(names)}, or combine a choice of conf/model with one of conf/attention",
             )
         network, attention = known[name]
         backend = find_backends([attention])[attention]

@@ -107,7 +107,7 @@ def count_down(parts: Mapping[str, Part], seconds: float, console: Console | Non
     total = len(parts) * seconds
     if total > MINUTE:
         text = f"{len(parts)} cases to measure, at most about {estimate_text(total)}"
-        console.print(f"{text}; stopped, it shows what it has measured", soft_wrap=True)
+        console.print(f"{text}; when stopped, results so far are shown", soft_wrap=True)
     columns = (BarColumn(), TextColumn("measuring {task.description}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=len(parts))

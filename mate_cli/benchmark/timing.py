@@ -206,7 +206,7 @@ def find_device(name: str) -> torch.device:
     """
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("there is no CUDA device", where="benchmark.device", remedy="Set benchmark.device=cpu")
+        raise ConfigError("no CUDA device found", where="benchmark.device", remedy="Set benchmark.device=cpu")
     return device
 
 

@@ -74,7 +74,7 @@ class TrainingBenchmark(EncoderBenchmark):
 
         Raises:
             ConfigError: a name is unknown, or the device is not there.
-            DataError: the dataset is not there.
+            DataError: the dataset is not on disk.
         """
         with self.pace() as pace:
             yield machine_facts(pace.device)

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
-    "run": "Train the run that a folder holds, or go on with it.",
+    "run": "Train or continue the run in a folder.",
     "evaluate": "Score a finished run or a released checkpoint on a split.",
     "predict": "Answer questions about your own tables, or a dataset's.",
-    "export": "Make a folder of a finished run that others can load.",
+    "export": "Export a finished run to a folder that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
-    "diff": "Show the settings, data, scores and answers in which two runs differ.",
-    "benchmark": "Measure speed, side by side with other libraries.",
+    "diff": "Show how two runs differ in settings, data, scores and answers.",
+    "benchmark": "Compare speed with other libraries.",
     "data": "Check or download a dataset.",
     "list": "List experiments, networks, datasets and other choices.",
-    "explain": "Explain a key: what it means, may be, and who sets it.",
-    "inspect": "Show how one example is read, cut, pruned and attended to.",
-    "doctor": "Say what this machine has, and what is missing.",
+    "explain": "Explain a key: its meaning, its values and where it is set.",
+    "inspect": "Show how one example is encoded, truncated, pruned and attended to.",
+    "doctor": "Show hardware and software of this machine, and missing parts.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Every sub-command is a module of `commands` with the same name."""
@@ -80,7 +80,7 @@ def check_words(words: Sequence[str]) -> None:
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            raise ConfigError("this is not in UTF-8", where=shown, remedy="Of a file, name its folder, or rename it")
+            raise ConfigError("argument is not valid UTF-8", where=shown, remedy="Rename the file, or give its folder")
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def _single_member(path: Path) -> bytes:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         named = [name for name in names if PurePosixPath(name).name == path.stem] or names
         if len(named) != 1:
-            raise DataError(f"has {len(named)} files and none called {path.stem}", where=str(path))
+            raise DataError(f"has {len(named)} files, but none named {path.stem}", where=str(path))
         with archive.open(named[0]) as stream:
             return _content(stream, path)
 
@@ -87,7 +87,7 @@ def _content(stream: IO[bytes], where: Path | str) -> bytes:
     while piece := stream.read(PIECE):
         content.write(piece)
         if content.tell() > most:
-            remedy = f"If it is right, set {LARGEST} to more"
+            remedy = f"To read it, set {LARGEST} to a larger number"
             raise DataError(f"it has more than {most // 1_000_000:,} MB unpacked", where=str(where), remedy=remedy)
     return content.getvalue()
 
@@ -100,7 +100,9 @@ def largest_file() -> int:
     """
     told = os.environ.get(LARGEST, str(MEGABYTES))
     if not (told.isascii() and told.isdigit()):
-        raise ConfigError(f"{told!r} is no number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}")
+        raise ConfigError(
+            f"{told!r} is not a number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}"
+        )
     return int(told) * 1_000_000
 
 
@@ -188,9 +190,9 @@ def _slashed(path: str) -> str:
 
 def _damaged(path: Path, error: BaseException) -> DataError:
     return DataError(
-        f"cannot be read to its end ({type(error).__name__}: {error})",
+        f"cannot be read completely ({type(error).__name__}: {error})",
         where=str(path),
-        remedy="It is cut short or damaged: fetch the file again",
+        remedy="The file is truncated or damaged: download it again",
     )
 
 
@@ -241,7 +243,7 @@ def check_packed(path: Path, name: str) -> None:
     with path.open("rb") as file:
         begin = file.read(1000).lstrip().lower()
     if begin.startswith((b"<!doctype html", b"<html")):
-        raise DataError("it is a page of the web", where=str(path))
+        raise DataError("it is a web page", where=str(path))
     try:
         if name.endswith(".zip"):
             with zipfile.ZipFile(path) as archive:

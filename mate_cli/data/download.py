@@ -71,10 +71,10 @@ def fetch(file: RemoteFile, root: Path) -> Path:
     target = root / file.destination
     first = None if file.checksum else _read_manifest(root).get(file.destination)
     expected = file.checksum or first
-    again = f"; if the new one is right, remove {root / MANIFEST}, and type the same again" if first else ""
+    again = f"; if the new one is right, remove {root / MANIFEST}, and run the command again" if first else ""
     if target.exists():
         if expected and checksum(target, expected) != expected:
-            release = f"what arrived first, by {MANIFEST}" if first else "the release"
+            release = f"the first download, recorded in {MANIFEST}" if first else "the release"
             remedy = f"Move it away and download again{again}"
             raise DataError(f"differs from {release} ({expected})", where=str(target), remedy=remedy)
         return target
@@ -91,7 +91,7 @@ def fetch(file: RemoteFile, root: Path) -> Path:
         try:
             check_packed(part, target.name)
         except DataError as error:
-            _refuse(part, file.url, f"is no {target.name}: {error.problem}", "a page to log in")
+            _refuse(part, file.url, f"is not a valid {target.name}: {error.problem}", "a login page")
     if not expected:
         sums = _read_manifest(root) | {file.destination: found}
         with replace_file(root / MANIFEST) as draft:
@@ -103,7 +103,7 @@ def fetch(file: RemoteFile, root: Path) -> Path:
 def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
     bad = part.replace(part.with_suffix(".bad"))
     part.with_suffix(SOURCE).unlink(missing_ok=True)
-    remedy = f"It was kept as {bad}. Try again later; the cause may be a proxy or {cause}"
+    remedy = f"It was kept as {bad}. Try again later; possible causes: a proxy, or {cause}"
     raise DataError(problem, where=url, remedy=remedy)
 
 
@@ -138,7 +138,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
         except requests.HTTPError as error:
             if error.response.status_code not in BUSY:
                 raise DataError(
-                    f"the server answers {error}", where=url, remedy="Check the address or try later"
+                    f"the server returned {error}", where=url, remedy="Check the address or try later"
                 ) from error
             failure: requests.RequestException = error
             pause = max(pause, _asked_pause(error.response))
@@ -146,12 +146,12 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
             failure = error
         if attempt < ATTEMPTS - 1:
             time.sleep(pause)
-    reasons = {requests.ConnectionError: "no network", requests.HTTPError: f"the server answers {failure}"}
+    reasons = {requests.ConnectionError: "no network", requests.HTTPError: f"the server returned {failure}"}
     reason = next((text for kind, text in reasons.items() if isinstance(failure, kind)), type(failure).__name__)
     raise DataError(
-        f"could not be fetched from {urlsplit(url).hostname} ({reason})",
+        f"could not be downloaded from {urlsplit(url).hostname} ({reason})",
         where=url,
-        remedy=f"Give the same command again to go on; without network, bring {part.with_suffix('')} there by hand",
+        remedy=f"Run the same command again to continue; without a network, copy the file to {part.with_suffix('')}",
     ) from failure
 
 
@@ -175,7 +175,7 @@ def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
             if response.headers.get("Content-Range") == f"bytes */{have}":
                 return True  # nothing is left to fetch
             part.unlink()
-            raise requests.ConnectionError("the file on the server is another one")
+            raise requests.ConnectionError("the file on the server has changed")
         response.raise_for_status()
         _write(response, url, part, have if resumed else 0)
         return resumed
@@ -220,9 +220,9 @@ def _write(response: requests.Response, url: str, part: Path, start: int) -> Non
         else:
             return
     part.unlink()
-    raise DataError(f"has no end before {MAX_SIZE >> 30} GB", where=url, remedy="Check the address")
+    raise DataError(f"is larger than {MAX_SIZE >> 30} GB", where=url, remedy="Check the address")
 
 
 def _read_manifest(root: Path) -> dict[str, str]:
     path = root / MANIFEST
-    return read_object(path, DataError, "Move it away: it says which files arrived") if path.exists() else {}
+    return read_object(path, DataError, "Move it away; it lists the downloaded files") if path.exists() else {}

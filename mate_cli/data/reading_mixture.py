@@ -63,7 +63,7 @@ class ReadingMixture:
         self.weights = {source: float(weight) for source, weight in weights.items() if weight}
         if not self.weights or not self.dev:
             raise ConfigError(
-                "nothing to learn from, or to evaluate", where="data.weights, data.dev", remedy="Name one"
+                "no dataset to train or to evaluate on", where="data.weights, data.dev", remedy="Name one"
             )
         told_of = dict(options or {})
         self._sources: dict[str, Dataset] = {
@@ -112,7 +112,7 @@ class ReadingMixture:
             DataError: there is no such split, or a dataset is missing or damaged.
         """
         if split not in self.splits:
-            raise DataError(f"has no split {split!r}, but {', '.join(self.splits)}", where=self.name)
+            raise DataError(f"has no split {split!r}; choose from {', '.join(self.splits)}", where=self.name)
         if split not in self._split:
             self._split[split] = self._train() if split == "train" else self._mixed("dev", self.dev)
         return list(self._split[split])

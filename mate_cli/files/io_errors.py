@@ -14,7 +14,7 @@ from textwrap import shorten
 
 from mate_cli.errors import MateError, known_cause
 
-FULL, CLOSED = "Free space, and type it again", "Check who may read and write there"
+FULL, CLOSED = "Free space, and run it again", "Check the permissions of the folder"
 REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), FULL),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), CLOSED),
@@ -55,7 +55,7 @@ def find_machine_error(error: BaseException) -> MateError | None:
         if isinstance(cause, MemoryError) or (
             isinstance(cause, (RuntimeError, OSError)) and _NO_MEMORY.search(str(cause)[:2000])
         ):
-            return MateError("there is too little memory", remedy=LOWER)
+            return MateError("out of memory", remedy=LOWER)
         cause = cause.__cause__
     return None
 
@@ -82,7 +82,7 @@ def shorten_reason(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     if isinstance(error, MemoryError):
-        return "it does not fit into memory"
+        return "it does not fit in memory"
     if isinstance(error, UnicodeDecodeError):
         return f"it is not in {error.encoding.upper()}"
     if isinstance(error, KeyError) and error.args:

@@ -47,7 +47,7 @@ class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
 def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
     """Return an integer; of many digits, or in base 60, its value would take longer than its text."""
     if len(node.value) > MAX_DIGITS:
-        raise yaml.YAMLError(f"a number of more than {MAX_DIGITS} digits")
+        raise yaml.YAMLError(f"a number has more than {MAX_DIGITS} digits")
     return int(loader.construct_yaml_int(node))
 
 
@@ -76,7 +76,7 @@ def open_file(path: Path, *, largest: int | None = None, links: bool = False) ->
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
         os.close(number)
-        raise OSError("it is no file")
+        raise OSError("it is not a regular file")
     with os.fdopen(number, "rb") as file:
         if largest is not None and status.st_size > largest:
             raise ValueError(f"it has more than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} KB'}")
@@ -197,7 +197,7 @@ def _check_events(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError("an alias, which no configuration needs")
+            raise yaml.YAMLError("YAML aliases are not allowed")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise RecursionError
@@ -208,7 +208,7 @@ def _mapping(
 ) -> dict[str, Any]:
     _check(values, MAX_DEPTH)
     if not isinstance(values, dict):
-        raise kind(f"{problem}: it holds no mapping", where=str(path), remedy=remedy)
+        raise kind(f"{problem}: it is not a mapping", where=str(path), remedy=remedy)
     return {str(key): value for key, value in values.items()}
 
 
@@ -224,4 +224,4 @@ def _check(value: object, depth: int) -> None:
         for part in value:
             _check(part, depth - 1)
     elif not isinstance(value, PLAIN):
-        raise ValueError(f"a value of type {type(value).__name__}")
+        raise ValueError(f"values of type {type(value).__name__} are not allowed")

@@ -45,7 +45,7 @@ def explain_missing(name: str) -> str:
         if name.startswith(UNIFIED) and find_spec(top) is None:
             return f"there is no {name} here: write {name.replace(UNIFIED, 'pytorch_lightning.')}"
         if top != "mate_cli" and find_spec(top) is None:
-            return f"there is no {name}, for there is no module {top}: put {top}.py where you type, or install it"
+            return f"there is no {name}, as there is no module {top}: put {top}.py in this folder, or install it"
         if top != "mate_cli" and find_spec(module) is not None:
             return f"there is no {name}: {module} has no {own}"
     except (ImportError, ValueError):
@@ -69,8 +69,8 @@ PACKAGES = {
     "trainer": ("pytorch_lightning.profilers", "pytorch_lightning.plugins"),
 }
 """Whose classes each part of a configuration may name, or which function; other parts name none."""
-ONLY_OURS = "Only classes of mate_cli are built, as a configuration may come from anyone"
-IF_TRUSTED = "If you know who wrote it and what it does, name its module: trust=MODULE"
+ONLY_OURS = "By default only classes of mate_cli are loaded, as configurations may be unsafe"
+IF_TRUSTED = "If you trust its author, allow its module: trust=MODULE"
 
 
 def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | None = None) -> None:
@@ -98,7 +98,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
                     raise TrustError(explain_missing(str(value)), where=where)
                 told = value if isinstance(value, str) else type(value).__name__
                 remedy = ONLY_OURS if trust is None else IF_TRUSTED
-                raise TrustError(f"{told} is no part of mate that {part} can be made of", where=where, remedy=remedy)
+                raise TrustError(f"{told} is not a class of mate that {part} can use", where=where, remedy=remedy)
             if isinstance(value, str) and "${" in value and part in PACKAGES:
                 raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
 

@@ -101,7 +101,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self.encoder, self.metrics = context.encoder, tuple(metrics)
         if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
             raise ConfigError(
-                f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/how-to/add_your_own_network.md"
+                f"{wrong[0]} is not a Metric", where="task.metrics", remedy="See docs/how-to/add_your_own_network.md"
             )
         self.train_poolers(self.spec.uses_pooler)
         self._predictions: list[list[Prediction]] = []
@@ -136,8 +136,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         scores = self.score(predictions, examples)
         for metric in self.metrics:
             if metric.spec.name in scores:
-                problem = f"{type(self).__name__} has a score of the name {metric.spec.name} already"
-                raise ConfigError(problem, where="task.metrics", remedy="Give its spec another name")
+                problem = f"{type(self).__name__} already has a score named {metric.spec.name}"
+                raise ConfigError(problem, where="task.metrics", remedy="Rename its MetricSpec")
             scores[metric.spec.name] = metric.compute(self.answers(predictions, examples), examples)
         return scores
 
@@ -180,7 +180,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
         """Return the scores of the head as the models of transformers return them, those of tokens [B, length]."""
-        raise NotImplementedError(f"{type(self).__name__} has no class of transformers")
+        raise NotImplementedError(f"{type(self).__name__} has no transformers class")
 
     @property
     def auto_config(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         Raises:
             ConfigError: the task has no such mean.
         """
-        raise ConfigError(f"{type(self).__name__} cannot join several runs", where="run", remedy="Name one run")
+        raise ConfigError(f"{type(self).__name__} cannot combine several runs", where="run", remedy="Name one run")
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:

@@ -64,7 +64,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
     ) -> None:
         super().__init__(context, metrics=metrics)
         if negatives and not no_answer:
-            problem = "of a cell without the answer only a reader can learn that may say so"
+            problem = "training on cells without the answer needs a reader that can predict no answer"
             raise ConfigError(problem, where="task.negatives", remedy="Set task.no_answer=true")
         self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length, no_answer=no_answer))
         self.dropout = torch.nn.Dropout(dropout)

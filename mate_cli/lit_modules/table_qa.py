@@ -71,7 +71,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         cell_selection_preference: an answer that is a number and in a cell is computed where aggregations have more
             than this probability (weak).
         huber_delta: errors of computed numbers beyond it count linearly (weak).
-        answer_loss_cutoff: computed numbers that are wrong by a greater loss teach nothing; None for no limit (weak).
+        answer_loss_cutoff: ignore computed numbers with a greater loss; None for no limit (weak).
         normalise_answer_loss: divide computed numbers by their size first (weak).
         average_approximation: of the expected average (weak).
         aggregation_temperature: divides the scores of aggregations in the expected result (weak).

@@ -82,11 +82,11 @@ class Calibration:
             thresholds = tuple(Threshold(**found) for found in values["thresholds"])
             knots = tuple((float(confidence), float(share)) for confidence, share in values["knots"])
             if not knots:
-                raise ValueError("it has no knots")
+                raise ValueError("it has no points")
             return cls(**{**values, "knots": knots, "thresholds": thresholds})
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"a calibration cannot be read: {error}", remedy="Evaluate the run again: that writes a new one"
+                f"a calibration cannot be read: {error}", remedy="Evaluate the run again to write a new one"
             ) from error
 
 
@@ -104,7 +104,7 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
         DataError: there are no answers.
     """
     if not confidences:
-        raise DataError("there are no answers to learn from how sure to be", remedy="Score a split with answers first")
+        raise DataError("no answers to calibrate confidence with", remedy="Score a split with answers first")
     confidences = [0.0 if math.isnan(confidence) else min(max(confidence, 0.0), 1.0) for confidence in confidences]
     pairs = list(zip(confidences, right, strict=True))
     knots = _fit(pairs)

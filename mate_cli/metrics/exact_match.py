@@ -71,8 +71,8 @@ def score_predictions(
     absent = [key for key in references if key not in predictions]
     if absent:
         raise DataError(
-            f"{len(absent)} of {len(references)} questions have no prediction, the first being {_some(absent)}",
-            remedy="Predict every question, with an empty text where there is no answer",
+            f"{len(absent)} of {len(references)} questions have no prediction, the first: {_some(absent)}",
+            remedy="Predict every question, with an empty text if it has no answer",
         )
     exact = {key: float(exact_match(predictions[key], gold)) for key, gold in references.items()}
     overlap = {key: f1(predictions[key], gold) for key, gold in references.items()}
@@ -87,14 +87,14 @@ def _refuse_strangers(
     predictions: Mapping[str, str], references: Mapping[str, str], groups: Mapping[str, Collection[str]]
 ) -> None:
     if not references:
-        raise DataError("there are no reference answers to score against", remedy="Choose a split with answers")
+        raise DataError("no reference answers to score against", remedy="Choose a split with answers")
     named = {"predictions": list(predictions)} | {f"group {name!r}": list(ids) for name, ids in groups.items()}
     for what, ids in named.items():
         unknown = [key for key in ids if key not in references]
         if unknown:
             raise DataError(
                 f"{len(unknown)} question ids of the {what} are not among the references: {_some(unknown)}",
-                remedy="Score predictions against the split that they were made for",
+                remedy="Score predictions on their own split",
             )
 
 

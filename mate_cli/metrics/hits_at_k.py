@@ -41,14 +41,14 @@ def hits_at_k(
         DataError: a question has no ranking, a group names an unknown question, or there are no questions.
     """
     if not candidates:
-        raise DataError("there are no questions with an answer to rank cells for", remedy="Choose a split with answers")
+        raise DataError("no question has an answer to rank cells for", remedy="Choose a split with answers")
     everyone: dict[str, Collection[str]] = {"": list(candidates)}
     everyone |= {f"/{name}": ids for name, ids in (groups or {}).items() if ids}
     unknown = [key for ids in everyone.values() for key in ids if key not in candidates or key not in rankings]
     if unknown:
         raise DataError(
             f"{len(unknown)} questions have no ranking or no candidates: {', '.join(unknown[:5])}",
-            remedy="Rank the cells of every question, with an empty list where there are none",
+            remedy="Rank the cells of every question, with an empty list if it has none",
         )
     first = {
         key: next((place for place, cell in enumerate(rankings[key]) if cell in cells), float("inf"))

@@ -11,8 +11,8 @@ from mate_cli.errors import DataError
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer
 from mate_cli.metrics.specs.spec import SubsetSpec
 
-ANSWERED = SubsetSpec("has_answer", "Has answer", "by whether there is an answer", order=24, many=False)
-UNANSWERED = SubsetSpec("no_answer", "No answer", "by whether there is an answer", order=25, many=False)
+ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
+UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, many=False)
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
@@ -46,7 +46,7 @@ def score_reading(
         DataError: there are no questions.
     """
     if not references:
-        raise DataError("there are no questions to score", remedy="Choose a split with answers")
+        raise DataError("no questions to score", remedy="Choose a split with answers")
     answered = [name for name, texts in references.items() if _counted(texts) != ("",)]
     kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
     everyone = {"": list(references), **(groups or {}), **(kinds if all(kinds.values()) else {})}

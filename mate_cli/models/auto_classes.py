@@ -110,7 +110,7 @@ class MateForTask(MateModel):
         name = task.spec.auto_class
         if OURS + str(name) != type(self).__name__:
             wanted = auto_name(OURS + name) if name else "AutoModel"
-            problem = f"{type(task).__name__} is no task for {type(self).__name__}"
+            problem = f"{type(task).__name__} is not a task for {type(self).__name__}"
             raise CheckpointError(problem, where=self.config.name_or_path, remedy=f"Load it with {wanted}")
         parts: dict[str, nn.Module] = {name: part for name, part in task.named_children() if name != "encoder"}
         for name, part in parts.items():
@@ -173,15 +173,15 @@ class MateForTask(MateModel):
         """Return the scores of the head by the names that transformers has for them, those of tokens [B, length].
 
         Raises:
-            ConfigError: it is to be exported, and its work depends on the data.
+            ConfigError: it is to be exported, and its computation depends on the data.
         """
         if not is_exported():
             return self.task.auto_scores(output, length)
         try:
             return self.task.auto_scores(output, length)
         except Exception as error:
-            problem = f"the head of {type(self.task).__name__} cannot be exported: its work depends on the data"
-            raise ConfigError(problem, remedy="Export AutoModel, and score its states outside") from error
+            problem = f"the head of {type(self.task).__name__} cannot be exported: its computation depends on the data"
+            raise ConfigError(problem, remedy="Export AutoModel, without the head") from error
 
     def only(self, others: Mapping[str, Tensor | None], name: str) -> Tensor | None:
         """Return the one input that a signature does not name.
@@ -190,7 +190,7 @@ class MateForTask(MateModel):
             TypeError: there are others.
         """
         if unknown := others.keys() - {name}:
-            raise TypeError(f"{type(self).__name__}.forward takes no {', '.join(sorted(unknown))}")
+            raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         return others.get(name)
 
     def known_labels(self, labels: Tensor) -> Tensor:
@@ -258,7 +258,7 @@ class MateForTableQuestionAnswering(MateForTask):
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
         )
         if float_answer is not None and numeric_values is None:
-            raise ValueError("a float_answer is learnt from by the numeric_values of tokens")
+            raise ValueError("float_answer needs numeric_values of the tokens")
         count, unknown = len(batch.input_ids), torch.full(batch.input_ids.shape, torch.nan, device=input_ids.device)
         batch = replace(
             batch,

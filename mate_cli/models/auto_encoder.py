@@ -176,7 +176,7 @@ class MateModel(PreTrainedModel):
             source = config or adapter.base
             own, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
         if unknown := [key for key in options if not key.startswith("_")]:
-            raise TypeError(f"{cls.__name__}.from_pretrained takes no {', '.join(unknown)}")
+            raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
         own.name_or_path = adapter.base
         model = cls(own)
         tensors = read_weights(adapter.base, download)
@@ -235,7 +235,7 @@ class MateModel(PreTrainedModel):
         """Change how many word pieces there are, as in transformers; a network that refuses stays as it was.
 
         Raises:
-            ValueError: it reads no word pieces, or something else in it has a place for each of them, too.
+            ValueError: it does not read word pieces, or something else in it has a place for each of them, too.
         """
         self._check_vocabulary_can_change()
         resized: nn.Embedding = super().resize_token_embeddings(*args, **options)
@@ -244,9 +244,9 @@ class MateModel(PreTrainedModel):
     def _check_vocabulary_can_change(self) -> None:
         name = type(self.encoder).__name__
         if not hasattr(self.encoder.embeddings, "word_embeddings"):
-            raise ValueError(f"{name} reads no word pieces")
+            raise ValueError(f"{name} does not read word pieces")
         if len(self.encoder.encoders) > 1 or self.config.task.get("_target_", "").endswith("MaskedLM"):
-            raise ValueError(f"{type(self).__name__} has more than one table of word pieces; they keep their size")
+            raise ValueError(f"{type(self).__name__} has several word embeddings, which cannot be resized")
 
     def _init_weights(self, module: nn.Module) -> None:
         """Draw embeddings that were added; the network has drawn all others by itself."""

@@ -60,7 +60,7 @@ def find_adapter(
     if not known and config is None:
         return Adapter(None, name, {})
     if not is_peft_available():
-        problem, remedy = "an adapter of PEFT is in it, and peft is not installed", "Install peft, or merge the adapter"
+        problem, remedy = "it is a PEFT adapter, and peft is not installed", "Install peft, or merge the adapter"
         raise CheckpointError(problem, where=name, remedy=remedy)
     if config is None or (Path(name) / "config.json").is_file():
         return Adapter(known or name, name, options)
@@ -112,7 +112,7 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     found = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
     if isinstance(found, torch.dtype) and found.is_floating_point:
         return found
-    raise ConfigError(f"{dtype!r} is no type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
+    raise ConfigError(f"{dtype!r} is not a type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
 
 
 def resolve_device(device_map: Any, max_memory: Mapping[Any, Any] | None = None) -> torch.device | None:  # noqa: ANN401
@@ -129,7 +129,7 @@ def resolve_device(device_map: Any, max_memory: Mapping[Any, Any] | None = None)
         return None
     if isinstance(device_map, Mapping):
         if len(set(device_map.values())) != 1:
-            raise ValueError("a network goes to one device as a whole: device_map={'': device}")
+            raise ValueError("a network cannot be split over devices. Use device_map={'': device}")
         device_map = next(iter(device_map.values()))
     if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
         gpus = [0] if max_memory is None else [key for key, size in max_memory.items() if key != "cpu" and size]

@@ -43,7 +43,7 @@ class Linformer(TableEncoder):
     """
 
     shape_remedies: ClassVar[Mapping[str, str]] = {
-        "mixers": "Set encoding.max_tokens and model.slots to what the weights were trained with"
+        "mixers": "Set encoding.max_tokens and model.slots to the values of the weights' training"
     }
 
     def __init__(
@@ -60,7 +60,9 @@ class Linformer(TableEncoder):
             raise ConfigError(f"length is {length} and slots is {slots}", where="model", remedy="Both are at least 1")
         if sharing not in ("headwise", "key_value", "layerwise"):
             raise ConfigError(
-                f"{sharing!r} is no way to share", where="model.sharing", remedy="Use headwise, key_value or layerwise"
+                f"{sharing!r} is not a way to share",
+                where="model.sharing",
+                remedy="Use headwise, key_value or layerwise",
             )
         shape = encoder_size(size)
         count = 1 if sharing == "layerwise" else shape.num_layers
@@ -95,7 +97,7 @@ class Mixer(nn.Module):
         tokens, length = key.shape[2], self.keys.shape[1]
         if tokens > length:
             raise ConfigError(
-                f"an input has {tokens} tokens, this Linformer was made for {length}",
+                f"an input has {tokens} tokens, this Linformer has a length of {length}",
                 where="model.length",
                 remedy=f"Set encoding.max_tokens={length}, or train with a greater length",
             )
@@ -138,7 +140,9 @@ class MixedAttention(Attention):
             ConfigError: keys have a bias, or there are too many tokens.
         """
         if key_bias is not None:
-            raise ConfigError("Linformer cannot weigh single keys", where="model", remedy="Use model=mate or tapas")
+            raise ConfigError(
+                "Linformer does not support weights of single keys", where="model", remedy="Use model=mate or tapas"
+            )
         query, key, value = plan.heads(qkv)
         keys, values = self.mixer(key, value)
         return plan.pack_heads(scaled_dot_product_attention(query, keys, values, dropout_p=dropout))

@@ -57,8 +57,8 @@ class RelationAware(TableEncoder):
         options["pooler"] = False
         super().__init__(size, [spec] * shape.num_layers, token_types=("segment_ids",), **options)
         if extra.width is None:
-            problem = "the layers over nodes have no width"
-            raise ConfigError(problem, where="model.extra.width", remedy="Set it, to 256 as in the paper")
+            problem = "the node layers have no width"
+            raise ConfigError(problem, where="model.extra.width", remedy="Set it (256 in the paper)")
         width = extra.width
         self.names = NameEncoder(shape.hidden_size, width)
         self.word_map = nn.Linear(shape.hidden_size, width, bias=False)

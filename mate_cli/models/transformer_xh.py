@@ -58,7 +58,7 @@ class TransformerXh(TableEncoder):
         hops = min(most, shape.num_layers) if hop_layers is None else hop_layers
         if hops > shape.num_layers:
             raise ConfigError(
-                f"there are {shape.num_layers} layers, and hops after {hops}",
+                f"hops after layers {hops} do not fit {shape.num_layers} layers",
                 where="model.hop_layers",
                 remedy=f"Use at most {shape.num_layers}, or another model.size",
             )

@@ -183,7 +183,7 @@ class CellRanker:
         self.config = config.model_copy(update={"task": {**config.task, "keep": MAX_LINES * MAX_LINES}})
         if not issubclass(get_class(config.task["_target_"]), CellSelection):
             raise RunError(
-                "encoding.ranked_by: this run ranks no cells", where=run, remedy="Name one of task=cell_selection"
+                "encoding.ranked_by: this run does not rank cells", where=run, remedy="Use a run of task=cell_selection"
             )
 
     @cached_property
@@ -236,7 +236,7 @@ def check_label(cfg: ModelConfig) -> None:
     label = task.spec.label
     if label is not None and label != marks:
         raise ConfigError(
-            f"{task.__name__} learns from labels of {label}, those of this encoding are of {marks}",
+            f"{task.__name__} needs labels of {label}, but this encoding marks {marks}",
             where="encoding",
             remedy=f"Use {LABELS[label].encoding}" if label in LABELS else f"Use an encoding of {label}",
         )
@@ -246,7 +246,7 @@ def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
     """Refuse a backend that is asked for and would never be."""
     if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
         raise ConfigError(
-            f"{type(encoder).__name__} computes attention in its own way, and not by {type(backend).__name__}",
+            f"{type(encoder).__name__} computes attention itself and cannot use {type(backend).__name__}",
             where="attention",
             remedy="Use attention=auto, which leaves it to the network",
         )
@@ -285,7 +285,7 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
         )
     if encoder.max_tokens is not None and tokens > encoder.max_tokens:
         raise ConfigError(
-            f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens that this network was made for",
+            f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens of this network's training",
             where="model.length",
             remedy=f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length",
         )
@@ -314,5 +314,5 @@ def best_weights(folder: RunFolder) -> Path:
     """
     weights = folder.checkpoints / "best.safetensors"
     if not weights.is_file():
-        raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
+        raise RunError("this run has no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
     return weights

@@ -21,7 +21,7 @@ def check_compiler(hardware: Hardware) -> None:
     """
     accelerator = fill_in(hardware).accelerator
     if accelerator == "gpu" and find_spec("triton") is None:
-        raise ConfigError("torch compiles for a GPU by triton", where=WHERE, remedy="Type pip install triton")
+        raise ConfigError("compiling for a GPU needs triton", where=WHERE, remedy="Install it: pip install triton")
     if accelerator == "cpu":
         from torch._inductor.cpp_builder import get_cpp_compiler
         from torch._inductor.exc import InvalidCxxCompiler
@@ -30,9 +30,9 @@ def check_compiler(hardware: Hardware) -> None:
             get_cpp_compiler()
         except InvalidCxxCompiler as error:
             remedy = "Install g++ 12 or newer, or name a compiler in CXX"
-            raise ConfigError("torch finds no C++ compiler here", where=WHERE, remedy=remedy) from error
+            raise ConfigError("no C++ compiler found", where=WHERE, remedy=remedy) from error
     if accelerator == "mps":
-        raise ConfigError("is not tried on the GPU of a Mac", where=WHERE, remedy="Leave it out")
+        raise ConfigError("is not supported on Apple GPUs", where=WHERE, remedy="Leave it out")
 
 
 def compile_layers(network: TableEncoder) -> None:
@@ -43,7 +43,7 @@ def compile_layers(network: TableEncoder) -> None:
     """
     layers = [layer for encoder in network.encoders.values() for layer in encoder.layers]
     if others := {type(layer).__name__ for layer in layers if type(layer) is not EncoderLayer}:
-        problem = f"{', '.join(sorted(others))} cannot be compiled: its work depends on the data"
+        problem = f"{', '.join(sorted(others))} cannot be compiled: its computation depends on the data"
         raise ConfigError(problem, where=WHERE, remedy="Leave it out")
     for layer in layers:
         layer.attention_apart = True

@@ -14,9 +14,9 @@ IN_WORDS = {
     "no answer": "without an answer",
     "no text": "without an answer",
     "missing": "whose answer is neither in their table nor in its passages",
-    "not found": "whose answer is no cell of their table, and no number",
-    "in several cells": "whose answer stands in several cells, of which nobody knows the right one",
-    "ambiguous": "of whose answers two are the same cell",
+    "not found": "whose answer is neither a cell of their table nor a number",
+    "in several cells": "whose answer is in several cells (ambiguous)",
+    "ambiguous": "with two answers in the same cell",
 }
 """Reasons of datasets why a question teaches nothing, in words for people."""
 
@@ -43,7 +43,7 @@ def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_rea
     reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(skip_reason, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
-        record.facts["not learnt from"] = f"{counts_text(reasons)}; of {len(examples):,} training questions"
+        record.facts["skipped, train"] = f"{counts_text(reasons)}; of {len(examples):,} training questions"
 
 
 def plain_reason(reason: str) -> str:

@@ -43,7 +43,7 @@ def read_state(path: Path) -> Mapping[str, Any]:
             pass
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         if not isinstance(state, dict):
-            raise _damaged(path, "it holds no mapping")
+            raise _damaged(path, "it is not a mapping")
         for name, kind in KINDS.items():
             if not isinstance(state.get(name), kind) or state[name] is True or state[name] == []:
                 raise _damaged(path, f"there is no {name} in it")

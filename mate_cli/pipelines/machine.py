@@ -29,7 +29,7 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
         remedy = missing_gpu_remedy(hardware, "Use hardware=cpu")
         raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy=remedy)
     if accelerator == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("torch sees no GPU of Apple here", where="hardware.accelerator", remedy="Use hardware=cpu")
+        raise ConfigError("torch sees no Apple GPU", where="hardware.accelerator", remedy="Use hardware=cpu")
     workers = hardware.workers
     if workers is None:
         workers = GPU_WORKERS if accelerator == "gpu" else 0
@@ -61,7 +61,7 @@ def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
         lacks = accelerator == "cpu" and asked == "bf16-mixed" and not has_bfloat16()
         if lacks and not moved:
             raise ConfigError(
-                "this processor has no bfloat16, and would be slower with it",
+                "this processor has no native bfloat16: it would be slower",
                 where="hardware.precision",
                 remedy="Use hardware=cpu",
             )

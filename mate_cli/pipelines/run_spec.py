@@ -172,7 +172,7 @@ def _names(origin: Mapping[str, Any]) -> Names:
 
 
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """Return a configuration whose network begins with the weights of a stage, and has its shape and word pieces."""
+    """Return a configuration whose network starts from the weights of a stage, and has its shape and word pieces."""
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
         init["kind"] = "path"
@@ -193,7 +193,7 @@ def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tupl
     record = folder.read_record()
     if record.status != "finished" or record.task != task:
         raise RunError(
-            f"stages.{stage}.run: a {record.status} run of {record.task} cannot stand in for {stage}",
+            f"stages.{stage}.run: a {record.status} run of {record.task} cannot replace stage {stage}",
             where=str(folder.path),
             remedy=f"Give a finished run of {task}",
         )

@@ -29,7 +29,7 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
     waited = False
     while not ranks.from_first(lambda: _is_free(folder.path)):
         if not waited:
-            console.print(f"waiting for {folder.path}, which another process trains", soft_wrap=True)
+            console.print(f"waiting for {folder.path}, in training by another process", soft_wrap=True)
         waited = True
         time.sleep(POLL)
     return folder if ranks.is_first() else SeenFolder(folder.path)

@@ -63,13 +63,13 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
     run = Run.of(*begin(spec, folder))
     try:
         if run.record.status == "finished":
-            run.console.print(f"{run.folder.path} is finished already: nothing to train")
+            run.console.print(f"{run.folder.path} is already finished")
         else:
             _train(spec, run, system)
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            print(f"interrupted; to go on, type mate run {run.folder.path}")
+            print(f"interrupted; to continue, type mate run {run.folder.path}")
         raise
     finally:
         release(run.folder.path)
@@ -172,7 +172,7 @@ def take(stage: Stage, console: Console) -> Run:
     """Open the finished run that stands in for a stage."""
     outputs = Path(stage.config.paths.outputs)
     run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
-    console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
+    console.print(f"using the finished run {run.folder.path}", soft_wrap=True)
     return run
 
 

@@ -64,7 +64,7 @@ class Reserved(NamedTuple):
 RESERVED = (
     Reserved(
         ("accelerator", "devices", "num_nodes", "strategy", "precision"),
-        "the machine is chosen apart from the experiment",
+        "hardware is configured separately",
         "Use the keys of hardware",
     ),
     Reserved(
@@ -101,18 +101,18 @@ RESERVED = (
         "Use trainer.gradient_clip",
     ),
     Reserved(("deterministic",), "it is a key of the whole run", "Use deterministic=true"),
-    Reserved(("log_every_n_steps",), "rows of all loggers are one", "Use trainer.log_every"),
+    Reserved(("log_every_n_steps",), "all loggers log the same steps", "Use trainer.log_every"),
     Reserved(("logger",), "it is a group", "Use logger=[wandb,csv]"),
     Reserved(
         ("callbacks", "enable_progress_bar", "enable_model_summary"), "it is a group", "Add a file to conf/callbacks"
     ),
 )
 REFUSED = {
-    CheckpointIO: "a run is continued from the checkpoints that Lightning itself writes",
+    CheckpointIO: "runs resume from Lightning's own checkpoints",
     ClusterEnvironment: "processes are started by the keys of hardware",
     Precision: "it is hardware.precision",
-    lightning.StochasticWeightAveraging: "it counts epochs, and Lightning sees one: use callbacks=weight_averaging",
-    lightning.BaseFinetuning: "it counts epochs, and Lightning sees one",
+    lightning.StochasticWeightAveraging: "it counts Lightning epochs, and a run is one; use callbacks=weight_averaging",
+    lightning.BaseFinetuning: "it counts Lightning epochs, and a run is one",
     lightning.GradientAccumulationScheduler: "accumulation follows from trainer.batch_size and hardware.micro_batch",
     lightning.BatchSizeFinder: "the batches are planned: see hardware.micro_batch",
     lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",
@@ -191,7 +191,7 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
     try:
         return pl.Trainer(**{**options, **shown}, callbacks=callbacks)
     except Exception as error:
-        raise ConfigError(f"pl.Trainer refuses them: {shorten_reason(error)}", where=OPTIONS) from error
+        raise ConfigError(f"pl.Trainer rejects these options: {shorten_reason(error)}", where=OPTIONS) from error
 
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
@@ -247,14 +247,14 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
         ConfigError: naming the kind, or what to type to install the package.
     """
     if "_target_" not in node:
-        raise ConfigError("names no class", where=where, remedy=f"Add +{where}._target_=...")
+        raise ConfigError("has no class", where=where, remedy=f"Add +{where}._target_=...")
     name = str(node["_target_"])
     module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
     if module and find_spec(module) is None:
         raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
     found = get_object(name)
     if inspect.isclass(found) and not issubclass(found, kind):
-        raise ConfigError(f"{name} is no {kind.__name__} of Lightning", where=where, remedy="Name a class that is one")
+        raise ConfigError(f"{name} is not a Lightning {kind.__name__}", where=where, remedy="Use a class that is one")
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
         where = f"{OPTIONS}.{name}"
         for reserved in RESERVED:
             if name in reserved.names:
-                raise ConfigError(f"a run sets it itself, as {reserved.reason}", where=where, remedy=reserved.remedy)
+                raise ConfigError(f"cannot be set: {reserved.reason}", where=where, remedy=reserved.remedy)
         if name not in known or name == "self":
             near = difflib.get_close_matches(name, known, 1)
             remedy = f"Did you mean {near[0]}?" if near else "See the keywords of pl.Trainer"

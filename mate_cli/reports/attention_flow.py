@@ -85,7 +85,7 @@ def network_flows(found: Mapping[str, Any]) -> list[NetworkFlow]:
         ValueError: it is of other targets.
     """
     if list(found["targets"]) != list(PAPER):
-        raise ValueError("other targets")
+        raise ValueError("it has other targets than this version of mate")
     flows = []
     for network in found["networks"]:
         attention = [[[float(share) for share in head] for head in layer] for layer in network["attention"]]

@@ -72,7 +72,7 @@ class Hardware(Section):
 
 def _checked_name(name: str) -> str:
     if not 0 < len(name) <= 128 or set("/\\#?%:") & set(name) or not name.isprintable():
-        raise ValueError("a name of at most 128 letters without / \\ # ? % :")
+        raise ValueError("a name of at most 128 characters without / \\ # ? % :")
     return name
 
 
@@ -82,7 +82,7 @@ WandbName = Annotated[str, AfterValidator(_checked_name)]
 
 def _checked_text(text: str) -> str:
     if not 0 < len(text) <= 128:
-        raise ValueError("a text of at most 128 letters")
+        raise ValueError("a text of at most 128 characters")
     return text
 
 

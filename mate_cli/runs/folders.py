@@ -37,7 +37,7 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
     """Make the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name of its own.
 
     Raises:
-        RunError: there is a run of this name.
+        RunError: a run of this name exists.
     """
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     parent = outputs / command / experiment
@@ -45,8 +45,8 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
     if name:
         folder = parent / (f"{name}_{job}" if job else name)
         if (folder / "record.json").exists():
-            remedy = f"Choose another name, or go on with it: resume={folder}"
-            raise RunError("there is a run of this name", where=str(folder), remedy=remedy)
+            remedy = f"Choose another name, or continue that run: resume={folder}"
+            raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
         return RunFolder(folder)
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
     return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")

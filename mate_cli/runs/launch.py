@@ -169,7 +169,7 @@ def _error(workers: SubprocessContext, rank: int, code: int) -> MateError:
         how = f": {how}"
     else:
         how = f" was killed by {failure.signal_name()}" if code < 0 else f" ended with exit code {code}"
-    error = RunError(f"process {rank} of {workers.nprocs}{how}", remedy="Go on with resume=last")
+    error = RunError(f"process {rank} of {workers.nprocs}{how}", remedy="Continue with resume=last")
     error.__cause__ = ChildFailedError("mate", {rank: failure})
     return error
 
@@ -261,15 +261,15 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
         raise ConfigError(
             f"{place['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}",
             where="hardware",
-            remedy="Give srun (--nodes, --ntasks-per-node) or torchrun (--nnodes, --nproc-per-node) the same numbers",
+            remedy="Start srun or torchrun with the same number of nodes and of processes per node",
         )
     if hardware.nodes > 1 and not place:
-        problem = f"nobody has started processes on {hardware.nodes} nodes"
-        usual = "Put srun in front (to submitit, give hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
+        problem = f"no processes were started on {hardware.nodes} nodes"
+        usual = "Start with srun (with submitit, set hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
         raise ConfigError(problem, where="hardware.nodes", remedy=missing_gpu_remedy(hardware, usual))
     accelerator = find_accelerator(hardware)
     if accelerator == "mps" and hardware.devices > 1:
-        raise ConfigError("there is one device of this kind", where="hardware.devices", remedy="Use 1")
+        raise ConfigError("there is only one device of this kind", where="hardware.devices", remedy="Use 1")
     if accelerator == "gpu" and hardware.devices > 1 and (seen := torch.cuda.device_count()) < hardware.devices:
         usual = f"Set hardware.devices={seen}" if seen else "Use hardware.accelerator=cpu"
         remedy = missing_gpu_remedy(hardware, usual)

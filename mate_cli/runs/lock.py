@@ -102,7 +102,7 @@ def _refuse_foreign(file: int) -> None:
     """
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        raise OSError("its .lock is no file of its own")
+        raise OSError("its .lock is not a regular file")
 
 
 def _lock(file: int, path: Path) -> bool:
@@ -156,7 +156,7 @@ def _busy(path: Path, content: str) -> LockedError:
     return LockedError(
         f"another process is training this run{who}",
         where=str(path.parent),
-        remedy="Wait for it, or stop it; what was killed on another machine counts as gone after a minute",
+        remedy="Wait for it, or stop it; a process killed on another machine is noticed after a minute",
     )
 
 

@@ -185,7 +185,7 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
     from pydantic import TypeAdapter
 
     if unknown := set(values) - set(RunRecord.__dataclass_fields__):
-        raise ValueError(f"it has {sorted(unknown)[0]!r}, which this version of mate does not know")
+        raise ValueError(f"it has {sorted(unknown)[0]!r}, which is unknown to this version of mate")
     for key, value in values.items():
         if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS:
             raise ValueError(f"its {key} has more than {MAX_PARTS:,} parts")
@@ -210,9 +210,9 @@ class SeenFolder(RunFolder):
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
             raise RunError(
-                "the first process has made this folder, another one does not see it",
+                "another process does not see this folder, which the first one created",
                 where=str(path),
-                remedy="Let paths.outputs lie on a file system that all nodes share",
+                remedy="Put paths.outputs on a file system that all nodes share",
             )
         self.path = path
 

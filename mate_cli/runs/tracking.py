@@ -53,7 +53,7 @@ def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words o
     """
     told = os.environ.get("WANDB_MODE") or "offline"
     if told not in WANDB_MODES:
-        raise ConfigError("is no mode of W&B", where=f"WANDB_MODE={told}", remedy=f"Use {', '.join(WANDB_MODES)}")
+        raise ConfigError("is not a W&B mode", where=f"WANDB_MODE={told}", remedy=f"Use {', '.join(WANDB_MODES)}")
     return "disabled" if told == "disabled" else options["mode"]
 
 

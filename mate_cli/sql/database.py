@@ -160,7 +160,7 @@ def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[li
     Raises:
         DataError: the database cannot be opened.
     """
-    with wrap_read_errors(path, DataError, "no database can be read from it", _REMEDY):
+    with wrap_read_errors(path, DataError, "cannot be read as a database", _REMEDY):
         if not path.is_file():
             raise DataError("there is no such file", where=str(path), remedy=_REMEDY)
         with TemporaryDirectory() as folder:
@@ -169,7 +169,7 @@ def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[li
             output, end = _run_reader(text.encode(), seconds + _GRACE)
     lines = [json.loads(line) for line in output.splitlines() if line.endswith(b"}")]
     if refused := next((line["refused"] for line in lines if "refused" in line), None):
-        raise DataError(f"no database can be read from it: {refused}", where=str(path), remedy=_REMEDY)
+        raise DataError(f"cannot be read as a database: {refused}", where=str(path), remedy=_REMEDY)
     return lines, end
 
 
@@ -214,7 +214,7 @@ def _described(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str,
             elif "place" in line:
                 parts[line["place"]] = line
         if objects is None:
-            raise DataError(f"no database can be read from it: {_problem(None, end, seconds)}", where=str(path))
+            raise DataError(f"cannot be read as a database: {_problem(None, end, seconds)}", where=str(path))
         done = len(parts) + len(problems)
         if done == len(objects):
             return objects, parts, problems

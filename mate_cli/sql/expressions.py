@@ -102,12 +102,12 @@ class ExpressionReader(ABC):
         """Refuse a tree of which something was not read."""
         for node in tree.walk():
             if id(node) not in self._read:
-                raise UnreadableQueryError(f"{node.key} in such a place: {write_text(node)}")
+                raise UnreadableQueryError(f"{node.key} in an unsupported place: {write_text(node)}")
 
     def take(self, tree: Tree, *kinds: str) -> Tree:
         """Mark a node as read, which has to be of one of some types, and have no arguments but those of `USED`."""
         if getattr(tree, "key", None) not in kinds:
-            raise UnreadableQueryError(f"{write_text(tree)} in such a place")
+            raise UnreadableQueryError(f"{write_text(tree)} in an unsupported place")
         other = next((name for name, part in tree.args.items() if part and name not in USED[tree.key]), None)
         if other:
             raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
@@ -143,7 +143,7 @@ class ExpressionReader(ABC):
             self.take(tree, "star")
             return ir.ColumnUnit(0, STAR)
         if tree.key != "column" or getattr(tree.this, "key", "") != "identifier":
-            raise UnreadableQueryError(f"{write_text(tree)} is no column")
+            raise UnreadableQueryError(f"{write_text(tree)} is not a column")
         self.take(self.take(tree, "column").this, "identifier")
         if tree.args.get("table"):
             self.take(tree.args["table"], "identifier")
@@ -163,7 +163,7 @@ class ExpressionReader(ABC):
             number = self.scope.units[self.scope.places[name]]
             yield [] if number is None else [number]
         elif name in self._everywhere:
-            raise UnreadableQueryError(f"{name} is a table of another query than the one that names it")
+            raise UnreadableQueryError(f"{name} is a table of another query")
 
     def _place(self, tree: Tree) -> int:
         """Return the place in FROM of the table that has a column in the query that names it."""
@@ -196,7 +196,7 @@ class ExpressionReader(ABC):
         if tree.key == "paren":
             raise UnreadableQueryError("conditions in brackets")
         if negated and tree.key not in _NEGATED:
-            raise UnreadableQueryError(f"NOT in front of {write_text(tree)}")
+            raise UnreadableQueryError(f"NOT before {write_text(tree)}")
         if tree.key == "between":
             self.take(tree, "between")
             ends = self._value(tree.args["low"]), self._value(tree.args["high"])
@@ -205,7 +205,7 @@ class ExpressionReader(ABC):
             self.take(tree, "in")
             return ir.Condition(negated, ir.OPERATORS.index("in"), self.unit(tree.this), self._members(tree))
         if tree.key not in _COMPARISON_KEYS:
-            raise UnreadableQueryError(f"the condition {write_text(tree)}")
+            raise UnreadableQueryError(f"unsupported condition {write_text(tree)}")
         self.take(tree, tree.key)
         negated ^= bool(tree.args.get("negate"))  # of LIKE, in newer versions of sqlglot
         sign = ir.OPERATORS.index(_COMPARISON_KEYS[tree.key])
@@ -281,7 +281,7 @@ def literal_number(text: str) -> int | float:
     try:
         value = float(text)
     except ValueError as error:
-        raise UnreadableQueryError(f"the number {text}") from error
+        raise UnreadableQueryError(f"unsupported number {text}") from error
     if not math.isfinite(value):
         raise UnreadableQueryError(f"a number that is too large: {text}")
     digits = text.lstrip("-")

@@ -179,7 +179,7 @@ class _FromDict:
     def query(self, entry: Mapping[str, Any]) -> Query:
         self._depth += 1
         if self._depth > MAX_NESTING:
-            raise ValueError(f"sql has more than {MAX_NESTING} queries in each other")
+            raise ValueError(f"sql has more than {MAX_NESTING} nested queries")
         found = self._single(entry)
         self._depth -= 1
         return found
@@ -215,13 +215,13 @@ class _FromDict:
         if kind != "table_unit":
             raise ValueError(f"sql is from {kind!r}, not from a table_unit or sql")
         if type(unit) is not int or not 0 <= unit < self._tables - 1:
-            raise ValueError(f"sql names table {unit!r}, which is not there")
+            raise ValueError(f"sql names table {unit!r}, which does not exist")
         return unit + 1
 
     def _column(self, entry: Sequence[Any]) -> ColumnUnit:
         aggregate, column, distinct = entry
         if type(column) is not int or not 0 <= column <= self._columns - self._tables:
-            raise ValueError(f"sql names column {column!r}, which is not there")
+            raise ValueError(f"sql names column {column!r}, which does not exist")
         return ColumnUnit(_place(aggregate, AGGREGATES), column + self._tables - 1 if column else STAR, _flag(distinct))
 
     def _unit(self, entry: Sequence[Any]) -> ValueUnit:
@@ -233,7 +233,7 @@ class _FromDict:
         if len(items) > MAX_CONDITIONS:
             raise ValueError(f"sql has a clause of more than {MAX_CONDITIONS} conditions")
         if len(connectors) != max(0, len(items) - 1) or not {*connectors} <= {"and", "or"}:
-            raise ValueError("sql has conditions that neither and nor or joins")
+            raise ValueError("sql has conditions not joined by and or or")
         return Conditions(tuple(map(self._condition, items)), tuple(connectors))
 
     def _condition(self, entry: Sequence[Any]) -> Condition:

@@ -39,7 +39,7 @@ def parse(sql: str, schema: Schema) -> ir.Query:
         import sqlglot
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            "SQL is read by the package sqlglot", remedy="pip install 'mate-cli[text_to_sql]'"
+            "reading SQL needs the package sqlglot", remedy="pip install 'mate-cli[text_to_sql]'"
         ) from error
     try:
         _refuse_signs(sqlglot.tokenize(sql, read="sqlite"))
@@ -47,9 +47,9 @@ def parse(sql: str, schema: Schema) -> ir.Query:
     except UnreadableQueryError:
         raise
     except RecursionError as error:
-        raise UnreadableQueryError("no SQL: nested too deep") from error
+        raise UnreadableQueryError("not SQL: nested too deep") from error
     except Exception as error:  # sqlglot has errors of its own, and any other for some texts
-        raise UnreadableQueryError(f"no SQL: {next(iter(str(error).splitlines()), type(error).__name__)}") from error
+        raise UnreadableQueryError(f"not SQL: {next(iter(str(error).splitlines()), type(error).__name__)}") from error
     return read_tree(tree, schema, sql)
 
 
@@ -69,7 +69,7 @@ def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
         reader = _Reader(schema, tree, sql)
         query = reader.query(tree)
     except (AttributeError, TypeError, KeyError, IndexError) as error:  # trees differ between versions of sqlglot
-        raise UnreadableQueryError(f"a syntax tree of a form that is not known ({error!r})") from error
+        raise UnreadableQueryError(f"an unknown form of syntax tree ({error!r})") from error
     reader.refuse_unread(tree)
     return query
 
@@ -78,7 +78,7 @@ def _refuse_signs(tokens: Sequence[Any]) -> None:
     """Refuse "+" in front of a single thing: it changes how SQLite compares that, and a tree does not have it."""
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.token_type.name == "PLUS" and not _ends_operand(before):
-            raise UnreadableQueryError("a + with nothing in front of it")
+            raise UnreadableQueryError("a + without a left operand")
 
 
 def _ends_operand(token: Any) -> bool:  # noqa: ANN401 - of sqlglot, or None
@@ -106,7 +106,7 @@ class _Reader(ExpressionReader):
         tree = self.bare(tree)
         self._depth += 1
         if self._depth > ir.MAX_NESTING:
-            raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries in each other")
+            raise UnreadableQueryError(f"more than {ir.MAX_NESTING} nested queries")
         outer = self.scope
         try:
             return self._joined(tree) if tree.key in ir.SET_OPERATORS else self._single(tree)
@@ -139,11 +139,11 @@ class _Reader(ExpressionReader):
         outside, tree = tree, self.bare(tree)
         if tree.key not in ir.SET_OPERATORS:
             if tree is not outside and (tree.args.get("order") or tree.args.get("limit")):
-                raise UnreadableQueryError("ORDER BY or LIMIT of a query beside a set operator")
+                raise UnreadableQueryError("ORDER BY or LIMIT of a query in a set operation")
             return [("", tree)]
         self.take(tree, *ir.SET_OPERATORS)
         if inner and (tree.args.get("order") or tree.args.get("limit")):
-            raise UnreadableQueryError("ORDER BY or LIMIT of a query beside a set operator")
+            raise UnreadableQueryError("ORDER BY or LIMIT of a query in a set operation")
         if not tree.args.get("distinct", True):
             raise UnreadableQueryError(f"{tree.key.upper()} ALL")
         left, right = self._chain(tree.this, inner=True), self._chain(tree.expression, inner=True)
@@ -195,7 +195,7 @@ class _Reader(ExpressionReader):
     def _source(self, tree: Tree) -> ir.From:
         first = tree.args.get("from_") or tree.args.get("from")
         if first is None:
-            raise UnreadableQueryError("there is no FROM")
+            raise UnreadableQueryError("FROM is missing")
         joins = tree.args.get("joins") or []
         self.take(first, "from")
         for join in joins:
@@ -228,7 +228,7 @@ class _Reader(ExpressionReader):
         if number is None:
             raise UnreadableQueryError(f"there is no table {tree.name}")
         if tree.alias and self.schema.table_named(tree.alias) not in (None, number):
-            raise UnreadableQueryError(f"{tree.alias} is called as another table is")
+            raise UnreadableQueryError(f"{tree.alias} is also the name of another table")
         self.scope.add(number, tree.alias, tree.name)
         return number
 
@@ -284,11 +284,11 @@ class _Reader(ExpressionReader):
             return None
         number = tree.expression
         if tree.key != "limit" or number is None or number.key != "literal" or number.is_string:
-            raise UnreadableQueryError("a LIMIT that is no number")
+            raise UnreadableQueryError("a LIMIT that is not a number")
         self.take(self.take(tree, "limit").expression, "literal")
         limit = literal_number(number.name)
         if not isinstance(limit, int):
-            raise UnreadableQueryError("a LIMIT that is no whole number")
+            raise UnreadableQueryError("a LIMIT that is not a whole number")
         return limit
 
     def _is_always(self, condition: Tree | None) -> bool:

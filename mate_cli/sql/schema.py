@@ -184,13 +184,13 @@ def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]
 def _column(name: Any, original: Any, kind: Any, tables: int) -> SchemaColumn:  # noqa: ANN401 - what JSON holds
     table = name[0]
     if type(table) is not int or not 0 <= table < tables or original[0] != table:
-        raise ValueError(f"column {name[1]!r} is of no table, or of two")
+        raise ValueError(f"column {name[1]!r} belongs to no table, or to two")
     return SchemaColumn(table + 1, _name(name[1]), _name(original[1]), kind if _name(kind) in KINDS else KINDS[-1])
 
 
 def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.60} is no text, where a name or a type is")
+        raise ValueError(f"{value!r:.60} is not text, as a name or type must be")
     return value
 
 
@@ -202,7 +202,7 @@ def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
 
 def _place(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - what JSON holds
     if type(key) is not int or not 1 <= key <= len(columns):
-        raise ValueError(f"a key names column {key!r}, which is not there")
+        raise ValueError(f"a key names column {key!r}, which does not exist")
     return key
 
 
@@ -217,7 +217,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         entries = json.loads(_unpacked(path))
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:
-        raise DataError("there is no schema in it", where=str(path), remedy=remedy)
+        raise DataError("it has no schema", where=str(path), remedy=remedy)
     found = {schema.name: schema for schema in schemas}
     if len(found) < len(schemas):
         raise DataError("two schemas have the same db_id", where=str(path), remedy="Rename one of them")

@@ -158,7 +158,7 @@ class _TreeOf:
     def _unit(self, unit: ir.ValueUnit) -> _Node:
         name = ir.UNIT_OPERATORS[unit.operator]
         if name not in _UNITS:
-            raise UnsupportedQueryError(f"the operator {name}")
+            raise UnsupportedQueryError(f"unsupported operator {name}")
         return _made(_UNITS[name], *map(self._column, unit.columns()))
 
     def _join(self, condition: ir.Condition, query: ir.Query) -> _Node:
@@ -191,7 +191,7 @@ class _TreeOf:
         rule = BY_NAME.get(prefix + name)
         wrong = condition.negated and not prefix.startswith("Not")
         if rule is None or wrong or (nested and name == "Between") or (name == "In" and not nested):
-            raise UnsupportedQueryError(f"{'NOT ' * condition.negated}{sign.upper()} with such a value")
+            raise UnsupportedQueryError(f"{'NOT ' * condition.negated}{sign.upper()} with an unsupported value")
         body = (self.query(condition.value),) if isinstance(condition.value, ir.Query) else ()
         return _Node(rule, (self._unit(condition.unit), *body))
 

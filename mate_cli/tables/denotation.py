@@ -27,7 +27,7 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
         ValueError: there is no such aggregation.
     """
     if aggregation not in AGGREGATIONS:
-        raise ValueError(f"no aggregation is called {aggregation!r}; there are {', '.join(AGGREGATIONS)}")
+        raise ValueError(f"unknown aggregation {aggregation!r}; choose from {', '.join(AGGREGATIONS)}")
     chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
         return (float(len(chosen)),)
@@ -94,7 +94,7 @@ WORDS_FOR_ALL = re.compile(
 
 
 def needs_all_rows(question: str, aggregation: str) -> bool:
-    """Tell whether rows that were not looked at may change the answer."""
+    """Tell whether rows that were not read may change the answer."""
     return aggregation != "none" or WORDS_FOR_ALL.search(question) is not None
 
 

@@ -78,7 +78,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
         else:
             asked = _plain_list(file, encoding) or _of_table(file, encoding)
     if not asked:
-        raise DataError("there is no question in it", where=path, remedy="Write one per line")
+        raise DataError("it has no question", where=path, remedy="Write one per line")
     return asked
 
 
@@ -87,7 +87,7 @@ def _text(file: Path, encoding: str | None) -> str:
 
     with wrap_read_errors(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
-            raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
+            raise DataError("this is not a regular file", where=str(file), remedy="Save the questions in a file")
         Limits().check_bytes(file, file.stat().st_size, whole=True)
         return valid(text_file(file, encoding or "utf-8").read())
 
@@ -114,7 +114,7 @@ def _of_table(file: Path, encoding: str | None) -> list[QuestionInput]:
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:
         raise DataError(
-            f"no column called question, only {', '.join(' '.join(name.split()) for name in table.header[:6])}",
+            f"no column named question, only {', '.join(' '.join(name.split()) for name in table.header[:6])}",
             where=str(file),
             remedy="Name the columns question and table",
         )
@@ -132,10 +132,10 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
         DataError: a question names a table that is not there.
     """
     if not asked:
-        raise ConfigError("nothing is asked", where="question", remedy='Write question="..." or questions=FILE')
+        raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
     pairs: dict[Path, list[str]] = {table: [] for table in tables}
     if not tables and any(one.table is None for one in asked):
-        raise ConfigError("no table is named", where="table", remedy="Write table=FILE")
+        raise ConfigError("no table given", where="table", remedy="Write table=FILE")
     for one in asked:
         of = tables if one.table is None else [_named(one.table, tables, beside)]
         for table in of:
@@ -145,11 +145,13 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
 
 def _named(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
-    with wrap_read_errors(name, DataError, "a question names this table, which cannot be looked for", "Check the name"):
+    with wrap_read_errors(
+        name, DataError, "a question names this table, which cannot be searched for", "Check the name"
+    ):
         places = (Path(name).expanduser(), beside / name if beside else None)
         near = [path for path in places if path and path.is_file()]
     if not same and not near:
-        raise DataError("a question names this table, which is not there", where=name, remedy="Check the name")
+        raise DataError("a question names this table, which was not found", where=name, remedy="Check the name")
     return (same or near)[0]
 
 

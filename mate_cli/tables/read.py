@@ -63,7 +63,9 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
-    with wrap_read_errors(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
+    with wrap_read_errors(
+        path, DataError, "this table cannot be read", "Open it in its original program, and save it again"
+    ):
         return _open(Path(path).expanduser(), options)
 
 
@@ -87,12 +89,12 @@ def _grid(path: Path, options: ReadOptions) -> Grid:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise DataError("this is no file", where=str(path), remedy="Save the table in one")
+            raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or 'error').lower()}"
-        raise DataError(problem, where=str(path), remedy="Check its name, and who may read it") from error
+        raise DataError(problem, where=str(path), remedy="Check its name and permissions") from error
     options.limits.check_bytes(path, found.st_size)
     if not start.strip(b" \t\r\n\0"):
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
@@ -111,11 +113,9 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
                 remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
                 raise DataError(f"this is {name}", where=str(path), remedy=remedy)
             same = suffix in READERS and READERS[suffix] is READERS[kind]
-            return kind, [] if same else [f"The file is called {suffix or 'without ending'}, but is {name}."]
+            return kind, [] if same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
     if suffix not in READERS:
-        raise DataError(
-            f"no reader for files that end in {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}"
-        )
+        raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
     return suffix, []
 
 

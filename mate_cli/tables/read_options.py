@@ -13,7 +13,7 @@ from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, 
 
 MEGABYTE = 1_000_000
 WHOLE = 8
-"""Of what has to be in memory whole, as JSON has, this part of the megabytes is read."""
+"""Of a single line or object, as JSON has, this part of the megabytes is read."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Limits:
 
     @property
     def whole(self) -> int:
-        """Bytes of what has to be in memory whole: a line, a cell, a JSON file."""
+        """Bytes of a single line or object: a line, a cell, a JSON file."""
         return self.megabytes * MEGABYTE // WHOLE
 
     @property
@@ -68,7 +68,7 @@ class Limits:
         """
         most = self.whole if whole else self.megabytes * MEGABYTE
         if count > most:
-            what = "what has to be in memory whole" if whole else "it"
+            what = "a single line or object" if whole else "it"
             raise DataError(
                 f"{what} has more than {most // MEGABYTE:,} MB{'' if whole else ' unpacked'}",
                 where=str(path),
@@ -123,8 +123,8 @@ def parse_header(value: str | int) -> int:
     if text.lower() == "none":
         return 0
     if not text.isdecimal() or not int(text):
-        remedy = "Write the number of its line, from 1, or header=none where there is no header"
-        raise ConfigError(f"there is no line {text!r}", where="header", remedy=remedy)
+        remedy = "Give its line number, from 1, or header=none if the table has no header"
+        raise ConfigError(f"{text!r} is not a line number", where="header", remedy=remedy)
     return int(text)
 
 
@@ -138,7 +138,7 @@ def parse_mark(key: str, value: str) -> str:
     mark = words.get(value.strip().lower(), value)
     if len(mark) > 1 or (mark in "\r\n\0" + ("" if key == "quote" else '"') and mark != ""):
         remedy = f"Write one character, or {', '.join(word for word in words if word.isalpha())}"
-        raise ConfigError(f"{value!r} is no {key}", where=key, remedy=remedy)
+        raise ConfigError(f"{value!r} is not a valid {key}", where=key, remedy=remedy)
     return mark
 
 
@@ -149,12 +149,14 @@ def read_decimal(options: ReadOptions) -> str | None:
         ConfigError: there is no such mark or locale.
     """
     if options.decimal not in (None, ".", ","):
-        raise ConfigError(f"{options.decimal!r} is no decimal mark", where="decimal", remedy='Write decimal="," or "."')
+        raise ConfigError(
+            f"{options.decimal!r} is not a decimal mark", where="decimal", remedy='Write decimal="," or "."'
+        )
     if options.thousands is not None and (
         options.thousands not in tuple(".,' ") or options.thousands == options.decimal
     ):
         remedy = 'Write thousands=",", ".", "\'" or " ", and another decimal mark'
-        raise ConfigError(f"{options.thousands!r} is no mark between thousands", where="thousands", remedy=remedy)
+        raise ConfigError(f"{options.thousands!r} is not a thousands separator", where="thousands", remedy=remedy)
     if options.decimal is not None:
         return options.decimal
     if options.thousands in (".", ","):
@@ -164,5 +166,5 @@ def read_decimal(options: ReadOptions) -> str | None:
     language, _, region = options.locale.replace("-", "_").partition("_")
     name = f"{language.lower()}_{region.upper()}" if region else language.lower()
     if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):
-        raise ConfigError(f"{options.locale!r} is no locale", where="locale", remedy="Write one such as de or en_IN")
+        raise ConfigError(f"{options.locale!r} is not a locale", where="locale", remedy="Write one such as de or en_IN")
     return "," if (language.lower() in COMMA_LANGUAGES and name not in POINT_LOCALES) or name in COMMA_LOCALES else "."

@@ -142,7 +142,7 @@ class Survey:
         while header and not header[-1]:
             header.pop()
         if not len(self.rows):
-            problem = "there is a header but no row below it" if header else "there is no table in this file"
+            problem = "it has a header but no rows" if header else "this file has no table"
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
         width = max(len(header), *self._widths)
         if self.grid.header is None and header:

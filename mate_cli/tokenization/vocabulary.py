@@ -22,7 +22,7 @@ from mate_cli.tokenization.pieces.byte_pieces import BytePieces, read_byte_piece
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-OFFLINE = "or use init=minilm, whose word pieces pip installs"
+OFFLINE = "or use init=minilm, whose vocabulary pip installs"
 CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
 """What a piece of bytes begins with that begins a word: a space."""

@@ -120,7 +120,7 @@ def test_row_heads_and_column_heads_of_mate_are_told_apart():
 
 @pytest.mark.parametrize("network", [lambda: Linformer("tiny", length=64, vocab_size=9), lambda: TableEtc("tiny")])
 def test_what_attends_to_slots_is_refused(network):
-    with pytest.raises(ConfigError, match="attends to slots"):
+    with pytest.raises(ConfigError, match="no plain token-to-token attention"):
         refuse_slots(network())
 
 

@@ -105,7 +105,7 @@ def test_bucketed_is_an_approximation(case):
 
 
 def test_lengths_that_do_not_fit():
-    with pytest.raises(ConfigError, match="Lengths such as 494 and 536 fit"):
+    with pytest.raises(ConfigError, match="Use 494 or 536 tokens"):
         Bucketed(pad=False).padding(512)
     assert Bucketed(pad=False).padding(2048) == 0
     assert Bucketed().padding(512) == 24

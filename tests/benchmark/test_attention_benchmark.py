@@ -105,7 +105,7 @@ def test_figures_and_page_are_made_again_from_the_record_alone(folder, tmp_path,
 
 def test_unknown_names_are_refused_before_anything_is_measured(tmp_path, capsys):
     assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, "benchmark.backends=[dense,segmints]"]) == 2
-    assert "no attention is called 'segmints'" in capsys.readouterr().err
+    assert "unknown attention 'segmints'" in capsys.readouterr().err
     assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, "benchmark.lengths=[0]"]) == 2
     assert "benchmark.lengths" in capsys.readouterr().err
 

@@ -51,7 +51,7 @@ def test_real_batches_take_the_longest_or_a_sample_of_all_lengths():
 def test_an_unknown_shape_and_a_table_without_room_are_refused():
     with pytest.raises(ConfigError, match="square, tall"):
         draw_table("wide", 100, 0)
-    with pytest.raises(ConfigError, match="hold no table"):
+    with pytest.raises(ConfigError, match="too few for a table"):
         draw_table("tall", 1, 0)
     with pytest.raises(DataError, match="tabfact, timeqa, tydiqa, wikisql, wtq"):
         encode_dataset("trec", ".", "minilm", 64)

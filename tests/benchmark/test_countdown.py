@@ -33,7 +33,7 @@ def test_a_long_benchmark_says_how_long_before_it_begins():
     names, text = said(2, 210.0)
     assert names == ["a", "b"]
     assert text.splitlines() == [
-        "2 cases to measure, at most about 7 minutes; stopped, it shows what it has measured",
+        "2 cases to measure, at most about 7 minutes; when stopped, results so far are shown",
         "measuring a, 1 of 2",
         "measuring b, 2 of 2",
     ]
@@ -73,7 +73,7 @@ def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, ca
     (folder,) = tmp_path.glob("benchmark/attention/*")
     shown = capsys.readouterr().out
     assert "Attention, tall tables, 32 tokens" in shown
-    assert f"stopped; what was measured is kept: mate benchmark show={folder}" in shown
+    assert f"stopped; results so far are kept: mate benchmark show={folder}" in shown
     assert json.loads((folder / "record.json").read_text())["status"] == "interrupted"
     assert main(["benchmark", f"show={folder}"]) == 0
     assert "Attention, tall tables, 32 tokens" in capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_one_stopped_at_once_has_nothing_to_show(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(AttentionBenchmark, "measure", stopped)
     assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY]) == 130
-    assert "stopped before anything was measured" in capsys.readouterr().out
+    assert "stopped before the first measurement" in capsys.readouterr().out
 
 
 def test_a_benchmark_without_tables_is_shown_as_it_is(tmp_path, capsys):

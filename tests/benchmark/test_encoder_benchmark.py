@@ -115,8 +115,8 @@ def test_padding_declared_real_asks_next_to_nothing_of_attention():
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["benchmark.variants=[longformer]"], "no variant is called 'longformer'"),
-        (["benchmark.variants=[tapas@all]"], "benchmark.variants: 'all' is no number of tokens. Write tapas@256."),
+        (["benchmark.variants=[longformer]"], "unknown variant 'longformer'"),
+        (["benchmark.variants=[tapas@all]"], "benchmark.variants: 'all' is not a number of tokens. Write tapas@256."),
         (
             ["benchmark.variants=[dot_99]", "+benchmark.networks.dot_99.kept=3"],
             "benchmark.networks: conf/model/dot.yaml has no key kept",

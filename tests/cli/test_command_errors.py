@@ -21,11 +21,11 @@ HYDRA_SEES = {
     ("train", "stages.reading.run=x"): "stages.reading: no such stage. This experiment has none.",
     ("train", "-m", "seeed=1"): "seeed: unknown key. Did you mean seed=1?",
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",
-    ("train", "~foo"): "~foo: nothing to delete here.",
+    ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     ("train", "trainer=null"): "Config group override must be a string or a list. Got NoneType.",
-    ("train", "seed=1,2"): "seed=1,2: several values. Add -m to run each, or write 'seed=[1,2]' for a list.",
+    ("train", "seed=1,2"): "seed=1,2: has several values. Add -m to run each, or write 'seed=[1,2]' for a list.",
     (
         "train",
         "seed=a (b",
@@ -40,7 +40,7 @@ HYDRA_SEES = {
     ("train", "experiment=quickstart", "stages.cell_selection.run=/nope"): (
         "/nope: stages.cell_selection.run: this is not a run folder. Give a folder below outputs/train/."
     ),
-    ("train", "--config-name", "nope"): "--config-name: mate train has no such flag. Use --config-dir FOLDER.",
+    ("train", "--config-name", "nope"): "--config-name: mate train does not have this flag. Use --config-dir FOLDER.",
     ("evaluate", "--config-name", "nope"): "--config-name nope: no such configuration.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
     (
@@ -74,12 +74,12 @@ SYNTAX = {
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
     ("train", "hydra.run.dir=/tmp/mine"): (
-        "hydra.run.dir=/tmp/mine: a run makes a folder of its own. Type name=mine paths.outputs=/tmp."
+        "hydra.run.dir=/tmp/mine: a run creates its own folder. Type name=mine paths.outputs=/tmp."
     ),
     ("evaluate", "hydra.run.dir=/tmp/mine"): (
-        "hydra.run.dir=/tmp/mine: a run makes a folder of its own. Type paths.outputs=/tmp."
+        "hydra.run.dir=/tmp/mine: a run creates its own folder. Type paths.outputs=/tmp."
     ),
-    ("train", f"seed={'7' * 5000}"): "seed: a number of thousands of digits. Write a shorter one.",
+    ("train", f"seed={'7' * 5000}"): "seed: has too many digits. Write a shorter one.",
     ("train", "-m", "seed=1,", "2"): "seed=1,: no spaces between values. Type seed=1,2.",
     ("train", "a=[row,", "column]"): "a=[row,: a list with spaces needs quotes. Type 'a=[row, column]'.",
     ("train", "a=[row, column"): "a=[row, column: ] is missing at the end. Type 'a=[row, column]'.",
@@ -198,5 +198,5 @@ def assert_error(words, message, capsys):
 
 def test_a_class_that_is_gone_is_named(monkeypatch, capsys):
     monkeypatch.setattr(evaluate, "run", lambda cfg: instantiate({"_target_": "gone.Reader"}))
-    remedy = "It was made by another version of mate, or by code that is not on the path."
-    assert_error(["evaluate", "run=x"], f"gone.Reader: there is no such class here. {remedy}", capsys)
+    remedy = "It was made by another version of mate, or by code outside the Python path."
+    assert_error(["evaluate", "run=x"], f"gone.Reader: no such class here. {remedy}", capsys)

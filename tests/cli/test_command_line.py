@@ -118,9 +118,9 @@ MISTAKES = {
     "# @package _global_\ntrainer:\n  max_stepz: 3\n": (
         "trainer.max_stepz: unknown key. Did you mean trainer.max_steps?"
     ),
-    "trainer:\n  max_steps: 3\n": "experiment: unknown key. Begin its file with the line # @package _global_.",
+    "trainer:\n  max_steps: 3\n": "experiment: unknown key. Start its file with the line # @package _global_.",
     "# @package _global_\ndefaults:\n  - model: mate\n": (
-        "experiment/mine: there is no group experiment/model. Write override /model: mate."
+        "experiment/mine: unknown group experiment/model. Write override /model: mate."
     ),
     "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
         "model=mtae: no such choice. Did you mean mate? "

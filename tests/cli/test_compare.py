@@ -111,7 +111,7 @@ def test_patterns_choose_runs_and_the_page_goes_above_them(tmp_path, monkeypatch
     assert "page: outputs/compare.html" in text
     assert "tapas" not in text
     assert main(["compare", "outputs/sqa_*"]) == 2
-    assert capsys.readouterr().err.startswith("error: no folder matches outputs/sqa_*. Look into outputs/ ")
+    assert capsys.readouterr().err.startswith("error: no folder matches outputs/sqa_*. See outputs/ ")
 
 
 def test_tables_for_papers_are_written(tmp_path, monkeypatch, capsys):

@@ -55,7 +55,7 @@ def test_steps_that_do_not_fit_the_time_take_at_least_so_long(capsys, monkeypatc
     monkeypatch.setattr("mate_cli.cli.checks.dry_run.SECONDS", 1e-4)
     monkeypatch.setattr("mate_cli.cli.checks.dry_run.LEAST_SECONDS", 1e-4)
     out = dry(capsys, "experiment=quickstart_cells")
-    assert re.match(r"at least \d.* where no batch was done in time", value(out, "time"))
+    assert re.match(r"at least \d.*no batch finished within the time limit", value(out, "time"))
 
 
 def test_absent_data_and_weights_are_named(capsys):

@@ -57,11 +57,11 @@ def test_terminals_of_any_width(tmp_path, capsys, monkeypatch, columns):
 
 
 REFUSED = {
-    f"name={LONG}": "is no name of a folder",
-    "logger.wandb.project='a/b'": "must be a name of at most 128 letters without /",
-    f"logger.wandb.project={LONG}": "must be a name of at most 128 letters",
-    "logger.wandb.entity='a:b'": "must be a name of at most 128 letters without /",
-    f"logger.wandb.group={LONG}": "must be a text of at most 128 letters",
+    f"name={LONG}": "is not a valid folder name",
+    "logger.wandb.project='a/b'": "must be a name of at most 128 characters without /",
+    f"logger.wandb.project={LONG}": "must be a name of at most 128 characters",
+    "logger.wandb.entity='a:b'": "must be a name of at most 128 characters without /",
+    f"logger.wandb.group={LONG}": "must be a text of at most 128 characters",
 }
 
 
@@ -78,7 +78,7 @@ def test_a_mode_that_wandb_does_not_have(tmp_path, capsys, monkeypatch):
     assert main([*CELLS, f"paths.outputs={tmp_path / 'outputs'}"]) == 2
     assert main(["compare", str(build_demo(tmp_path / "runs")), "wandb=true", "html=null"]) == 2
     error = capsys.readouterr().err
-    assert error.count("error: WANDB_MODE=bogus: is no mode of W&B. Use online, offline, disabled,") == 2
+    assert error.count("error: WANDB_MODE=bogus: is not a W&B mode. Use online, offline, disabled,") == 2
     assert not (tmp_path / "outputs").exists()
 
 

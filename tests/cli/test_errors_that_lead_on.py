@@ -124,7 +124,7 @@ def test_published_sizes_and_weights_of_ones_own_pass(tmp_path, capsys):
 
 def test_a_launcher_without_a_sweep_is_refused(capsys):
     line = refused(capsys, *CELLS, "hydra/launcher=joblib")
-    assert line == "error: hydra/launcher=joblib: only a sweep has this, of one job too. Add -m."
+    assert line == "error: hydra/launcher=joblib: applies to sweeps only. Add -m."
 
 
 def test_on_a_login_node_slurm_starts_the_run(tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ def test_it_is_printed_in_three_ways(words, capsys):
     assert main(words) == 0
     assert capsys.readouterr().out.splitlines() == [
         "seed = 1",
-        "  weights, order of examples and dropout follow from it",
+        "  seed of weights, order of examples and dropout",
         "  may be  an integer at least 0",
         "  set by  conf/train.yaml  1",
     ]
@@ -83,4 +83,4 @@ def test_stages_are_told_apart(capsys):
 
 
 def test_the_files_that_are_read_are_ours():
-    assert stated(config_dir() / "train.yaml")["seed"] == ("1", "weights, order of examples and dropout follow from it")
+    assert stated(config_dir() / "train.yaml")["seed"] == ("1", "seed of weights, order of examples and dropout")

@@ -39,14 +39,14 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
         (["to=x"], "run: needs a value"),
         (["run={run}"], "to: needs a value"),
         (["run=nowhere", "to=x"], "this is not a run folder"),
-        (["run={run}", "to={run}"], "is there already"),
-        (["run={run}", "to={run}", "overwrite=true"], "is no exported model, so it is not replaced"),
+        (["run={run}", "to={run}"], "already exists"),
+        (["run={run}", "to={run}", "overwrite=true"], "is not an exported model, and is not replaced"),
         (["run={run}", "to=x", "overwrite=maybe"], "overwrite: must be"),
         (["run={run}", "too=x"], "too: unknown key"),
         (["run={run}", "to=x", "push=a/b/c"], "push=a/b/c: "),
         (["run={run}", "to=x", "push='no spaces/x'"], "Type push=USER/NAME."),
-        (["run={run}", "to=x", "push=name"], "push=name: names no user. Type push=USER/name."),
-        (["run={run}", "to=x", "push=me/name"], "there is no token of the Hugging Face hub here. Log in with hf auth"),
+        (["run={run}", "to=x", "push=name"], "push=name: lacks the user name. Type push=USER/name."),
+        (["run={run}", "to=x", "push=me/name"], "no Hugging Face token found. Log in with hf auth"),
     ],
 )
 def test_mistakes_are_told_in_one_line(run, words, said, capsys, monkeypatch):

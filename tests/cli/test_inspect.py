@@ -206,7 +206,7 @@ def test_a_run_shows_which_tokens_it_keeps(pruning_run, tmp_path, capsys, monkey
     assert main(["inspect", f"run={pruning_run}", "example=dev-0003", "tokens=20", f"paths.outputs={tmp_path}"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"kept      30 of \d+ tokens; of the answer \d+ of \d+\n", printed)
-    assert re.search(r"scores    log P in the table -\d.*; mean of what is kept -\d.*, of the rest -\d", printed)
+    assert re.search(r"scores    log P in the table -\d.*; mean of kept tokens -\d.*, of the rest -\d", printed)
     question = " ".join(["[CLS]", *examples[3].question.split(), "[SEP]"])
     assert re.search(rf"question  {re.escape(question)} *\n", printed)
     assert "[-" in printed
@@ -242,10 +242,10 @@ def test_a_run_that_keeps_all_tokens_is_shown_as_ever(tmp_path, capsys, undrawn)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run=somewhere", "encoding.max_tokens=64"], "encoding.max_tokens: was fixed when it was trained"),
-        (["checkpoint=somewhere", "data=sample", "model=dot"], "model: was fixed when it was trained"),
+        (["run=somewhere", "encoding.max_tokens=64"], "encoding.max_tokens: was fixed in training"),
+        (["checkpoint=somewhere", "data=sample", "model=dot"], "model: was fixed in training"),
         (["run=somewhere"], "somewhere: this is not a run folder"),
-        (["run=a", "checkpoint=b"], "run: is given beside checkpoint"),
+        (["run=a", "checkpoint=b"], "run: cannot be combined with checkpoint"),
     ],
 )
 def test_what_a_run_would_not_hear_is_refused(words, message, capsys):

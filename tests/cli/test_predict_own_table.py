@@ -129,7 +129,7 @@ def test_of_a_long_table_the_rows_that_fit_are_looked_at(run, tmp_path, capsys):
     assert "the 1 that share words or numbers with the question (zebra), and the first others" in zebra["cut"][0]
     assert zebra["warnings"] == []
     unseen = 400 - many["rows_looked_at"]
-    assert many["warnings"] == [f"The answer may depend on all rows, but {unseen} of 400 were not looked at."]
+    assert many["warnings"] == [f"The answer may depend on all rows, but {unseen} of 400 were not read."]
     assert many["warnings"][0] in capsys.readouterr().out
 
 
@@ -140,7 +140,7 @@ def test_of_a_wide_table_the_nearest_columns_are_looked_at(run, tmp_path):
     assert predict(f"run={run}", f"table={table}", "question=which zebra?", f"output={output}") == 0
     (answer,) = answers(output)
     assert answer["failure"] == ""
-    (said,) = [sentence for sentence in answer["cut"] if "columns were looked at" in sentence]
+    (said,) = [sentence for sentence in answer["cut"] if "columns were read" in sentence]
     assert "zebra" in said
 
 
@@ -163,7 +163,7 @@ def test_confidence_is_calibrated_where_the_run_knows_how(run, sales, tmp_path, 
         (run / "calibration.json").write_text("[1]")
         assert "uncalibrated" not in capsys.readouterr().out
         assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
-        assert "calibration.json: not readable as JSON: it holds no mapping" in capsys.readouterr().err
+        assert "calibration.json: not readable as JSON: it is not a mapping" in capsys.readouterr().err
     finally:
         (run / "calibration.json").unlink()
     (answer,) = answers(output)
@@ -192,11 +192,11 @@ def test_in_a_conversation_the_answer_before_counts(run, sales, tmp_path):
 
 REFUSED = {
     ("question=who?",): "run: needs a value. Write run=FOLDER or checkpoint=NAME",
-    ("question=who?", "run=x", "checkpoint=y"): "run: is given beside checkpoint",
-    ("run=x",): "question: nothing is asked",
+    ("question=who?", "run=x", "checkpoint=y"): "run: cannot be combined with checkpoint",
+    ("run=x",): "question: no question given",
     ("question=who?", "run=/nowhere"): "/nowhere: this is not a run folder",
-    ("question=who?", "run=x", "input=q.json"): "input: excludes table",
-    ("question=who?", "run=x", "output=a.pdf"): "output=a.pdf: no such kind of file. Use .json, .jsonl, .csv, .html",
+    ("question=who?", "run=x", "input=q.json"): "input: cannot be combined with table",
+    ("question=who?", "run=x", "output=a.pdf"): "output=a.pdf: unknown file type. Use .json, .jsonl, .csv, .html",
     ("question=who?", "run=x", "abstain=2"): "abstain: must be less than or equal to 1",
     ("qestion=who?", "run=x"): "Did you mean question",
 }
@@ -219,7 +219,7 @@ def test_official_files_are_answered_by_runs_alone(capsys):
 def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):
     run = finished_run(tmp_path / "reader", ["task=span_reading", "encoding=cell"])
     assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
-    assert f"{run}: SpanReading points at no cell of a table" in capsys.readouterr().err
+    assert f"{run}: SpanReading does not answer with table cells" in capsys.readouterr().err
 
 
 def test_a_system_is_refused(run, sales, tmp_path, capsys):
@@ -274,9 +274,9 @@ def test_a_locale_can_be_typed_and_is_checked(run, tmp_path, capsys):
     table = write(tmp_path / "t.csv", [["menge"], ["1.204"], ["2.150"]])
     assert predict(f"run={run}", f"table={table}", "question=which?", "locale=de") == 0
     assert predict(f"run={run}", f"table={table}", "question=which?", "locale=german please") == 2
-    assert "'german please' is no locale" in capsys.readouterr().err
+    assert "'german please' is not a locale" in capsys.readouterr().err
     assert predict(f"run={run}", f"table={table}", "question=which?", "decimal=;") == 2
-    assert "is no decimal mark" in capsys.readouterr().err
+    assert "is not a decimal mark" in capsys.readouterr().err
 
 
 def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
@@ -291,7 +291,7 @@ def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
     [
         (["$5", "€7"], "12", "The sum mixes units: $, €."),
         (["$5", "(7)"], "-2", None),
-        (["5", "#DIV/0!"], None, "Not all chosen cells are numbers, so there is no sum."),
+        (["5", "#DIV/0!"], None, "Not all chosen cells are numbers, so no sum was computed."),
     ],
 )
 def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsys, cells, answer, warning):
@@ -332,10 +332,10 @@ def test_a_dialect_is_typed(name, run, tmp_path):
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("header=0", "header: there is no line '0'. Write the number of its line, from 1, or header=none"),
-        ("header=first", "header: there is no line 'first'"),
-        ("delimiter=||", "delimiter: '||' is no delimiter. Write one character, or comma, semicolon"),
-        ("quote=many", "quote: 'many' is no quote. Write one character, or none, double, single"),
+        ("header=0", "header: '0' is not a line number. Give its line number, from 1, or header=none"),
+        ("header=first", "header: 'first' is not a line number"),
+        ("delimiter=||", "delimiter: '||' is not a valid delimiter. Write one character, or comma, semicolon"),
+        ("quote=many", "quote: 'many' is not a valid quote. Write one character, or none, double, single"),
     ],
 )
 def test_what_no_dialect_has_is_refused(word, problem, run, sales, capsys):

@@ -174,29 +174,29 @@ WRONG = {
     ("stages.reading.run=x",): "stages.reading: no such stage. This experiment has none",
     (QUICK, "model=mtae"): "model=mtae: no such choice. Did you mean mate?",
     (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
-    ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is built of the rest. Leave it out.",
-    ("experiment=quickstart_cells", "+task.context=x"): "task.context: is built of the rest. Leave it out.",
+    ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is derived from other keys. Leave it out.",
+    ("experiment=quickstart_cells", "+task.context=x"): "task.context: is derived from other keys. Leave it out.",
     (QUICK, "stages.span_reading.seed=x"): "stages.span_reading: seed: must be an integer (got 'x')",
     (
         QUICK,
         "stages.span_reading.after=x",
     ): "stages.span_reading.after: must be 'weights', 'predictions' or 'rows' (got 'x')",
-    (QUICK, "stages.span_reading.after=weights"): "stages.span_reading.after: hands on weights, and nothing follows",
-    (CS, "stages.cs.after=predictions"): "stages.cs.after: hands on predictions, and no system joins them",
+    (QUICK, "stages.span_reading.after=weights"): "stages.span_reading.after: passes on weights, but no stage follows",
+    (CS, "stages.cs.after=predictions"): "stages.cs.after: passes on predictions, but no system combines them",
     (CS, "stages.cs.keepz=[data]"): "stages.cs.keepz: unknown key",
     (QUICK, "stages.span_reading.experiment=null"): "stages.span_reading.experiment: must be text (got None)",
     (QUICK, "stages.span_reading.experiment=hybridqa_raeder"): "Did you mean hybridqa_reader?",
     (QUICK, "stages.span_reading.experiment=quickstart"): "stages.span_reading.experiment: has stages itself",
-    (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all of them are left out",
+    (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all stages are left out",
     (QUICK, "stages.span_reading.keeps=[model,task]", "stages.cell_selection.keeps=[task]", "task=masked_lm"): (
-        "task=masked_lm: each of the stages cell_selection, span_reading keeps its own"
+        "task=masked_lm: the stages cell_selection, span_reading each have their own choice"
     ),
-    (QUICK, "seed=1,2"): "seed=1,2: several values. Add -m",
-    (QUICK, "resume=a,b"): "resume=a,b: several values. Add -m",
+    (QUICK, "seed=1,2"): "seed=1,2: has several values. Add -m",
+    (QUICK, "resume=a,b"): "resume=a,b: has several values. Add -m",
     (CS, "stages.cs.model.size=mini"): (
-        "stages.cs.model.size=mini: cs begins with the weights of masked_lm. Write stages.masked_lm.model.size=mini"
+        "stages.cs.model.size=mini: cs starts from the weights of masked_lm. Write stages.masked_lm.model.size=mini"
     ),
-    (CS, "stages.entailment.init=bert"): "stages.entailment.init=bert: entailment begins with the weights of masked_lm",
+    (CS, "stages.entailment.init=bert"): "stages.entailment.init=bert: entailment starts from the weights of masked_lm",
     (CS, "stages.cs.init.checkpoint=x"): "Write stages.masked_lm.init.checkpoint=x",
     (CS, "stages.cs.overrides=['init.tokenizer=x']"): "stages.cs.init.tokenizer=x: cs begins with the weights",
     (QUICK, "foo"): "foo: settings are written key=value",
@@ -297,7 +297,7 @@ def test_what_stands_in_tells_a_system_apart(finished):
 
 def test_a_run_that_cannot_stand_in_is_refused(finished):
     failed = finished("experiment=pretrain_mate", status="failed", name="failed")
-    with pytest.raises(RunError, match=r"stages.masked_lm.run: a failed run of masked_lm cannot stand in"):
+    with pytest.raises(RunError, match=r"stages.masked_lm.run: a failed run of masked_lm cannot replace"):
         resolve([CS, f"stages.masked_lm.run={failed}"])
     with pytest.raises(
         RunError, match=r"stages.cs.run: a failed run of masked_lm .* Give a finished run of entailment"
@@ -306,9 +306,9 @@ def test_a_run_that_cannot_stand_in_is_refused(finished):
     with pytest.raises(RunError, match=r"stages.cs.run: this is not a run folder"):
         resolve([CS, "stages.cs.run=nowhere"])
     own = finished("experiment=tabfact_mate", name="own")
-    with pytest.raises(ConfigError, match=r"stages.entailment.run: the last stage is the run itself"):
+    with pytest.raises(ConfigError, match=r"stages.entailment.run: the last stage must be trained by this run"):
         resolve([CS, f"stages.entailment.run={own}"])
-    with pytest.raises(ConfigError, match=r"stages.cs.trainer.max_steps=9: a finished run stands in"):
+    with pytest.raises(ConfigError, match=r"stages.cs.trainer.max_steps=9: a finished run replaces"):
         resolve([CS, f"stages.cs.run={own}", "stages.cs.trainer.max_steps=9"])
 
 
@@ -316,7 +316,7 @@ def test_what_is_typed_for_all_is_refused_where_finished_runs_stand_in_for_all_t
     selector, reader = finished("experiment=hybridqa_mate"), finished("experiment=hybridqa_reader", name="reader")
     words = ["experiment=hybridqa_pointr", f"stages.cell_selection.run={selector}"]
     for word in ("model=tapas", "task.keep=3"):
-        with pytest.raises(ConfigError, match=rf"{word}: finished runs stand in for all stages .*\(cell_selection\)"):
+        with pytest.raises(ConfigError, match=rf"{word}: finished runs replace all stages .*\(cell_selection\)"):
             resolve([*words, word])
     assert resolve([*words, "data.root=x", "seed=3"]).taken["data.root=x"] == ("span_reading",)
     words.append(f"stages.span_reading.run={reader}")
@@ -340,7 +340,7 @@ def test_weights_decide_what_is_typed_for_all_only_where_it_is_trained(finished)
     run = finished("experiment=pretrain_mate", "model.size=tiny")
     taken = f"stages.masked_lm.run={run}"
     for word in ("model.size=mini", "init=bert"):
-        with pytest.raises(ConfigError, match=f"{word}: cs begins with the weights of masked_lm. Leave it out."):
+        with pytest.raises(ConfigError, match=f"{word}: cs starts from the weights of masked_lm. Leave it out."):
             resolve([CS, taken, word])
     assert each("model.size", CS, taken, "stages.cs.model.size=tiny", "stages.cs.init.heads=false") == ["tiny"] * 3
 
@@ -377,7 +377,7 @@ def test_what_would_be_trained_is_shown(capsys):
     assert yaml.safe_load(capsys.readouterr().out) == whole["stages"]["cell_selection"]["init"]
     assert (config_text(plan), config_text(plan, "_global_"), config_text(plan, "seed")) == (text, text, "1\n")
     assert config_text(plan, "stages.cell_selection.trainer.max_steps") == "None\n"
-    with pytest.raises(ConfigError, match=r"--package stages.cz: there is no such part"):
+    with pytest.raises(ConfigError, match=r"--package stages.cz: no such part of the configuration"):
         config_text(plan, "stages.cz")
 
 
@@ -414,7 +414,7 @@ def test_the_users_own_files_win_over_those_of_the_package(mine):
 )
 def test_what_stands_beside_stages_is_refused(mine, text, first):
     mine("experiment/mine", text)
-    with pytest.raises(ConfigError, match=rf"experiment=mine: {first} stands beside the stages, .*overrides, or type"):
+    with pytest.raises(ConfigError, match=rf"experiment=mine: {first} is set outside the stages, .*overrides, or type"):
         resolve(["experiment=mine", "optimizer.lr=0.1"])
 
 
@@ -529,6 +529,6 @@ def test_a_system_that_its_run_does_not_name_is_one_clear_error(system, finished
 def test_several_stages_cannot_be_inspected(capsys):
     assert main(["inspect", QUICK]) == 2
     assert capsys.readouterr().err == (
-        "error: stages: there are several, each with an encoding of its own. "
+        "error: stages: this experiment has several stages, each with its own encoding. "
         "Use experiment=quickstart_cells or experiment=quickstart_reader.\n"
     )

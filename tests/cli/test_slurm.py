@@ -30,13 +30,13 @@ def test_the_batch_script_is_printed(tmp_path, capsys, multirun):
 def test_a_sweep_without_slurm_is_refused_at_once(tmp_path, capsys):
     assert main([*SWEEP, "-m", *SLURM]) == 2
     said = capsys.readouterr()
-    assert said.err.startswith("error: hydra/launcher=submitit_slurm: there is no Slurm on this machine (no sbatch")
+    assert said.err.startswith(
+        "error: hydra/launcher=submitit_slurm: Slurm is not installed on this machine (no sbatch"
+    )
     assert said.err.count("\n") == 1
     assert list(tmp_path.rglob("multirun.yaml")) == []
 
 
 def test_another_launcher_has_no_script(capsys):
     assert main([*SWEEP, "--print-script"]) == 2
-    assert "--print-script: shows what is submitted to Slurm. Add hydra/launcher=submitit_slurm." in (
-        capsys.readouterr().err
-    )
+    assert "--print-script: applies to Slurm only. Add hydra/launcher=submitit_slurm." in (capsys.readouterr().err)

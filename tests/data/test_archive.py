@@ -42,7 +42,7 @@ def test_a_member_that_is_too_large_is_refused_before_it_is_in_memory(tmp_path, 
     assert dict(read_members(tmp_path / name, "d", ["small"])) == {"small": b"x"}
     tracemalloc.start()
     with pytest.raises(
-        DataError, match=f"large: it has more than 1 MB unpacked. If it is right, set {LARGEST} to more"
+        DataError, match=f"large: it has more than 1 MB unpacked. To read it, set {LARGEST} to a larger number"
     ):
         dict(read_members(tmp_path / name, "d", ["large"]))
     peak = tracemalloc.get_traced_memory()[1]
@@ -58,7 +58,7 @@ def test_so_is_a_file(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="more than 29 MB unpacked"):
         read_file(tmp_path / "a.gz")
     monkeypatch.setenv(LARGEST, "lots")
-    with pytest.raises(ConfigError, match="MATE_LARGEST_FILE: 'lots' is no number of megabytes"):
+    with pytest.raises(ConfigError, match="MATE_LARGEST_FILE: 'lots' is not a number of megabytes"):
         read_file(tmp_path / "a.gz")
 
 

@@ -232,7 +232,7 @@ def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tm
     for tags in ("a", ("a", "b"), Cell("a"), Cell("b"), (Cell("a"),)):
         encode_split([Tagged(**known, tags=tags)], serializer, tmp_path, "dev")
     assert len(list(tmp_path.glob("*.arrow"))) == 5
-    with pytest.raises(DataError, match=r"examples with a set cannot be kept. Use texts, numbers, tuples"):
+    with pytest.raises(DataError, match=r"examples with a set cannot be cached. Use only texts, numbers, tuples"):
         encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
 
 

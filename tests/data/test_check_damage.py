@@ -54,12 +54,12 @@ DAMAGE = {
     "a header only": (
         "wtq",
         text(WTQ_DEV, "nt-9\twho?\tcsv/200-csv/1.csv\tBob\n", ""),
-        "no sound",
+        "no valid",
     ),
     "a table without rows": ("sqa", text("table_csv/203_1.csv", "Ann Lee,3\nBob Stone,4\n", ""), "has no cell"),
     "no rows": ("tabfact", text("data/all_csv/2-1-3.html.csv", "1990#bern\r\n", ""), "the table has no rows"),
     "no statements": ("tabfact", tabfact("2-1-1.html.csv", [[], [], "c"]), "has no statements"),
-    "a caption": ("tabfact", tabfact("2-1-1.html.csv", [["a"], [1], 7]), "the caption is no text"),
+    "a caption": ("tabfact", tabfact("2-1-1.html.csv", [["a"], [1], 7]), "the caption is not text"),
     "a key twice": ("tabfact", text("tokenized_data/train_examples.json", "{", TWICE), "occurs twice in an object"),
     "a table twice": (
         "wikisql",
@@ -93,7 +93,7 @@ def test_a_title_is_a_text():
         parse_hybridqa_table("t", json.dumps({"header": [["a", []]], "data": [], "title": ["x"]}).encode(), problems)
         is None
     )
-    assert "title is no text" in str(problems[0])
+    assert "title is not text" in str(problems[0])
 
 
 def cut(text):

@@ -150,7 +150,7 @@ def test_the_command_lists_checks_and_fetches_it(capitals, tmp_path, capsys, mon
 
 def test_what_has_no_release_names_those_that_have(capitals, capsys):
     assert main(["data", "download", "data=corpus"]) == 2
-    assert "These have one: capitals, hotpotqa, hybridqa, logiqa" in capsys.readouterr().err
+    assert "Datasets with one: capitals, hotpotqa, hybridqa, logiqa" in capsys.readouterr().err
 
 
 def test_the_evaluation_splits_of_the_package_are_those_of_its_public_releases_of_tables():
@@ -183,7 +183,7 @@ def test_every_release_is_pinned(name):
     ("change", "message"),
     [
         ({"license": "mit"}, "license"),
-        ({"evaluation": ["tests"]}, "evaluation is tests, splits are train, dev, test"),
+        ({"evaluation": ["tests"]}, "evaluation splits tests are not all among the splits train, dev, test"),
         ({"evaluation": None}, "evaluation"),
         (None, "does not describe a dataset"),
     ],

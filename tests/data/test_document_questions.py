@@ -73,7 +73,7 @@ def test_the_official_files_are_looked_for(tmp_path):
     with pytest.raises(DataError) as refused:
         HotpotQA(tmp_path, train_file="few.json", dev_file="few.json", test_file=None).examples("train")
     assert str(refused.value).count("few.json") == 1
-    with pytest.raises(DataError, match="no file is named"):
+    with pytest.raises(DataError, match="no file was given"):
         HotpotQA(tmp_path, train_file=None, dev_file=None, test_file=None)
 
 

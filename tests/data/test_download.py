@@ -114,7 +114,7 @@ def test_a_server_without_ranges_starts_again(server, tmp_path):
 
 def test_giving_up_keeps_the_part_and_says_how_to_go_on(server, tmp_path):
     server.cuts = [20_000] * download.ATTEMPTS
-    with pytest.raises(DataError, match=r"could not be fetched.*same command again.*file\.bin"):
+    with pytest.raises(DataError, match=r"could not be downloaded.*same command again.*file\.bin"):
         fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)
     assert (tmp_path / "file.bin.part").stat().st_size > 0
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
@@ -131,7 +131,7 @@ def test_no_folder_is_made_where_nothing_arrives(server, tmp_path):
 def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "SILENT", 0.1)
     server.cuts, server.stalls = [20_000] * download.ATTEMPTS, True
-    with pytest.raises(DataError, match="could not be fetched") as raised:
+    with pytest.raises(DataError, match="could not be downloaded") as raised:
         fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)
     assert "\n" not in str(raised.value)
     assert (tmp_path / "file.bin.part").exists()
@@ -175,7 +175,7 @@ def test_without_a_known_checksum_the_first_download_is_trusted(server, tmp_path
     target = fetch(file, tmp_path)
     assert json.loads((tmp_path / download.MANIFEST).read_text()) == {"file.bin": SHA256}
     target.write_bytes(b"damaged since")
-    with pytest.raises(DataError, match=r"differs from what arrived first.*if the new one is right, remove .*json"):
+    with pytest.raises(DataError, match=r"differs from the first download.*if the new one is right, remove .*json"):
         fetch(file, tmp_path)
     (tmp_path / download.MANIFEST).unlink()
     assert fetch(file, tmp_path) == target
@@ -192,7 +192,7 @@ def archive():
 def test_a_page_to_log_in_is_no_file_and_the_right_one_is_taken_later(server, tmp_path, name):
     file = RemoteFile(server.url, name)
     server.content = b"\n<!DOCTYPE html><html>Log in</html>"
-    with pytest.raises(DataError, match=rf"is no {name}: it is a page of the web.*kept as .*{name}\.bad"):
+    with pytest.raises(DataError, match=rf"is not a valid {name}: it is a web page.*kept as .*{name}\.bad"):
         fetch(file, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.bad"]
     server.content = {"zip": archive(), "gz": gzip.compress(b"x"), "json": b"{}", "xz": lzma.compress(b"{}")}[
@@ -204,7 +204,7 @@ def test_a_page_to_log_in_is_no_file_and_the_right_one_is_taken_later(server, tm
 @pytest.mark.parametrize("broken", [archive()[:-40], archive()[:60] + b"x" * 400 + archive()[460:], b"", b"PK"])
 def test_an_archive_is_read_before_its_sum_is_trusted(server, tmp_path, broken):
     server.content = broken
-    with pytest.raises(DataError, match=r"is no file\.zip"):
+    with pytest.raises(DataError, match=r"is not a valid file\.zip"):
         fetch(RemoteFile(server.url, "file.zip"), tmp_path)
     assert not (tmp_path / download.MANIFEST).exists()
 
@@ -212,7 +212,7 @@ def test_an_archive_is_read_before_its_sum_is_trusted(server, tmp_path, broken):
 def test_a_sum_of_a_wrong_first_file_says_how_to_start_again(server, tmp_path):
     (tmp_path / download.MANIFEST).write_text(json.dumps({"file.zip": "sha256:0"}))
     server.content = archive()
-    with pytest.raises(DataError, match=rf"arrived with checksum.*remove .*{download.MANIFEST}, and type"):
+    with pytest.raises(DataError, match=rf"arrived with checksum.*remove .*{download.MANIFEST}, and run"):
         fetch(RemoteFile(server.url, "file.zip"), tmp_path)
 
 
@@ -221,7 +221,7 @@ def interrupted(server, tmp_path, checksum=None):
     file = RemoteFile(server.url, "file.bin", checksum)
     starts_anew = checksum is None and not server.mark.startswith('"')
     server.cuts = [1500] * download.ATTEMPTS if starts_anew else [1500] + [0] * (download.ATTEMPTS - 1)
-    with pytest.raises(DataError, match="could not be fetched"):
+    with pytest.raises(DataError, match="could not be downloaded"):
         fetch(file, tmp_path)
     assert 1024 <= (tmp_path / "file.bin.part").stat().st_size <= 1500
     return file
@@ -258,7 +258,7 @@ def test_a_busy_server_is_asked_again(server, tmp_path, status):
     server.statuses = [status] * 3
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
     server.statuses = [status] * download.ATTEMPTS
-    with pytest.raises(DataError, match=rf"could not be fetched.*the server answers {status}"):
+    with pytest.raises(DataError, match=rf"could not be downloaded.*the server returned {status}"):
         fetch(RemoteFile(server.url, "other.bin", SHA256), tmp_path)
 
 
@@ -266,7 +266,7 @@ def test_a_busy_server_is_asked_again(server, tmp_path, status):
 def test_a_file_without_end_is_given_up(server, tmp_path, monkeypatch, has_length):
     monkeypatch.setattr(download, "MAX_SIZE", 1 << 16)
     server.has_length = has_length
-    with pytest.raises(DataError, match="has no end before"):
+    with pytest.raises(DataError, match="is larger than"):
         fetch(RemoteFile(server.url, "file.bin"), tmp_path)
     assert not (tmp_path / "file.bin.part").exists()
 

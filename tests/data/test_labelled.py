@@ -126,18 +126,18 @@ def test_questions_stand_in_a_spreadsheet(tmp_path, suffix):
 WRONG = {
     "has no question": {"table": LISTS},
     "has neither a table nor a database": {"question": "who?"},
-    "its table nope.csv is not there": {"question": "who?", "table": "nope.csv"},
+    "its table nope.csv was not found": {"question": "who?", "table": "nope.csv"},
     "the table should be a list of rows": {"question": "who?", "table": 3},
     "row 0 of the table has 3 cells under 1 headers": {"question": "who?", "table": [["a"], [1, 2, 3]]},
     "the table has no cell [5, 0], but 3 rows, 2 columns": {**ASKED, "coordinates": [[5, 0]]},
-    "[0, cost] is no row and column; columns here: region, sales": {**ASKED, "coordinates": [[0, "cost"]]},
+    "[0, cost] is not a row and column; columns here: region, sales": {**ASKED, "coordinates": [[0, "cost"]]},
     "label is perhaps, not 1 or 0": {**ASKED, "label": "perhaps"},
-    "number is many": {**ASKED, "number": "many"},
+    "many is not a number": {**ASKED, "number": "many"},
     "aggregation is product": {**ASKED, "number": 3, "aggregation": "product"},
     "passage 0 has no text": {**ASKED, "passages": [{"row": 0, "column": 0}]},
-    "its passages rows.jsonl are no JSON": {**ASKED, "passages": "rows.jsonl"},
+    "its passages rows.jsonl are not JSON": {**ASKED, "passages": "rows.jsonl"},
     "passages should be a list": {**ASKED, "passages": {"row": 0}},
-    "a row of the table is no list": {"question": "who?", "table": [["a"], 1]},
+    "a row of the table is not a list": {"question": "who?", "table": [["a"], 1]},
     'or {"header": [...], "rows": [[...], ...]}': {"question": "who?", "table": {"header": 3, "rows": []}},
 }
 
@@ -194,7 +194,7 @@ def test_files_that_are_missing_are_named_before_anything_is_built(tmp_path, mon
     assert main(["train", "data=files", "data.train=nope.jsonl", "data.dev=dev.jsonl"]) == 2
     assert "nope.jsonl" in capsys.readouterr().err
     assert main(["train", "data=files"]) == 2
-    assert "no file is named. Set data.train=FILE" in capsys.readouterr().err
+    assert "no file was given. Set data.train=FILE" in capsys.readouterr().err
 
 
 LABEL_CASES = MATE_TESTS / "tables" / "cases" / "25_labels_as_people_write_them"
@@ -266,7 +266,7 @@ def test_a_query_that_cannot_be_read_teaches_nothing_and_is_named(shop):
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        (ORDERS | {"database": "gone.sqlite"}, "its database gone.sqlite is not there"),
+        (ORDERS | {"database": "gone.sqlite"}, "its database gone.sqlite was not found"),
         (ORDERS | {"database": "rows.jsonl"}, "its database cannot be used: "),
         ({"sql": ORDERS["sql"]}, "has no question"),
     ],

@@ -47,8 +47,8 @@ def test_questions_are_read_with_their_options(root, tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        ({"label": 4}, "no place among 4 answers"),
-        ({"label": True}, "no place among"),
+        ({"label": 4}, "not an index into 4 answers"),
+        ({"label": True}, "not an index into"),
         ({"answers": ["one"]}, "two answers"),
         ({"answers": ["one", " "]}, "an answer is empty"),
         ({"context": ""}, "the context or the question"),
@@ -170,8 +170,8 @@ def test_damage_of_logiqa_1_is_one_line(name, tmp_path):
     ("line", "message"),
     [
         ('{"id": 1,', "dev.txt: line 2: is not readable JSON (column 10: Expecting property name"),
-        (json.dumps({**SECOND, "answer": 4}), "dev.txt: dev-2: the label is no place among 4 answers"),
-        (json.dumps({**SECOND, "options": None}), "dev-2: has not two answers"),
+        (json.dumps({**SECOND, "answer": 4}), "dev.txt: dev-2: the label is not an index into 4 answers"),
+        (json.dumps({**SECOND, "options": None}), "dev-2: needs two answers"),
     ],
 )
 def test_damage_of_logiqa_2_is_one_line(tmp_path, line, message):

@@ -69,7 +69,7 @@ def test_damage_is_told_by_name(tmp_path):
     report = SQuAD(tmp_path).check()
     assert [problem.key for problem in report.problems] == ["b", "c"]
     written(tmp_path, "train-v1.1.json", {"data": [{"title": "t"}]})
-    assert "article 0: paragraphs is missing or no list" in str(SQuAD(tmp_path).check().problems[0])
+    assert "article 0: paragraphs is missing or not a list" in str(SQuAD(tmp_path).check().problems[0])
 
 
 def test_a_window_holds_the_answer_wherever_it_stands():

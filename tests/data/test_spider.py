@@ -88,12 +88,12 @@ def test_what_cannot_be_read_is_counted_and_not_fatal(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("entry", "key", "says"),
     [
-        (5, "entry 1", "no JSON object"),
-        (asked(question=""), "entry 1", "question is missing, empty or no text"),
-        (asked(db_id="other"), "entry 1", "no sound schema of its database 'other'"),
-        (asked(query=7), "entry 1", "query is missing, empty or no text"),
+        (5, "entry 1", "not a JSON object"),
+        (asked(question=""), "entry 1", "question is missing, empty or not text"),
+        (asked(db_id="other"), "entry 1", "its database has no valid schema: 'other'"),
+        (asked(query=7), "entry 1", "query is missing, empty or not text"),
         (asked(sql={"select": 3}), "entry 1", "sql is not in the layout of Spider"),
-        (asked(sql={**COUNT, "groupBy": [[0, 99, False]]}), "entry 1", "column 99, which is not there"),
+        (asked(sql={**COUNT, "groupBy": [[0, 99, False]]}), "entry 1", "column 99, which does not exist"),
         (asked(sql={**COUNT, "from": {"table_units": [["table_unit", 2]], "conds": []}}), "entry 1", "table 2"),
     ],
 )
@@ -111,8 +111,8 @@ def test_damaged_questions_are_named(tmp_path, entry, key, says):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"foreign_keys": [[3, 9]]}, "column 9, which is not there"),
-        ({"column_names": [[-1, "*"], [7, "code"], *SCHEMA["column_names"][2:]]}, "of no table"),
+        ({"foreign_keys": [[3, 9]]}, "column 9, which does not exist"),
+        ({"column_names": [[-1, "*"], [7, "code"], *SCHEMA["column_names"][2:]]}, "belongs to no table"),
         ({"column_types": ["text"]}, "shorter"),
         ({"table_names": None}, "a schema has db_id"),
     ],
@@ -139,9 +139,9 @@ CONDITION = [False, 2, [0, [0, 1, False], None], "1", None]
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        (nested(30), "more than 20 queries in each other"),
+        (nested(30), "more than 20 nested queries"),
         (COUNT | {"where": [CONDITION, *["and", CONDITION] * 3000]}, "more than 100 conditions"),
-        (COUNT | {"where": [CONDITION, CONDITION]}, "neither and nor or"),
+        (COUNT | {"where": [CONDITION, CONDITION]}, "not joined by and or or"),
         (COUNT | {"where": [[*CONDITION[:3], float("inf"), None]]}, "compares with inf"),
         (COUNT | {"limit": "3"}, "LIMIT '3'"),
         (COUNT | {"orderBy": ["up", [[0, [0, 1, False], None]]]}, "ordered 'up'"),
@@ -161,9 +161,9 @@ def test_parsed_queries_that_are_too_deep_or_damaged_are_named(tmp_path, capsys,
     ("condition", "says"),
     [
         (" AND ".join(f"Code = {n}" for n in range(3000)), "nested too deep"),
-        ("Code = -'abc'", "is no column"),
+        ("Code = -'abc'", "is not a column"),
         ("Code = 1e400", "too large"),
-        ("Code IS NULL", "the condition Code IS NULL"),
+        ("Code IS NULL", "unsupported condition Code IS NULL"),
     ],
 )
 def test_texts_that_are_too_deep_or_not_represented_are_named(tmp_path, condition, says):

@@ -113,16 +113,16 @@ DAMAGE = {
         r"nu-5-2_0: line 2: table_csv/200_9.csv has no cell \(1, 1\)",
     ),
     "negative": (changed(answer_coordinates="['(-1, -1)']"), r"200_9.csv has no cell \(-1, -1\)"),
-    "cells": (changed(answer_coordinates="['(0, 1"), "nu-5-2_0: line 2 is no question"),
-    "code": (changed(answer_coordinates="__import__('os').getcwd()"), "nu-5-2_0: line 2 is no question"),
+    "cells": (changed(answer_coordinates="['(0, 1"), "nu-5-2_0: line 2 is not a question"),
+    "code": (changed(answer_coordinates="__import__('os').getcwd()"), "nu-5-2_0: line 2 is not a question"),
     "texts": (changed(answer_text="['a', 'b']"), "1 cells, but 2 texts"),
-    "no list": (changed(answer_text="7"), "nu-5-2_0: line 2 is no question"),
-    "position": (changed(position="x"), "nu-5-2_x: line 2 is no question"),
+    "no list": (changed(answer_text="7"), "nu-5-2_0: line 2 is not a question"),
+    "position": (changed(position="x"), "nu-5-2_x: line 2 is not a question"),
     "question": (changed(question=" "), "the question is empty"),
     "table": (changed(table_file="table_csv/0_0.csv"), "table_csv/0_0.csv: is not there"),
     "elsewhere": (changed(table_file="table_csv/../table_csv/203_1.csv"), "203_1.csv: is not there"),
     "no name": (changed(table_file="x" * 999), r"cannot be read \(File name too long\)"),
-    "short": ([("nu-5", "2")], "line 2 is no question"),
+    "short": ([("nu-5", "2")], "line 2 is not a question"),
 }
 
 
@@ -196,7 +196,7 @@ def test_an_answer_may_name_an_empty_cell(tmp_path):
     report = SQA(root).check()
     assert report.problems == ()
     assert [str(note) for note in report.notes if "empty cell" in str(note)] == [
-        "answers: 2 name an empty cell, which is an answer like any other"
+        "answers: 2 have an empty cell as the answer; they are kept"
     ]
     assert SQA(root).examples("train")[0].answer.texts == ("", "Bob Stone")
 
@@ -223,7 +223,7 @@ def test_the_archive_is_read_in_place_by_any_name(tmp_path, name):
     for place in (archive.parent, archive):
         assert {split: SQA(place).examples(split) for split in SQA(place).splits} == unpacked
     archive.write_bytes(archive.read_bytes()[:-30])
-    with pytest.raises(DataError, match=f"{name}: cannot be read to its end"):
+    with pytest.raises(DataError, match=f"{name}: cannot be read completely"):
         SQA(archive.parent).examples("train")
 
 

@@ -228,7 +228,7 @@ def test_tables_that_are_good_for_nothing_are_passed_over(shards, tmp_path):
     own = TableStream([shard], Few(MASKING), loading(tmp_path))
     assert [names(own[number]) for number in range(3)] == [["0/4"]] * 3
     good.clear()
-    with pytest.raises(DataError, match="nothing can be learnt"):
+    with pytest.raises(DataError, match="no training example can be made"):
         own[0]
 
 

@@ -167,7 +167,11 @@ WRITTEN = {
         "data/val_id.json: 2-1-3.html.csv: is listed twice",
     ),
     "no list": ("data/val_id.json", lambda path: path.write_text("{}"), "val_id.json: should hold a list of tables"),
-    "a list of lists": ("data/val_id.json", lambda path: path.write_text("[[1]]"), "entry 0: is no name of a table"),
+    "a list of lists": (
+        "data/val_id.json",
+        lambda path: path.write_text("[[1]]"),
+        "entry 0: is not the name of a table",
+    ),
 }
 
 
@@ -197,7 +201,7 @@ DAMAGE = {
     "too few labels": (TRAIN, set_entry(["x", "y"], [1], ""), "has 2 statements but 1 labels"),
     "an unknown label": (TRAIN, set_entry(["x"], [2], ""), "a label is neither 0 nor 1"),
     "a label that is no number": (TRAIN, set_entry(["x"], [True], ""), "a label is neither 0 nor 1"),
-    "an empty statement": (TRAIN, set_entry([" "], [1], ""), "a statement is empty or no text"),
+    "an empty statement": (TRAIN, set_entry([" "], [1], ""), "a statement is empty or not text"),
     "ragged": (TABLE, set_table("a#b\n1#2#3\n4\n5#6\n"), "row 0 has 3 cells under 2 headers (2 such rows)"),
     "empty": (TABLE, set_table("\n"), "2-1-1.html.csv: is empty"),
     "no UTF-8": (TABLE, lambda path: path.write_bytes(b"a#b\r\n\xff#2\r\n"), "is not UTF-8"),
@@ -215,7 +219,7 @@ def test_damage_is_named_and_can_be_left_out(root, name):
         TabFact(root).examples("train")
     assert f"mate data check data=tabfact data.root={root}" in str(caught.value)
     assert any(message in str(problem) for problem in TabFact(root).check().problems)
-    with pytest.warns(UserWarning, match="what is damaged is left out"):
+    with pytest.warns(UserWarning, match="damaged examples are left out"):
         kept = TabFact(root, damaged="skip").examples("train")
     assert len(kept) == (3 if "list" in name and name != "a list" else 0)
 
@@ -244,7 +248,7 @@ def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
     with pytest.raises(DataError, match=r"looked for data/all_csv .*mate data download data=tabfact"):
         TabFact(root).examples("train")
     (root / "tokenized_data" / "val_examples.json").unlink()
-    with pytest.raises(DataError, match="has no split 'dev', but train, test"):
+    with pytest.raises(DataError, match="has no split 'dev'; choose from train, test"):
         TabFact(root).examples("dev")
     with pytest.raises(DataError, match="no such folder"):
         TabFact(tmp_path / "none").examples("train")
@@ -253,9 +257,9 @@ def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
 def test_an_archive_that_is_cut_short_is_named(root):
     archive = releases.pack(root / "data", "all_csv", ".tar.gz")
     archive.write_bytes(archive.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"all_csv\.tar\.gz: cannot be read to its end"):
+    with pytest.raises(DataError, match=r"all_csv\.tar\.gz: cannot be read completely"):
         TabFact(root).examples("train")
-    assert "cannot be read to its end" in TabFact(root).check().problems[0].what
+    assert "cannot be read completely" in TabFact(root).check().problems[0].what
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])

@@ -104,7 +104,7 @@ def test_what_is_no_message_is_refused(text):
 
 def test_a_damaged_file_of_interactions_names_the_line(tmp_path):
     (tmp_path / "bad.txtpb").write_text(INTERACTION + "table {\n")
-    with pytest.raises(DataError, match=r"line 2.*not closed"):
+    with pytest.raises(DataError, match=r"line 2.*unclosed"):
         list(read_interactions(tmp_path / "bad.txtpb"))
 
 
@@ -216,7 +216,7 @@ def test_missing_sources_say_what_to_do(tmp_path):
         with pytest.raises(DataError, match=words):
             list(Sources(tmp_path).tables(source))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no table is left"):
+    with pytest.raises(DataError, match="no tables are left"):
         TableCorpus(tmp_path, tmp_path / "c", sources=[str(tmp_path / "empty")]).files  # noqa: B018
     assert not list((tmp_path / "c" / "corpora").iterdir())
 
@@ -226,7 +226,7 @@ def test_a_check_reports_what_is_in_the_corpus(tmp_path):
     report = corpus.check()
     assert report.counts["corpus"]["tables"] == report.counts["tables"]["sample"]
     assert report.counts["left out"]["sample: equal to one of evaluation"] == report.counts["excluded"]["sample/dev"]
-    assert report.percentiles["words said of a table"][50] > 50
+    assert report.percentiles["words describing a table"][50] > 50
     assert not report.problems
 
 
@@ -256,4 +256,4 @@ def test_evaluation_tables_that_are_not_on_disk_are_said_to_be_unchecked(tmp_pat
     assert "wtq/dev" not in corpus.facts["corpus, excluded"]
     report = corpus.check()
     assert "wtq/dev" not in report.counts["excluded"]
-    assert "nobody looked for tables of wtq/dev" in str(report.notes[0])
+    assert "not checked for tables of wtq/dev" in str(report.notes[0])

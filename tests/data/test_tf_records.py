@@ -47,10 +47,10 @@ def test_records_of_interactions_are_read(tmp_path, name):
     ("content", "cut", "message"),
     [
         (RECORD, 3, "record 2: ends too early"),
-        (RECORD[:-4], 0, "record 2: is no interaction: it ends too early"),
-        (field(1, b"features of an example"), 0, "record 2: is no interaction: there is no table in it"),
-        (field(2, 1), 0, "record 2: is no interaction: table is no table"),
-        (b"\xff" * 12, 0, "record 2: is no interaction: a number has no end"),
+        (RECORD[:-4], 0, "record 2: is not a valid interaction: it ends too early"),
+        (field(1, b"features of an example"), 0, "record 2: is not a valid interaction: it has no table"),
+        (field(2, 1), 0, "record 2: is not a valid interaction: table is not a valid table"),
+        (b"\xff" * 12, 0, "record 2: is not a valid interaction: a number is truncated"),
     ],
 )
 def test_a_damaged_record_is_named(tmp_path, content, cut, message):

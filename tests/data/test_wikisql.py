@@ -111,11 +111,11 @@ def test_the_release_may_be_packed(root, pack):
 
 DAMAGE = {
     "unreadable line": ("train.jsonl", lambda path: path.write_text('{"a": 1'), "line 1: is not readable JSON"),
-    "line without object": ("train.jsonl", lambda path: path.write_text("[1]\n"), "entry 0: is no JSON object"),
+    "line without object": ("train.jsonl", lambda path: path.write_text("[1]\n"), "entry 0: is not a JSON object"),
     "no question": (
         "train.jsonl",
         lambda path: edit_lines(path, lambda entries: entries[2].update(question=" ")),
-        "train-2: question is missing, empty or no text",
+        "train-2: question is missing, empty or not text",
     ),
     "no sql": (
         "train.jsonl",
@@ -125,7 +125,7 @@ DAMAGE = {
     "column out of range": (
         "train.jsonl",
         lambda path: edit_lines(path, lambda entries: entries[2]["sql"].update(sel=4)),
-        "train-2: sql names a column that is not there (the table has 4)",
+        "train-2: sql names a column that does not exist (the table has 4)",
     ),
     "missing table": (
         "train.tables.jsonl",
@@ -150,7 +150,7 @@ DAMAGE = {
     "a row that is none": (
         "train.tables.jsonl",
         lambda path: edit_lines(path, lambda entries: entries[0]["rows"].append("x")),
-        "1-1-1: a row is no list of texts and numbers",
+        "1-1-1: a row is not a list of texts and numbers",
     ),
 }
 
@@ -165,7 +165,7 @@ def test_damage_is_named_and_can_be_left_out(root, name):
     report = WikiSQL(root).check()
     assert any(message in str(problem) for problem in report.problems)
     assert json.loads(json.dumps(report.as_dict()))["published"]["questions"] == 80_654
-    with pytest.warns(UserWarning, match="what is damaged is left out"):
+    with pytest.warns(UserWarning, match="damaged examples are left out"):
         assert len(WikiSQL(root, damaged="skip", require_rows=False).examples("train")) < 5
 
 
@@ -200,7 +200,7 @@ def test_a_cut_archive_and_missing_tables_are_one_error(root):
     path = root / "train.jsonl"
     (root / "train.jsonl.bz2").write_bytes(bz2.compress(path.read_bytes())[:-20])
     path.unlink()
-    with pytest.raises(DataError, match="cannot be read to its end"):
+    with pytest.raises(DataError, match="cannot be read completely"):
         WikiSQL(root).examples("train")
 
 

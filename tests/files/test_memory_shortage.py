@@ -32,7 +32,7 @@ SHORTAGES = {
 
 @pytest.mark.parametrize("kind", SHORTAGES)
 def test_too_little_memory_is_one_error_with_what_to_lower(kind):
-    with pytest.raises(MateError, match=rf"^there is too little memory\. {LOWER}\.$"), wrap_machine_errors():
+    with pytest.raises(MateError, match=rf"^out of memory\. {LOWER}\.$"), wrap_machine_errors():
         SHORTAGES[kind]()
 
 

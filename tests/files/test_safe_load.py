@@ -39,7 +39,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_only_files_are_read_and_nothing_is_waited_for(tmp_path, name, place):
     PLACES[place](tmp_path / "x")
-    with pytest.raises((OSError, RunError), match=r"it is a link|it is no file"):
+    with pytest.raises((OSError, RunError), match=r"it is a link|it is not a regular file"):
         READERS[name][0](tmp_path / "x")
 
 
@@ -48,7 +48,7 @@ def test_links_are_followed_where_files_are_kept_behind_them(tmp_path):
     assert read_object(tmp_path / "x", RunError, "", links=True) == {}
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "y").symlink_to(tmp_path / "pipe")
-    with pytest.raises(RunError, match="it is no file"):
+    with pytest.raises(RunError, match="it is not a regular file"):
         read_object(tmp_path / "y", RunError, "", links=True)
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, name):
         ("[" * 100_000 + "]" * 100_000, "nested|recursion"),
         ('{"a": ' * 61 + "1" + "}" * 61, "nested"),
         ("1" * 5000, "digits"),
-        ("[1]", "no mapping"),
+        ("[1]", "not a mapping"),
     ],
     ids=["many", "deep", "a little too deep", "digits", "a list"],
 )

@@ -49,10 +49,10 @@ def test_its_spec_is_known_once_it_is_imported():
 
 
 def test_a_name_of_the_task_is_refused():
-    with pytest.raises(ConfigError, match=r"task.metrics: Entailment has a score of the name accuracy already"):
+    with pytest.raises(ConfigError, match=r"task.metrics: Entailment already has a score named accuracy"):
         task(Same()).all_scores(VERDICTS, EXAMPLES)
 
 
 def test_what_is_no_metric_is_refused():
-    with pytest.raises(ConfigError, match=r"task.metrics: dict is no Metric"):
+    with pytest.raises(ConfigError, match=r"task.metrics: dict is not a Metric"):
         task({})

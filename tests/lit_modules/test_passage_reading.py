@@ -74,7 +74,7 @@ def test_weights_of_a_reader_fit_the_reader_of_cells(serializer):
 
 def test_cells_without_the_answer_are_learnt_from_where_that_can_be_said(serializer):
     questions = Sample().examples("train")[:6]
-    with pytest.raises(ConfigError, match="may say so"):
+    with pytest.raises(ConfigError, match="predict no answer"):
         build(serializer, SpanReading, negatives=2)
     task = build(serializer, SpanReading, negatives=2, no_answer=True)
     found = task.training_examples(questions)

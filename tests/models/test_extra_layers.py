@@ -237,7 +237,7 @@ def test_projections_without_bias_are_saved_and_loaded():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ConfigError, match="no scheme is called 'fixup'"):
+    with pytest.raises(ConfigError, match="unknown scheme 'fixup'"):
         network(replace(EXTRA, scheme="fixup"))
-    with pytest.raises(ConfigError, match="cannot be cut into 5 heads"):
+    with pytest.raises(ConfigError, match="cannot be divided into 5 heads"):
         network(replace(EXTRA, heads=5))

@@ -51,10 +51,10 @@ def test_patterns_choose_modules_and_parameters(patterns, beginnings):
 @pytest.mark.parametrize(
     ("patterns", "near"),
     [
-        ("encodr.layer.0", "'encodr.layer.0' matches nothing. Near: encoder.layer.0"),
-        (["embeddings", "poolr"], "'poolr' matches nothing. Near: pooler"),
-        ("", "'' matches nothing. Near: embeddings"),
-        ("encoder.layer.[", "'encoder.layer.[' matches nothing"),
+        ("encodr.layer.0", "'encodr.layer.0' matches no parameter. Near: encoder.layer.0"),
+        (["embeddings", "poolr"], "'poolr' matches no parameter. Near: pooler"),
+        ("", "'' matches no parameter. Near: embeddings"),
+        ("encoder.layer.[", "'encoder.layer.[' matches no parameter"),
         ("encoder.layer.0.attention.self.query", "Near: encoder.layer.0.attention.self"),
     ],
 )
@@ -108,8 +108,8 @@ def test_frozen_adapters_learn_nothing():
 @pytest.mark.parametrize(
     ("lora", "loaded", "problem"),
     [
-        (Lora(2, layers="*.self.query"), None, "model.lora.layers: '*.self.query' matches nothing. Near: "),
-        (Lora(2), set(), "model.lora.rank: adapters change weights that were loaded"),
+        (Lora(2, layers="*.self.query"), None, "model.lora.layers: '*.self.query' matches no parameter. Near: "),
+        (Lora(2), set(), "model.lora.rank: adapters need loaded weights"),
     ],
 )
 def test_adapters_that_would_do_nothing_are_refused(lora, loaded, problem):

@@ -171,5 +171,5 @@ def test_a_batch_without_relations_is_refused() -> None:
 
     backend, qkv, relations = drawn([3])
     plan = AttentionPlan(Full(4), replace(nodes(relations, [3]), relations=None))
-    with pytest.raises(ConfigError, match="relate nothing"):
+    with pytest.raises(ConfigError, match="have no relations"):
         backend(qkv, plan)

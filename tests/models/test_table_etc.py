@@ -165,5 +165,5 @@ def test_messages():
     assert refuses(backend, RowColumnHeads(4))
     assert refuses(backend, Window(4, 2))
     assert not refuses(backend, Window(4, 1))
-    with pytest.raises(ConfigError, match="cannot weigh single keys"):
+    with pytest.raises(ConfigError, match="does not support weights of single keys"):
         backend.forward(torch.zeros(1), plan, key_bias=torch.zeros(1))

@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_named():
 def test_several_checkpoints_in_a_folder(copy):
     for file in list(copy.glob("model.ckpt.*")):
         shutil.copy(file, copy / file.name.replace("model.ckpt", "model.ckpt-7"))
-    with pytest.raises(CheckpointError, match=r"there are 2 .* Name one of them, such as .*model.ckpt"):
+    with pytest.raises(CheckpointError, match=r"it has 2 .* Name one of them, such as .*model.ckpt"):
         InitialWeights("tapas", str(copy)).load(network())
     assert not InitialWeights("tapas", str(copy / "model.ckpt-7")).load(network()).new
 
@@ -207,9 +207,9 @@ def test_types_of_numbers(tmp_path):
         ({"kinds": {"layer_0/bias": 7}}, "layer_0/bias has the type 7, which is not supported"),
         ({"more": field(7, b"slice")}, "is stored in slices, which is not supported"),
         ({"header": field(2, 1)}, "big-endian"),
-        ({"compression": 4}, "compression of kind 4"),
-        ({"kinds": {"layer_0/bias": 2}}, "has not the size"),
-        ({"header": field(1, b"two")}, "text where a number belongs"),
+        ({"compression": 4}, "unknown compression 4"),
+        ({"kinds": {"layer_0/bias": 2}}, "has the wrong size"),
+        ({"header": field(1, b"two")}, "text in place of a number"),
     ],
 )
 def test_what_is_not_supported(tmp_path, options, message):
@@ -225,5 +225,5 @@ def test_a_variable_that_tensorflow_stored_in_slices():
 
 def test_no_index_at_all(tmp_path):
     (tmp_path / "model.ckpt.index").write_bytes(b"something else" * 9)
-    with pytest.raises(CheckpointError, match="it is no index of tensors"):
+    with pytest.raises(CheckpointError, match="it is not an index of tensors"):
         everything(tmp_path / "model.ckpt")

@@ -268,7 +268,7 @@ def test_in_the_parallel_form_every_layer_reads_the_states_before_it_twice(hop):
 
 def test_more_hops_than_layers_are_refused():
     assert len(make().hopping_layers) == 3
-    with pytest.raises(ConfigError, match="4 layers, and hops after 5"):
+    with pytest.raises(ConfigError, match="hops after layers 5 do not fit 4 layers"):
         make(hop_layers=5)
 
 

@@ -71,7 +71,7 @@ def test_without_peft_an_adapter_is_refused(exports, tmp_path, monkeypatch, whol
     adapter_config(tmp_path / "adapter", exports("cells"))
     monkeypatch.setattr(auto_loading, "is_peft_available", lambda: False)
     for load in (ForTables, AutoModel) if whole else (MateForTableQuestionAnswering,):
-        with pytest.raises(CheckpointError, match=r"an adapter of PEFT is in it, and peft is not installed"):
+        with pytest.raises(CheckpointError, match=r"it is a PEFT adapter, and peft is not installed"):
             load.from_pretrained(tmp_path / "adapter")
-    with pytest.raises(CheckpointError, match="an adapter of PEFT is in it"):
+    with pytest.raises(CheckpointError, match="it is a PEFT adapter"):
         Mate.from_pretrained(tmp_path / "adapter")

@@ -48,7 +48,7 @@ def test_first_weights_of_an_encoder_inside_a_network_are_options_of_their_own()
 @pytest.mark.parametrize("network", ["linformer", "etc"])
 def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(network):
     words = ["experiment=quickstart_cells", f"model={network}", "model.size=tiny"]
-    with pytest.raises(ConfigError, match=r"attention: .*not by Bucketed.* Use attention=auto"):
+    with pytest.raises(ConfigError, match=r"attention: .*cannot use Bucketed.* Use attention=auto"):
         parts_of([*words, "attention=bucketed"])
     assert parts_of(words).task.encoder.facts() == {}
 
@@ -67,14 +67,14 @@ def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(netwo
 )
 def test_an_encoding_with_labels_of_another_kind_is_refused_before_data_is_read(task, encoding, remedy):
     words = [f"task={task}", f"encoding={encoding}", "init.tokenizer=nowhere", "data.root=nowhere"]
-    with pytest.raises(ConfigError, match=f"encoding: .* learns from labels of .* Use {remedy}"):
+    with pytest.raises(ConfigError, match=f"encoding: .* needs labels of .* Use {remedy}"):
         parts_of(words)
 
 
 def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
     assert main(["train", "experiment=quickstart", "stages.span_reading.encoding=table"]) == 2
     out, err = capsys.readouterr()
-    assert err.startswith("error: stages.span_reading: encoding: SpanReading learns from labels of span")
+    assert err.startswith("error: stages.span_reading: encoding: SpanReading needs labels of span")
     assert out.count("\n") == 1, "nothing but the name of the run"
 
 

@@ -129,7 +129,7 @@ def test_predict_answers_about_tables_and_passages_of_ones_own(chain, stage, tmp
     assert answer["question_id"] == "own-1"
     assert answer["pred"].strip()
     assert main(["predict", f"run={chain / stage}", f"input={tmp_path / 'absent.csv'}", f"output={output}"]) == 2
-    assert "absent.csv: there is no such file of questions" in capsys.readouterr().err
+    assert "absent.csv: question file not found" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -165,7 +165,7 @@ def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys
 def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys):
     taken = f"stages.cell_selection.run={chain / 'cell_selection'}"
     assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 0
-    assert "taking the finished run" in capsys.readouterr().out
+    assert "using the finished run" in capsys.readouterr().out
     (folder,) = tmp_path.glob("train/quickstart/*")
     assert not (folder / "cell_selection").exists()
     assert record(folder)["metrics"] == record(chain)["metrics"]
@@ -174,7 +174,7 @@ def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys)
 def test_the_wrong_run_cannot_stand_in_for_a_stage(chain, tmp_path, capsys):
     taken = f"stages.cell_selection.run={chain / 'span_reading'}"
     assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 2
-    assert "a finished run of span_reading cannot stand in for cell_selection" in capsys.readouterr().err
+    assert "a finished run of span_reading cannot replace stage cell_selection" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -194,7 +194,7 @@ def test_a_loss_that_is_no_number_ends_with_one_message(tmp_path, capsys):
     ("overrides", "message"),
     [
         (["trainer.batch_size=128"], "64 usable examples, fewer than trainer.batch_size=128"),
-        (["trainer.max_steps=null", "trainer.max_epochs=null"], "nothing bounds the training"),
+        (["trainer.max_steps=null", "trainer.max_epochs=null"], "the length of training is not limited"),
         (["encoding.max_tokens=1024"], "exceeds the 512 positions of this network"),
         (["hardware=gpu"], "hardware.accelerator: torch sees no GPU here"),
         (["resume=last"], "no run of quickstart_cells to resume"),

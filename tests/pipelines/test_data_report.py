@@ -75,7 +75,7 @@ def test_questions_that_teach_nothing_are_counted_by_reason():
     record_skipped(own, [*EXAMPLES, *others], missing_answer)
     assert own.data == {"train/unusable": 3}
     said = "2 without an answer, 1 several cells hold the answer; of 7 training questions"
-    assert own.facts == {"not learnt from": said}
+    assert own.facts == {"skipped, train": said}
 
 
 def test_reasons_are_counted_without_their_figures():

@@ -42,7 +42,7 @@ def test_systems_know_the_mean_of_what_was_learnt():
         "weight": pytest.approx(0.3)
     }
     assert with_mean([PointR(), PointR()]).learnt == {}
-    with pytest.raises(ConfigError, match="do not answer alike"):
+    with pytest.raises(ConfigError, match="these runs answer in different forms"):
         with_mean([PointR(cells=3, weight=0.2), PointR()])
 
 
@@ -114,4 +114,4 @@ def test_runs_that_do_not_belong_together_are_refused(runs, capsys):
     root, members = runs
     other = finished_run(root / "other", [], task="entailment")
     assert main(["evaluate", f"run={members[0]},{other}", "ensemble=true", "hardware.threads=1"]) == 2
-    assert "not of one task and dataset" in capsys.readouterr().err
+    assert "different tasks or datasets" in capsys.readouterr().err

@@ -65,9 +65,9 @@ def answering(tmp_path_factory):
 
 REFUSED = {
     "nothing": ([], "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME"),
-    "both": (["run=x", "checkpoint=CHECKPOINT"], "run: is given beside checkpoint"),
-    "no data": (["checkpoint=CHECKPOINT"], "data: needs a value beside checkpoint. Choose it, such as data=wtq"),
-    "a run with data": (["run=x", "data=wtq"], "data: a run has data of its own"),
+    "both": (["run=x", "checkpoint=CHECKPOINT"], "run: cannot be combined with checkpoint"),
+    "no data": (["checkpoint=CHECKPOINT"], "data: needs a value with checkpoint. Choose it, such as data=wtq"),
+    "a run with data": (["run=x", "data=wtq"], "data: a run already has a dataset"),
     "an ensemble": (["checkpoint=CHECKPOINT", "data=wtq", "ensemble=true"], "ensemble: is for runs"),
     "an analysis": (["checkpoint=CHECKPOINT", "data=wtq", "analysis=attention_flow"], "analysis: is for runs"),
     "no checkpoint": (["checkpoint=nowhere", "data=wtq", "data.root=WTQ", "split=dev"], "'nowhere' is not a folder"),

@@ -290,7 +290,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
     folder = exported(tmp_path, [])
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     run = tmp_path / "run"
-    with pytest.raises(ConfigError, match=r"is there already. Name a new folder, or add overwrite=true"):
+    with pytest.raises(ConfigError, match=r"already exists. Choose a new folder, or add overwrite=true"):
         export_to(run, folder)
 
     def full(*_, **__):
@@ -305,7 +305,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
     export_to(run, folder, overwrite=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     (folder / "mate.yaml").unlink()
-    with pytest.raises(ConfigError, match="is no exported model, so it is not replaced"):
+    with pytest.raises(ConfigError, match="is not an exported model, and is not replaced"):
         export_to(run, folder, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "run"]
 
@@ -328,7 +328,7 @@ def test_automodel_builds_nothing_but_our_classes(tmp_path, place, value):
     config = json.loads((folder / "config.json").read_text())
     (config if place in config else config["model"])[place] = value
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(MateError, match=r"os\.getcwd.* is (no part of mate|an interpolation)"):
+    with pytest.raises(MateError, match=r"os\.getcwd.* is (not a class of mate|an interpolation)"):
         AutoModel.from_pretrained(folder)
 
 
@@ -338,5 +338,5 @@ def test_a_network_can_be_made_from_its_configuration_alone(tmp_path):
     again.save_pretrained(tmp_path / "again")
     loaded = AutoModel.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
     assert loaded.dtype == torch.bfloat16
-    with pytest.raises(TypeError, match="takes no load_in_4bit"):
+    with pytest.raises(TypeError, match="does not accept load_in_4bit"):
         AutoModel.from_pretrained(tmp_path / "again", load_in_4bit=True)

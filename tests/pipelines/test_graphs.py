@@ -100,8 +100,13 @@ def test_onnx(exports, tmp_path, attention):
     ("name", "load", "attention", "reason"),
     [
         ("cells", AutoModel, None, "Mate with Auto attention cannot be exported. Load it with attn_implementation"),
-        ("dot", AutoModel, "sdpa", "Dot cannot be exported: its work depends on the data"),
-        ("cells", ForTables, "sdpa", "the head of CellSelection cannot be exported: its work depends on the data"),
+        ("dot", AutoModel, "sdpa", "Dot cannot be exported: its computation depends on the data"),
+        (
+            "cells",
+            ForTables,
+            "sdpa",
+            "the head of CellSelection cannot be exported: its computation depends on the data",
+        ),
     ],
 )
 def test_what_cannot_be_exported_says_so(exports, name, load, attention, reason):

@@ -92,8 +92,8 @@ def test_a_question_that_is_linked_to_nothing_is_answered_by_the_nearest_cell(ch
 
 
 NOT_THERE = {
-    "system=hybrider": "Hybrider needs ranking, hopping, reading; the stages are cell_selection, span_reading",
-    "system.compared_by=selection": "no stage is called 'selection'. Choose from cell_selection, span_reading",
+    "system=hybrider": "Hybrider needs stages named ranking, hopping, reading, but the stages are",
+    "system.compared_by=selection": "unknown stage 'selection'. Choose from cell_selection, span_reading",
 }
 """What a system asks for, and what is said where it is missing."""
 

@@ -63,10 +63,10 @@ ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]
 
 def test_rows_are_ranked_by_a_stage_that_is_there():
     leaving_out = ["experiment=hybridqa_best", "stages.row_ranking=null"]
-    with pytest.raises(ConfigError, match=r"no stage row_ranking before it hands on rows.*ranked_by=null to read all"):
+    with pytest.raises(ConfigError, match=r"no earlier stage named row_ranking ranks rows.*ranked_by=null to read all"):
         resolve(leaving_out)
     assert resolve([*leaving_out, *ALL_ROWS]).stages[0].name == "questions"
-    with pytest.raises(ConfigError, match="hands on rows, and no stage reads these"):
+    with pytest.raises(ConfigError, match="passes row rankings that no stage uses"):
         resolve(["experiment=hybridqa_best", *ALL_ROWS])
 
 

@@ -35,23 +35,29 @@ def add(group, target, **options):
 
 REFUSED = {
     "no such keyword": (["+trainer.options.profilr=simple"], "no such keyword. Did you mean profiler?"),
-    "a value": (["+trainer.options.profiler=slow"], "trainer.options: pl.Trainer refuses them: "),
-    "a type": (["+trainer.options.max_time=[1]"], "trainer.options: pl.Trainer refuses them: "),
+    "a value": (["+trainer.options.profiler=slow"], "trainer.options: pl.Trainer rejects these options: "),
+    "a type": (["+trainer.options.max_time=[1]"], "trainer.options: pl.Trainer rejects these options: "),
     "saving elsewhere": (
         ["+trainer.options.plugins=[{_target_: pytorch_lightning.plugins.AsyncCheckpointIO}]"],
-        "trainer.options.plugins: AsyncCheckpointIO is refused: a run is continued from",
+        "trainer.options.plugins: AsyncCheckpointIO is refused: runs resume from",
     ),
     "a class of another kind": (
         add("callbacks", "torch.nn.Identity"),
-        "callbacks.mine: torch.nn.Identity is no Callback",
+        "callbacks.mine: torch.nn.Identity is not a Lightning Callback",
     ),
-    "a callback as logger": (add("logger", f"{LIGHTNING}.Timer"), f"logger.mine: {LIGHTNING}.Timer is no Logger"),
-    "no class": (["+logger.mine.project=x"], "logger.mine: names no class. Add +logger.mine._target_=..."),
+    "a callback as logger": (
+        add("logger", f"{LIGHTNING}.Timer"),
+        f"logger.mine: {LIGHTNING}.Timer is not a Lightning Logger",
+    ),
+    "no class": (["+logger.mine.project=x"], "logger.mine: has no class. Add +logger.mine._target_=..."),
     "epochs": (
         add("callbacks", f"{LIGHTNING}.StochasticWeightAveraging", swa_lrs=0.1),
         "use callbacks=weight_averaging",
     ),
-    "finetuning": (add("callbacks", f"{LIGHTNING}.BackboneFinetuning"), "it counts epochs, and Lightning sees one."),
+    "finetuning": (
+        add("callbacks", f"{LIGHTNING}.BackboneFinetuning"),
+        "it counts Lightning epochs, and a run is one.",
+    ),
     "accumulation": (
         add("callbacks", f"{LIGHTNING}.GradientAccumulationScheduler", scheduling="{0: 2}"),
         "accumulation follows from trainer.batch_size and hardware.micro_batch",
@@ -80,7 +86,7 @@ def test_keywords_that_promises_rest_on_are_refused_with_the_reason(reserved):
     for name in reserved.names:
         with pytest.raises(ConfigError) as refused:
             check_trainer(run_config([f"+trainer.options.{name}=1"]))
-        problem = f"trainer.options.{name}: a run sets it itself, as {reserved.reason}"
+        problem = f"trainer.options.{name}: cannot be set: {reserved.reason}"
         assert str(refused.value) == f"{problem}. {reserved.remedy}."
 
 

@@ -69,7 +69,7 @@ def test_weights_of_another_size_are_left_only_on_request(exports):
 def test_types_by_name_and_attention_by_name(exports, given):
     assert MateForTableQuestionAnswering.from_pretrained(exports("cells"), dtype="float16").dtype == torch.float16
     assert ForTables.from_pretrained(exports("cells"), torch_dtype="auto").dtype == torch.float32
-    with pytest.raises(ConfigError, match="'float7' is no type of weights"):
+    with pytest.raises(ConfigError, match="'float7' is not a type of weights"):
         MateForTableQuestionAnswering.from_pretrained(exports("cells"), dtype="float7")
     wanted = ForTables.from_pretrained(exports("cells"))(**given).logits
     for name in ("eager", "sdpa"):
@@ -92,5 +92,5 @@ def test_a_configuration_of_ones_own(exports, tmp_path):
 
 def test_what_is_not_known_is_refused(exports):
     for option, value in (("load_in_4bit", True), ("key_mapping", {"a": "b"}), ("variant", "fp16")):
-        with pytest.raises(TypeError, match=f"takes no {option}"):
+        with pytest.raises(TypeError, match=f"does not accept {option}"):
             MateForTableQuestionAnswering.from_pretrained(exports("cells"), **{option: value})

@@ -85,7 +85,7 @@ def test_a_processor_without_bfloat16_refuses_it(monkeypatch):
 
 def test_a_mac_computes_on_its_card_and_others_refuse_it(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match=r"torch sees no GPU of Apple here.*hardware=cpu"):
+    with pytest.raises(ConfigError, match=r"torch sees no Apple GPU.*hardware=cpu"):
         fill_in(profile("hardware=mps"))
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     found = fill_in(profile("hardware=mps"))

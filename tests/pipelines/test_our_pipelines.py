@@ -106,7 +106,7 @@ def test_nothing_and_what_is_no_question(exports):
     for stream in ([{"table": FRAME, "query": "which?"}], iter([{"table": FRAME, "query": "which?"}])):
         with pytest.raises(ConfigError, match="batch_size: is 0"):
             ours(stream, batch_size=0)
-    with pytest.raises(TypeError, match="takes no top_k"):
+    with pytest.raises(TypeError, match="does not accept top_k"):
         ours(FRAME, "which?", top_k=3)
 
 

@@ -107,7 +107,7 @@ def test_type_and_generator_are_the_callers(run, mate):
     assert Mate.from_pretrained(str(run), dtype="bfloat16").dtype == torch.bfloat16
     assert Mate.from_pretrained(str(run), dtype="auto").dtype == torch.float32
     for unknown in ("bf16", "int8", torch.int64):
-        with pytest.raises(ConfigError, match="is no type of weights"):
+        with pytest.raises(ConfigError, match="is not a type of weights"):
             Mate.from_pretrained(str(run), dtype=unknown)
     output = half(FRAME, QUESTIONS[0])
     assert output.pooler_output.dtype == torch.bfloat16
@@ -131,7 +131,7 @@ def test_a_frame_is_read_as_a_spreadsheet_shows_it():
 def test_mistakes_are_named(mate, tmp_path):
     with pytest.raises(DataError, match="2 tables and 3 questions"):
         mate.batch([FRAME, FRAME], ["a", "b", "c"])
-    with pytest.raises(DataError, match="int is no table"):
+    with pytest.raises(DataError, match="int is not a table"):
         mate.batch(3, "a")
     with pytest.raises(DataError, match="the table has no rows"):
         mate.batch(FRAME[:0], "a")

@@ -139,7 +139,7 @@ def test_what_cannot_be_run_shows_the_schema(model, database):
 
 def test_values_are_not_predicted(model, database):
     (answered,) = ask(model, database, "a: SELECT price FROM orders WHERE customer = 'value'")
-    assert "put them where 'value' stands" in " ".join(answered.warnings)
+    assert "put them in place of 'value'" in " ".join(answered.warnings)
 
 
 def test_schemas_without_a_database(model, tmp_path):
@@ -148,7 +148,7 @@ def test_schemas_without_a_database(model, tmp_path):
     (answered,) = ask(model, path, "a: SELECT price FROM orders", schema="other")
     assert answered.warnings == ()
     assert texts(answered) == [["orders.customer", "orders.price"], ["text", "number"]]
-    for schema, says in ((None, "has to be said"), ("third", "there is no 'third'")):
+    for schema, says in ((None, "as there are several"), ("third", "unknown schema 'third'")):
         with pytest.raises(ConfigError, match=says):
             ask(model, path, "a: SELECT price FROM orders", schema=schema)
     path.write_text("[{}]")
@@ -158,8 +158,8 @@ def test_schemas_without_a_database(model, tmp_path):
 
 def test_what_is_asked_wrongly(capsys, database, tmp_path):
     for words, says in (
-        ([f"database={database}", "table=x.csv", "question=what?"], "excludes table"),
-        ([f"database={database}"], "nothing is asked"),
+        ([f"database={database}", "table=x.csv", "question=what?"], "cannot be combined with table"),
+        ([f"database={database}"], "no question given"),
         (["database=nowhere.sqlite", "question=what?", "checkpoint=x"], "there is no such file"),
         ([f"database={database}", "question=what?"], "run: needs a value"),
     ):

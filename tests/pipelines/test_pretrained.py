@@ -129,7 +129,7 @@ def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     own = record(copy)
     (copy / "record.json").write_text(json.dumps({**own, "status": "interrupted", "metrics": {}}))
     run(outputs, *CS, "resume=last")
-    assert " ".join(capsys.readouterr().out.split()).count("finished already: nothing to train") == 2
+    assert " ".join(capsys.readouterr().out.split()).count("is already finished") == 2
     assert record(copy)["metrics"] == own["metrics"]
     final = "checkpoints/final.safetensors"
     assert (copy / final).read_bytes() == (chain / final).read_bytes()
@@ -152,7 +152,7 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
     (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
     assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
     advice = [line for line in capsys.readouterr().out.splitlines() if "type mate run" in line]
-    assert advice == [f"interrupted; to go on, type mate run {folder}"]  # the whole, not the stage
+    assert advice == [f"interrupted; to continue, type mate run {folder}"]  # the whole, not the stage
     assert not (folder / "questions").exists()
     assert main([*words, "resume=last"]) == 0
     assert record(folder / "masked_lm")["resumed"] == 1
@@ -165,7 +165,7 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
 def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
     words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'questions'}"]
     assert main(["train", *words]) == 2
-    assert "cannot stand in for masked_lm" in capsys.readouterr().err
+    assert "cannot replace stage masked_lm" in capsys.readouterr().err
 
 
 def test_the_last_weights_are_scored_and_compared_like_those_of_any_run(chain, tmp_path):

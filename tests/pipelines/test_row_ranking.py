@@ -77,11 +77,11 @@ def test_what_cannot_rank_rows_is_refused(run, tmp_path):
     with pytest.raises(RunError, match=r"encoding.ranked_by: this is not a run folder"):
         build_serializer(config_of(tmp_path))
     other = finished_run(tmp_path / "other", ["task=entailment"])
-    with pytest.raises(RunError, match=r"encoding.ranked_by: this run ranks no cells.*task=cell_selection"):
+    with pytest.raises(RunError, match=r"encoding.ranked_by: this run does not rank cells.*task=cell_selection"):
         build_serializer(config_of(other))
     unfinished = finished_run(tmp_path / "unfinished", ["task=cell_selection"])
     (unfinished / "checkpoints" / "best.safetensors").unlink()
-    with pytest.raises(RunError, match=r"encoding.ranked_by: this run left no weights"):
+    with pytest.raises(RunError, match=r"encoding.ranked_by: this run has no weights"):
         build_serializer(config_of(unfinished))
 
 

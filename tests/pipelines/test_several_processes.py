@@ -148,7 +148,7 @@ def test_a_killed_process_ends_both_and_the_run_goes_on(one, tmp_path, rank):
     os.kill(numbers[rank], signal.SIGKILL)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 2, output + errors
-    assert errors == f"error: process {rank} of 2 was killed by SIGKILL. Go on with resume=last.\n"
+    assert errors == f"error: process {rank} of 2 was killed by SIGKILL. Continue with resume=last.\n"
     assert record(folder)["status"] == "failed"
     assert "SIGKILL" in record(folder)["reason"]
     assert ended(numbers)

@@ -100,7 +100,7 @@ def test_who_comes_second_waits(tmp_path, capsys, monkeypatch):
         free.set()
         waiting.join(5)
     assert [one.path.parent.name for one in found] == ["pretrain_mate"]
-    assert capsys.readouterr().out.count("which another process trains") == 1
+    assert capsys.readouterr().out.count("in training by another process") == 1
 
 
 @pytest.mark.long
@@ -150,5 +150,5 @@ def test_a_folder_is_that_of_values_alone(tmp_path):
 
 
 def test_the_last_of_a_line_is_not_shared():
-    with pytest.raises(ConfigError, match=r"stages.cell_selection.shared: the last stage is the run itself"):
+    with pytest.raises(ConfigError, match=r"stages.cell_selection.shared: the last stage must be trained by this run"):
         resolve(["experiment=hybridqa_mate_from_scratch", "stages.cell_selection.shared=true"])

@@ -49,7 +49,7 @@ def test_one_of_several_checkpoints_is_named(tmp_path):
     expected, _ = predictions(folder / "model.ckpt", tmp_path / "cache")
     for path in list(folder.glob("model.ckpt.*")):
         shutil.copy(path, path.with_name(path.name.replace("model.ckpt", "model.ckpt-2")))
-    with pytest.raises(CheckpointError, match="there are 2 TensorFlow checkpoints in it"):
+    with pytest.raises(CheckpointError, match="it has 2 TensorFlow checkpoints"):
         predictions(folder, tmp_path / "cache")
     found, config = predictions(folder / "model.ckpt-2", tmp_path / "cache")
     assert found == expected
@@ -94,7 +94,7 @@ def archive(folder):
 REFUSED = {
     "a name that says nothing": (rename, "does not say whether positions restart in each cell"),
     "no vocabulary": (drop("vocab.txt"), "no vocab.txt in it"),
-    "no configuration": (drop("bert_config.json"), "bert_config.json: says nothing of the network's size"),
+    "no configuration": (drop("bert_config.json"), "bert_config.json: does not give the network's size"),
     "no data": (drop("model.ckpt.data-00000-of-00001"), "the TensorFlow checkpoint cannot be read"),
     "another temperature": (configure(softmax_temperature=2.0), "softmax_temperature is not 1"),
     "other token types": (configure(type_vocab_size=[3, 256]), "its token types are"),

@@ -109,7 +109,7 @@ def test_what_tapas_takes_of_answers(exports, given):
     assert computed != model(**given, **without_cells).loss
     with pytest.raises(ValueError, match="numeric_values"):
         model(**given, **labels, float_answer=numbers["float_answer"])
-    with pytest.raises(TypeError, match="takes no beginnings"):
+    with pytest.raises(TypeError, match="does not accept beginnings"):
         model(**given, beginnings=labels["labels"])
 
 

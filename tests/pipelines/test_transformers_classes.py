@@ -168,9 +168,9 @@ def test_word_pieces_can_be_added(exports, given, tmp_path):
 @pytest.mark.parametrize(
     ("name", "load", "reason"),
     [
-        ("dot", AutoModel, "more than one table of word pieces"),
-        ("pieces", AutoModelForMaskedLM, "more than one table of word pieces"),
-        ("lexical", AutoModel, "Lexical reads no word pieces"),
+        ("dot", AutoModel, "several word embeddings"),
+        ("pieces", AutoModelForMaskedLM, "several word embeddings"),
+        ("lexical", AutoModel, "Lexical does not read word pieces"),
     ],
 )
 def test_a_vocabulary_that_cannot_grow_stays_as_it_was(exports, name, load, reason):
@@ -217,7 +217,7 @@ def test_a_batch_gives_what_its_examples_give(exports, given):
 def test_where_it_goes(exports):
     for place in ("cpu", {"": "cpu"}, torch.device("cpu")):
         assert AutoModel.from_pretrained(exports("cells"), device_map=place).hf_device_map == {"": torch.device("cpu")}
-    with pytest.raises(ValueError, match="to one device as a whole"):
+    with pytest.raises(ValueError, match="cannot be split over devices"):
         AutoModel.from_pretrained(exports("cells"), device_map={"encoder": 0, "head": 1})
 
 

@@ -64,7 +64,7 @@ def test_a_pattern_that_matches_nothing_leaves_no_folder(tmp_path, capsys):
     outputs = tmp_path / "outputs"
     assert main(["train", *TINY, f"paths.outputs={outputs}", "model.freeze=encodr.*"]) == 2
     error = capsys.readouterr().err
-    assert "model.freeze: 'encodr.*' matches nothing. Near: encoder" in error
+    assert "model.freeze: 'encodr.*' matches no parameter. Near: encoder" in error
     assert not list(outputs.glob("train/*/*"))
 
 

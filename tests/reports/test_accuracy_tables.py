@@ -59,7 +59,7 @@ def test_papers_and_baselines_stand_below(report):
         "TAPAS large",
     ]
     assert "TAPAS tiny, intermediate" in [row.label for row in before.published]
-    assert any("whole official splits" in note and "Herzig et al. (2020)" in note for note in report.notes)
+    assert any("test split:" in note and "Herzig et al. (2020)" in note for note in report.notes)
 
 
 def test_without_a_test_split_dev_has_the_parts(tmp_path):

@@ -152,7 +152,7 @@ def test_files_say_where_each_cell_stands():
 def test_only_known_kinds_of_files_are_written():
     check_output(None)
     check_output("a.HTML")
-    with pytest.raises(ConfigError, match="no such kind of file"):
+    with pytest.raises(ConfigError, match="unknown file type"):
         check_output("a.txt")
 
 

@@ -60,7 +60,7 @@ def test_a_pattern_finds_folders_and_no_run_twice(tmp_path):
 
 def test_a_pattern_that_matches_nothing_is_an_error_that_says_where_to_look(tmp_path):
     build_run(tmp_path / "train" / "mate")
-    with pytest.raises(RunError, match=rf"no folder matches {tmp_path}/train/sat_\*\. Look into {tmp_path}/train/ "):
+    with pytest.raises(RunError, match=rf"no folder matches {tmp_path}/train/sat_\*\. See {tmp_path}/train/ "):
         load_runs([tmp_path, f"{tmp_path}/train/sat_*"])
 
 
@@ -68,8 +68,8 @@ def test_files_among_folders_are_left_out(tmp_path):
     build_run(tmp_path / "run")
     (tmp_path / "compare.html").write_text("")
     loaded = load_runs([tmp_path / "compare.html", tmp_path / "run"])
-    assert (len(loaded.runs), loaded.warnings) == (1, (f"{tmp_path}/compare.html: left out, it is no folder",))
-    with pytest.raises(RunError, match=r"nowhere to look for runs .*compare.html: left out"):
+    assert (len(loaded.runs), loaded.warnings) == (1, (f"{tmp_path}/compare.html: left out, it is not a folder",))
+    with pytest.raises(RunError, match=r"no folder to search for runs .*compare.html: left out"):
         load_runs([tmp_path / "compare.html"])
 
 

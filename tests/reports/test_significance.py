@@ -231,8 +231,8 @@ def test_a_chain_goes_before_its_stage_where_both_have_the_metric(tmp_path):
     ("asked", "message"),
     [
         ("mate", "against: 2 configurations match mate. Choose one of: mate · lr=5e-05 | mate · lr=1e-05"),
-        ("bert", "against: no configuration is called bert. Choose one of: mate · lr=5e-05 | "),
-        ("", "against: no configuration is called . Choose one of"),
+        ("bert", "against: unknown configuration bert. Choose one of: mate · lr=5e-05 | "),
+        ("", "against: unknown configuration . Choose one of"),
     ],
 )
 def test_the_choices_are_named(tmp_path, asked, message):
@@ -268,7 +268,7 @@ def test_the_table_in_the_terminal(tested, capsys):
         ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", NOTHING, "30", "1"],
     ]
     text = " ".join(" ".join(lines).split())
-    assert "0.025 would be the bound" in text
+    assert "0.025 is the corrected threshold" in text
     assert "A star (*) marks p < 0.05." in text
 
 

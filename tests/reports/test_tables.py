@@ -144,7 +144,7 @@ def test_a_silent_run_may_have_been_killed(tmp_path):
     build_run(tmp_path / "a", status="running")
     (run,) = build_report([tmp_path]).runs
     at = datetime.fromtimestamp(run.touched + 7200, timezone.utc)
-    assert reason_text(run, at) == "nothing written for 2 h: it may have been killed"
+    assert reason_text(run, at) == "no output for 2 h: it may have been killed"
     build_run(tmp_path / "b", status="running", started="yesterday")
     build_run(
         tmp_path / "c", status="running", started=datetime.fromtimestamp(run.touched - 90, timezone.utc).isoformat()

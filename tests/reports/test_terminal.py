@@ -126,10 +126,10 @@ def test_what_is_within_the_error_of_the_best_is_underlined(tmp_path):
         ["tapas", "†63.0", "1"],
         ["sat", "61.0", "1"],
     ]
-    assert "With a dagger (†): no further from the best" in text
+    assert "With a dagger (†): within the" in text
     coloured = printed(report, force_terminal=True, color_system="truecolor")
     assert "\x1b[4m63.0" in coloured
-    assert "Underlined: no further from the best" in coloured
+    assert "Underlined: within the" in coloured
     assert "†" not in coloured
 
 

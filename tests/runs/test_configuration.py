@@ -25,5 +25,5 @@ def test_a_run_is_resumed_with_its_callbacks(tmp_path):
 @pytest.mark.parametrize("part", ["callbacks", "logger"])
 def test_what_others_log_and_call_is_not_built_without_trust(tmp_path, part):
     written(tmp_path, **{part: {"mine": {"_target_": "os.system", "command": "true"}}})
-    with pytest.raises(TrustError, match=f"os.system is no part of mate that {part}"):
+    with pytest.raises(TrustError, match=f"os.system is not a class of mate that {part}"):
         load_config(tmp_path)

@@ -75,7 +75,7 @@ def test_processes_and_configuration_must_agree():
         ConfigError, match=r"8 processes were started, but hardware.devices x hardware.nodes is 2.*srun"
     ):
         check_processes(hardware(devices=2), SLURM)
-    with pytest.raises(ConfigError, match=r"nobody has started processes on 2 nodes\. Put srun in front"):
+    with pytest.raises(ConfigError, match=r"no processes were started on 2 nodes\. Start with srun"):
         check_processes(hardware(accelerator="gpu", devices=64, nodes=2), {})
 
 
@@ -83,7 +83,7 @@ def test_processes_and_configuration_must_agree():
     ("changes", "message"),
     [
         ({"accelerator": "gpu", "devices": 64}, "hardware.devices: torch sees .* GPUs here, fewer than 64"),
-        ({"accelerator": "mps", "devices": 2}, "hardware.devices: there is one device of this kind"),
+        ({"accelerator": "mps", "devices": 2}, "hardware.devices: there is only one device of this kind"),
     ],
 )
 def test_devices_that_a_machine_lacks_are_refused(changes, message):
@@ -179,12 +179,12 @@ FAILURES = {
     "an exception": (
         ["wait()", "fail('ValueError', 'of shapes')"],
         RunError,
-        "process 1 of 2: ValueError: of shapes. Go on with resume=last.",
+        "process 1 of 2: ValueError: of shapes. Continue with resume=last.",
     ),
     "the first one counts": (
         ["wait_for('failed'); fail('RuntimeError', 'connection reset')", "fail('ValueError', 'of shapes')"],
         RunError,
-        "process 1 of 2: ValueError: of shapes. Go on with resume=last.",
+        "process 1 of 2: ValueError: of shapes. Continue with resume=last.",
     ),
     "killed": (
         [
@@ -192,14 +192,18 @@ FAILURES = {
             "note('dying'); os.kill(os.getpid(), 9)",
         ],
         RunError,
-        "process 1 of 2 was killed by SIGKILL. Go on with resume=last.",
+        "process 1 of 2 was killed by SIGKILL. Continue with resume=last.",
     ),
     "aborted": (
         ["os.abort()", "wait()"],
         RunError,
-        "process 0 of 2 was killed by SIGABRT. Go on with resume=last.",
+        "process 0 of 2 was killed by SIGABRT. Continue with resume=last.",
     ),
-    "quietly": (["wait()", "sys.exit(7)"], RunError, "process 1 of 2 ended with exit code 7. Go on with resume=last."),
+    "quietly": (
+        ["wait()", "sys.exit(7)"],
+        RunError,
+        "process 1 of 2 ended with exit code 7. Continue with resume=last.",
+    ),
     "halted": (
         ["os.kill(os.getpid(), signal.SIGSTOP); wait()", "wait(0.5); fail('DataError', 'it is gone.')"],
         DataError,
@@ -285,7 +289,7 @@ def test_records_that_processes_could_not_complete_are_completed(tmp_path):
     run, stage, done = record(tmp_path), record(tmp_path / "reader"), record(tmp_path / "ranker", "finished")
     with pytest.raises(RunError):
         train_in_processes(run, command(tmp_path, "wait()", "os.kill(os.getpid(), 9)"), hardware(devices=2))
-    reason = "RunError: process 1 of 2 was killed by SIGKILL. Go on with resume=last."
+    reason = "RunError: process 1 of 2 was killed by SIGKILL. Continue with resume=last."
     assert read(run) == read(stage) == ("failed", reason)
     assert read(done) == ("finished", None)
     with pytest.raises(RunError):

@@ -138,7 +138,7 @@ def test_a_lock_that_is_another_file_is_not_written(tmp_path, make):
 
 def test_a_lock_that_is_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / lock.NAME)
-    with pytest.raises(RunError, match=r"its \.lock is no file of its own"):
+    with pytest.raises(RunError, match=r"its \.lock is not a regular file"):
         lock.hold(tmp_path)
 
 

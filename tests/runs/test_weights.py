@@ -31,5 +31,5 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path, value):
 
 def test_a_pipe_in_the_place_of_weights_is_no_reason_to_wait(tmp_path):
     os.mkfifo(tmp_path / "weights.safetensors")
-    with pytest.raises(CheckpointError, match="weights cannot be read: it is no file"):
+    with pytest.raises(CheckpointError, match="weights cannot be read: it is not a regular file"):
         load_module(torch.nn.Linear(3, 2), tmp_path / "weights.safetensors")

@@ -82,7 +82,7 @@ def test_any_database_is_read_within_its_limits(name):
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "x.sqlite").write_text("not one")
-    with pytest.raises(DataError, match="no database"):
+    with pytest.raises(DataError, match="cannot be read as a database"):
         with_values(Schema.from_entry(ENTRY), tmp_path / "x.sqlite")
 
 
@@ -107,7 +107,7 @@ def test_a_word_that_a_column_holds_names_it_unless_its_name_says_more(music):
 
 def test_spider_reads_databases_where_they_are(tmp_path):
     root = write_release(tmp_path / "data")
-    with pytest.raises(DataError, match="no databases whose values could be linked") as refused:
+    with pytest.raises(DataError, match="no databases to read values from") as refused:
         Spider(root, values=True).examples("train")
     assert "encoding.values=false" in refused.value.remedy
     made(root / "database" / "music" / "music.sqlite", *ROWS)

@@ -303,10 +303,10 @@ def test_what_is_typed_holds_for_every_column(options, text, number):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"decimal": ";"}, "';' is no decimal mark"),
-        ({"thousands": "x"}, "'x' is no mark between thousands"),
-        ({"decimal": ",", "thousands": ","}, "',' is no mark between thousands"),
-        ({"locale": "german please"}, "'german please' is no locale"),
+        ({"decimal": ";"}, "';' is not a decimal mark"),
+        ({"thousands": "x"}, "'x' is not a thousands separator"),
+        ({"decimal": ",", "thousands": ","}, "',' is not a thousands separator"),
+        ({"locale": "german please"}, "'german please' is not a locale"),
     ],
 )
 def test_what_cannot_be_typed_is_refused(options, problem):

@@ -110,10 +110,10 @@ LARGE = {
     "columns of a row": (*of_text("t.csv", "a,b\n1,2\n1" + ",1" * 50), "more than 50 columns"),
     "columns of JSON": (*of_text("t.json", json.dumps([{f"k{n}": 1} for n in range(60)])), "more than 50 columns"),
     "cells": (*of_text("t.csv", ("1" + ",1" * 39 + "\n") * 600), "more than 20,000 cells"),
-    "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
+    "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "a single line or object has more than 0 MB"),
     "a cell": (*of_text("t.csv", "a,b\n" + "x" * 100_000), "field larger than field limit"),
     "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "more than 1,000 rows"),
-    "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
+    "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "a single line or object has more than 0 MB"),
     "an entry of JSON": (*of_text("t.json", json.dumps([{"a": 1}, {"a": "x" * 20_000}])), "more than 15,625 letters"),
     "half an entry of JSON": (*of_text("t.json", '[{"a": "' + "x" * 200_000), "more than 15,625 letters"),
     "cells of a row": (
@@ -128,7 +128,7 @@ LARGE = {
         "more than 1 MB unpacked",
     ),
     "equal numbers of Parquet": (*of_parquet([[7] * 200_000]), "more than 1 MB unpacked"),
-    "a cell of Parquet": (*of_parquet(["x" * 200_000]), "in memory whole has more than 0 MB"),
+    "a cell of Parquet": (*of_parquet(["x" * 200_000]), "a single line or object has more than 0 MB"),
 }
 
 
@@ -174,7 +174,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "loop.csv").symlink_to("loop.csv")
     for name, problem in (
-        ("pipe.csv", "this is no file"),
+        ("pipe.csv", "this is not a regular file"),
         ("loop.csv", "too many levels"),
         ("/dev/zero.csv", "no such"),
     ):
@@ -182,7 +182,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
             open_table(tmp_path / name)
     for name in ("pipe.csv", "pipe.txt"):
         os.path.lexists(tmp_path / name) or os.mkfifo(tmp_path / name)
-        with pytest.raises(DataError, match="this is no file"):
+        with pytest.raises(DataError, match="this is not a regular file"):
             read_questions(str(tmp_path / name))
     with pytest.raises(DataError, match="cannot be looked for: file name too long"):
         find_tables(["n" * 5000 + ".csv"])
@@ -214,9 +214,9 @@ def test_what_json_has_no_word_for_is_said(tmp_path):
     table = open_table(tmp_path / "t.json")
     assert list(table) == [("2", "", "-inf"), ("4", "", "")]
     assert sorted(table.notes) == [
-        "-Infinity is no number of JSON; it was read as text.",
-        "A key stands twice in an object; its last value was read.",
-        "NaN is no number of JSON; it was read as empty.",
+        "-Infinity is not a JSON number; it was read as text.",
+        "A key occurs twice in an object; the last value was used.",
+        "NaN is not a JSON number; it was read as empty.",
     ]
     (tmp_path / "t.csv").write_text("a\0,b\n1,2\0\n" + "3,4\n" * 100)
     assert open_table(tmp_path / "t.csv").notes == ["2 NUL characters left out."]

@@ -21,7 +21,7 @@ from mate_cli.tables.read_options import ReadOptions
 BATCHES = settings().max_examples * 5
 """Examples of ten tables each."""
 UNCLOSED = "A quotation mark is never closed; it was read as text."
-ESCAPED = "Backslashes make quotation marks and delimiters text."
+ESCAPED = "Backslashes were read as escape characters."
 NAMELESS = "1 column without a name: called column 1."
 
 
@@ -31,7 +31,7 @@ def above(count: int, text: str) -> str:
 
 
 def parted(by: str) -> str:
-    return f"Columns are parted by {by}."
+    return f"Columns are separated by {by}."
 
 
 def lines_of(path, **options):
@@ -232,7 +232,7 @@ def test_what_is_one_column_says_so(tmp_path, name):
     (tmp_path / "t.csv").write_text("\n".join(ONE_COLUMN[name]) + "\n")
     expected = [[text] for text in ONE_COLUMN[name]]
     assert lines_of(tmp_path / "t.csv") == (
-        expected, ["No delimiter was found: the table has one column (delimiter=... parts it)."],
+        expected, ["No delimiter was found: the table has one column (delimiter=... splits it)."],
     )  # fmt: skip
 
 

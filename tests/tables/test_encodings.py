@@ -100,7 +100,7 @@ def test_utf_8_needs_no_word(tmp_path, text):
 def test_damage_makes_no_other_encoding_of_utf_8(tmp_path):
     table = opened(tmp_path, "t.csv", "имя,город\nИван,Москва\n".encode() + b"\xff,x\n")  # noqa: RUF001
     assert list(table) == [("Иван", "Москва"), ("\ufffd", "x")]
-    assert table.notes == ["1 place in the file cannot be read as utf-8: \ufffd stands there."]
+    assert table.notes == ["1 place in the file cannot be read as utf-8: replaced by \ufffd."]
 
 
 def test_an_encoding_that_is_typed_holds_or_the_file_is_refused(tmp_path):
@@ -110,7 +110,7 @@ def test_an_encoding_that_is_typed_holds_or_the_file_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"it is not in UTF-8\. Save it as UTF-8, or write text_encoding="):
         opened(tmp_path, "t.csv", "имя,a\nмы,1\n".encode("cp866"), "utf-8")
     for name in ("utf-9", "idna", "unicode_escape", "zlib", "", "\0"):
-        with pytest.raises(ConfigError, match="there is no encoding"):
+        with pytest.raises(ConfigError, match="unknown encoding"):
             known_encoding(name)
 
 

@@ -83,21 +83,21 @@ TABLES = {
         ],
     ),
     "a header with years": ([["r", 2019, 2020], ["N", 1, 2]], [["r", "2019", "2020"], ["N", "1", "2"]], []),
-    "under a key": ({"data": ROWS, "errors": [], "page": 1}, NORTH, ["The table is what stands under 'data'."]),
+    "under a key": ({"data": ROWS, "errors": [], "page": 1}, NORTH, ["The table was read from 'data'."]),
     "lists under a key": (
         {"data": [["a", "b"], [1, 2]]},
         [["a", "b"], ["1", "2"]],
-        ["The table is what stands under 'data'."],
+        ["The table was read from 'data'."],
     ),
     "columns under a key": (
         {"data": {"a": [1, 2], "b": [3, 4]}, "ok": True},
         [["a", "b"], ["1", "3"], ["2", "4"]],
-        ["The table is what stands under 'data'."],
+        ["The table was read from 'data'."],
     ),
     "deep": (
         {"count": 2, "next": None, "results": {"items": ROWS}},
         NORTH,
-        ["The table is what stands under 'results.items'."],
+        ["The table was read from 'results.items'."],
     ),
     "names of columns as objects": (
         {"columns": [{"name": "a"}, {"name": "b"}], "rows": [[1, 2]]},
@@ -113,7 +113,7 @@ TABLES = {
     "not a number": (
         '[{"a": NaN, "b": 1}]',
         [["a", "b"], ["", "1"]],
-        ["NaN is no number of JSON; it was read as empty."],
+        ["NaN is not a JSON number; it was read as empty."],
     ),
     "nested values": ('[{"a": {"b": [1]}, "c": 2}]', [["a", "c"], ['{"b": [1]}', "2"]], []),
 }  # fmt: skip
@@ -126,17 +126,17 @@ def test_tables_of_many_shapes(tmp_path, name):
 
 
 NONE = {
-    "one object": ({"a": 1, "b": "x"}, "there is no table in it. Write a list of objects"),
-    "an answer that failed": ({"error": {"code": 404, "message": "not found"}}, "there is no table in it"),
-    "settings": ({"paths": {"root": "/", "out": "x"}, "trainer": {"epochs": 3}}, "there is no table in it"),
-    "a text": ("a", "there is no table in it"),
-    "an empty object": ({}, "there is no table in it"),
+    "one object": ({"a": 1, "b": "x"}, "it has no table. Write a list of objects"),
+    "an answer that failed": ({"error": {"code": 404, "message": "not found"}}, "it has no table"),
+    "settings": ({"paths": {"root": "/", "out": "x"}, "trainer": {"epochs": 3}}, "it has no table"),
+    "a text": ("a", "it has no table"),
+    "an empty object": ({}, "it has no table"),
     "several tables": (
         {"x": [{"a": 1}], "y": {"z": [{"b": 1}]}},
-        "there are several tables in it: x, y.z. Save one in a file",
+        "it has several tables: x, y.z. Save each in its own file",
     ),
     "single values": ([1, 2], "it lists single values"),
-    "no rows": ({"data": []}, "a header but no row below it"),
+    "no rows": ({"data": []}, "it has a header but no rows"),
 }
 
 

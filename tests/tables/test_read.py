@@ -126,33 +126,33 @@ def guessed(encoding):
 
 
 RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮлия,Новосибирск\n"  # noqa: RUF001
-ONE_COLUMN = "No delimiter was found: the table has one column (delimiter=... parts it)."
+ONE_COLUMN = "No delimiter was found: the table has one column (delimiter=... splits it)."
 HANDLED = {
     "semicolons and decimal commas": (
         "name;price\nA;1,5\nB;1.204,25\n",
         [["name", "price"], ["A", "1,5"], ["B", "1.204,25"]],
-        ["Columns are parted by semicolons.", "Decimal commas: 'price' (otherwise write decimal=.)."],
+        ["Columns are separated by semicolons.", "Decimal commas: 'price' (otherwise write decimal=.)."],
     ),
     "points and commas": (
         'n,v\na,"1,204"\nb,"2,10"\nc,3.5\n',
         [["n", "v"], ["a", "1,204"], ["b", "2,10"], ["c", "3.5"]],
         ["No numbers in 'v': decimal points and commas are mixed. Write decimal=, or decimal=."],
     ),
-    "pipes": ("a|b\n1|2\n", [["a", "b"], ["1", "2"]], ["Columns are parted by pipes."]),
-    "a hint of Excel": ("sep=;\na;b\n1;2\n", [["a", "b"], ["1", "2"]], ["Columns are parted by semicolons."]),
+    "pipes": ("a|b\n1|2\n", [["a", "b"], ["1", "2"]], ["Columns are separated by pipes."]),
+    "a hint of Excel": ("sep=;\na;b\n1;2\n", [["a", "b"], ["1", "2"]], ["Columns are separated by semicolons."]),
     "old Mac line ends": ("a,b\r1,2\r", [["a", "b"], ["1", "2"]], []),
     "a byte order mark": ("\ufeffa,b\n1,2\n", [["a", "b"], ["1", "2"]], []),
     "cp1252": (
         "ville;été\nÎle-de-France;1\n".encode("cp1252"),
         [["ville", "été"], ["Île-de-France", "1"]],
-        [guessed("cp1252"), "Columns are parted by semicolons."],
+        [guessed("cp1252"), "Columns are separated by semicolons."],
     ),
     "letters that many encodings share": (
         "Straße;Anteil\nKölner Straße in München;12,5%\nZürcher Straße in Düsseldorf;7,25 %\n".encode("cp1252"),
         [["Straße", "Anteil"], ["Kölner Straße in München", "12,5%"], ["Zürcher Straße in Düsseldorf", "7,25 %"]],
         [
             guessed("cp1252"),
-            "Columns are parted by semicolons.",
+            "Columns are separated by semicolons.",
             "Decimal commas: 'Anteil' (otherwise write decimal=.).",
         ],
     ),
@@ -238,7 +238,7 @@ def test_a_huge_cell_is_cut_and_said(tmp_path):
 REFUSED = {
     "empty": ("t.csv", b"", "this file is empty"),
     "white space": ("t.csv", b" \n\n", "this file is empty"),
-    "header only": ("t.csv", b"a,b\n", "a header but no row below it"),
+    "header only": ("t.csv", b"a,b\n", "it has a header but no rows"),
     "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
     "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
     "an image": ("t.csv", b"\x89PNG\r\n....", "this is an image"),
@@ -248,11 +248,11 @@ REFUSED = {
     "damaged Parquet": ("t.parquet", b"PAR1....", "this Parquet file cannot be read"),
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this Parquet file cannot be read"),
     "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this workbook cannot be read"),
-    "another kind": ("t.docx", b"words", "no reader for files that end in '.docx'"),
+    "another kind": ("t.docx", b"words", "unsupported file type '.docx'"),
     "JSON that breaks off": ("t.json", b'[{"a": 1},\n', "line 2: not valid JSON"),
-    "JSON without a table": ("t.json", b'"a"', "there is no table in it"),
-    "an empty list": ("t.json", b"[]", "there is no table in this file"),
-    "objects and others": ("t.json", b'[{"a": 1}, 2]', "entry 2 is no object"),
+    "JSON without a table": ("t.json", b'"a"', "it has no table"),
+    "an empty list": ("t.json", b"[]", "this file has no table"),
+    "objects and others": ("t.json", b'[{"a": 1}, 2]', "entry 2 is not an object"),
     "a bad line": ("t.jsonl", b'{"a": 1}\n{"a"\n', "line 2: not valid JSON"),
 }
 
@@ -321,7 +321,7 @@ def test_a_workbook_reads_as_it_looks(workbook):
         ["south", "May 2024", "1.0M", "2"],
     ]
     assert notes[:2] == [
-        "The sheet 'sales' was read; there is also cover, other (choose with sheet=...).",
+        "The sheet 'sales' was read; the workbook also has cover, other (choose with sheet=...).",
         "The value of 1 merged area was put in every cell of it.",
     ]
 
@@ -338,7 +338,7 @@ def test_merged_areas_without_end_are_left_alone(tmp_path):
 
 def test_a_sheet_is_chosen_by_name_or_number(workbook):
     for sheet in ("other", "3"):
-        with pytest.raises(DataError, match="a header but no row below it"):
+        with pytest.raises(DataError, match="it has a header but no rows"):
             read_table(workbook, ReadOptions(sheet=sheet))
     with pytest.raises(DataError, match="Sheets here: cover, sales, other"):
         read_table(workbook, ReadOptions(sheet="Sales"))
@@ -348,7 +348,7 @@ def test_a_workbook_called_csv_is_a_workbook(workbook, tmp_path):
     copy = tmp_path / "book.csv"
     copy.write_bytes(workbook.read_bytes())
     table, notes = read_table(copy)
-    assert notes[0] == "The file is called .csv, but is a workbook."
+    assert notes[0] == "The file ending is .csv, but the content is a workbook."
     assert contents(table) == contents(read_table(workbook)[0])
 
 

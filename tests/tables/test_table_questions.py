@@ -63,8 +63,8 @@ def test_questions_name_their_tables(folder):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("q.txt", "\n", "there is no question in it"),
-        ("q.csv", "id,text\n1,who?\n", "no column called question, only id, text"),
+        ("q.txt", "\n", "it has no question"),
+        ("q.csv", "id,text\n1,who?\n", "no column named question, only id, text"),
         ("q.txt", None, "questions cannot be read: no such file"),
     ],
 )
@@ -76,9 +76,9 @@ def test_files_without_questions_are_refused(tmp_path, name, text, message):
 
 
 def test_what_is_missing_is_named(folder):
-    with pytest.raises(ConfigError, match="question: nothing is asked"):
+    with pytest.raises(ConfigError, match="question: no question given"):
         pair_up([], [folder / "a.tsv"], None)
-    with pytest.raises(ConfigError, match="table: no table is named"):
+    with pytest.raises(ConfigError, match="table: no table given"):
         pair_up([QuestionInput("who?")], [], None)
-    with pytest.raises(DataError, match=r"c\.csv: a question names this table, which is not there"):
+    with pytest.raises(DataError, match=r"c\.csv: a question names this table, which was not found"):
         pair_up([QuestionInput("who?", "c.csv")], [Path("a.csv")], folder)

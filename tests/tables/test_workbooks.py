@@ -142,7 +142,7 @@ def test_a_sheet_that_says_what_its_cells_show():
 
 def test_hidden_sheets_come_last(tmp_path):
     table = [["region", "sales"], ["North", "10"], ["South", "20"]]
-    note = "The sheet 'Data' was read; there is also lists (hidden) (choose with sheet=...)."
+    note = "The sheet 'Data' was read; the workbook also has lists (hidden) (choose with sheet=...)."
     assert lines(FILES / "hidden_first.xlsx") == (table, [note])
     assert (
         lines(changed(tmp_path / "t.xlsx", lambda text: text.replace('"hidden"', '"veryHidden"'), "hidden_first.xlsx"))[
@@ -300,7 +300,7 @@ def test_what_is_no_workbook_says_what_it_is(tmp_path, name, suffix):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,b\n1,2\n", "it is text. Call it .csv"),
+        (b"a,b\n1,2\n", "it is text. Rename it to .csv"),
         (b"\xef\xbb\xbf<html><table>", "it is an HTML page. Open it in a spreadsheet program"),
         (b"<?xml version='1.0'?><Workbook/>", "it is XML. Open it in a spreadsheet program"),
         (b"PK\x03\x04....", "it is damaged"),

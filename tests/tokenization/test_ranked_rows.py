@@ -68,5 +68,5 @@ def test_other_rankings_are_other_encodings():
 
 
 def test_a_number_and_a_run_come_together():
-    with pytest.raises(ConfigError, match="a number and a run"):
+    with pytest.raises(ConfigError, match="must be set together"):
         TapasSerializer(load_tokenizer("sample"), best_rows=2)

@@ -56,7 +56,7 @@ class Bucketed(SegmentBackend):
             raise ConfigError(
                 f"first_section is {first_section} and bucket_size is {bucket_size}",
                 where="attention",
-                remedy="Both are numbers of tokens, at least 1",
+                remedy="Set both to at least 1 token",
             )
         self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
 
@@ -106,9 +106,9 @@ class Bucketed(SegmentBackend):
             if tokens < first or (tokens - first) % bucket:
                 below = max(first, tokens - (tokens - first) % bucket)
                 raise ConfigError(
-                    f"{tokens} tokens are not {first} and a multiple of {bucket}",
+                    f"{tokens} tokens cannot be divided into buckets of {bucket} after the first {first}",
                     where="attention",
-                    remedy=f"Lengths such as {below} and {below + bucket} fit, or set attention.pad=true",
+                    remedy=f"Use {below} or {below + bucket} tokens, or set attention.pad=true",
                 )
             return 0
         buckets = max(MINIMUM_BUCKETS, -(-(tokens - first) // bucket))

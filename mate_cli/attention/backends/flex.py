@@ -56,7 +56,7 @@ class Flex(SegmentBackend):
         super().supports(pattern, dropout)
         if dropout:
             remedy = "Set model.attention_dropout=0, or use attention=segments"
-            raise ConfigError("flex cannot drop attention weights", where="attention", remedy=remedy)
+            raise ConfigError("flex does not support attention dropout", where="attention", remedy=remedy)
         self.check_machine("cuda")
 
     def check_machine(self, device: str) -> None:

@@ -33,7 +33,7 @@ def say_if_missing() -> None:
     """Warn, once in a process, that there are no kernels: why, and what would help."""
     kernels, reason = _load()
     if kernels is None:
-        text = f"attention=native: {reason}; attention=segments computes the same in its place, more slowly."
+        text = f"attention=native: {reason}; attention=segments is used instead: same results, slower."
         remedy = "Install g++ 12 or newer (or name a compiler in CXX), or choose attention=segments."
         warnings.warn(f"{text} {remedy}", stacklevel=3)
 

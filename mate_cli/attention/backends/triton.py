@@ -35,8 +35,8 @@ class Triton(SegmentBackend):
     def __init__(self, tiles: Sequence[int] = (32, 64), step: int = 64) -> None:
         self.tiles, self.step = tuple(sorted(tiles)), step
         if not self.tiles or any(size < 16 or size & (size - 1) for size in (*self.tiles, step)):
-            problem = f"tiles {list(self.tiles)} with step {step} cannot be computed"
-            raise ConfigError(problem, where="attention", remedy="Choose powers of two from 16 on")
+            problem = f"tiles {list(self.tiles)} with step {step} are not supported"
+            raise ConfigError(problem, where="attention", remedy="Use powers of two, at least 16")
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept patterns made of segments, where Triton can run."""
@@ -49,9 +49,9 @@ class Triton(SegmentBackend):
         if not interpreted() and (device != "cuda" or not torch.cuda.is_available()):
             raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
         if not interpreted() and torch.cuda.get_device_capability() < (8, 0):
-            raise ConfigError("triton needs a GPU of 2020 or later", where="attention", remedy=remedy)
+            raise ConfigError("triton needs a GPU of compute capability 8.0 or later", where="attention", remedy=remedy)
         if find_spec("triton") is None:
-            raise ConfigError("Triton is not installed", where="attention", remedy="pip install triton")
+            raise ConfigError("Triton is not installed", where="attention", remedy="Install it: pip install triton")
 
     def prepare(self, plan: AttentionPlan) -> None:
         """Cut the tasks into tiles."""

@@ -64,7 +64,7 @@ def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
                 shared[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
             else:
                 own.append(costs[_key(stage)])
-    together = ", stages that jobs share once" if shared else ""
+    together = ", shared stages counted once" if shared else ""
     print(f"\n{len(specs)} jobs, one after the other{together}: {_time([*own, *shared.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")
@@ -124,6 +124,6 @@ def _time(costs: Sequence[Cost]) -> str:
         return "time not known"
     least = len(known) < len(costs) or any(cost.at_least for cost in costs)
     if not any(cost.timed for cost in costs):
-        return f"at least {duration_text(sum(known))} on this machine, where no batch was done in time"
+        return f"at least {duration_text(sum(known))} on this machine; no batch finished within the time limit"
     timed = plural(sum(cost.timed for cost in costs), "step").replace("steps", "batches").replace("step", "batch")
     return f"{'at least' if least else 'about'} {duration_text(sum(known))} on this machine, by {timed}"

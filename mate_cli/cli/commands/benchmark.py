@@ -78,7 +78,7 @@ def show_stopped(folder: Path) -> None:
     try:
         print_measured(read_benchmark(folder))
     except RunError:
-        console.print("stopped before anything was measured")
+        console.print("stopped before the first measurement")
         return
     word = shlex.quote(f"show={folder}")
-    console.print(f"stopped; what was measured is kept: mate benchmark {word}", soft_wrap=True)
+    console.print(f"stopped; results so far are kept: mate benchmark {word}", soft_wrap=True)

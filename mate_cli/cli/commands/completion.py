@@ -30,7 +30,7 @@ Usage: mate completion bash|zsh|fish
 
 Now, in this terminal
   eval "$(mate completion bash)"
-For good
+Permanently
   echo 'eval "$(mate completion bash)"' >> ~/.bashrc
   echo 'eval "$(mate completion zsh)"' >> ~/.zshrc
   mate completion fish > ~/.config/fish/completions/mate.fish"""
@@ -50,7 +50,7 @@ def run_plain(words: Sequence[str]) -> int:
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell], end="")
         case _:
-            remedy = nearest(words[0], SCRIPTS) or "There are bash, zsh and fish"
+            remedy = nearest(words[0], SCRIPTS) or "Choose from bash, zsh and fish"
             raise ConfigError("no such shell", where=f"mate completion {' '.join(words)}", remedy=remedy)
     return 0
 

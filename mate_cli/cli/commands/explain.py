@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import Explained
 
-HELP = """Explain keys of `mate train`: what they mean, may be, and who sets them.
+HELP = """Explain keys of `mate train`: their meaning, values and where they are set.
 
 Usage: mate explain KEY [group=choice] [key=value]
 
@@ -101,7 +101,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         size = max(len(name) for name, _ in rows)
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
-        return f"{key} is no key. Close to it:\n{listed}"
+        return f"unknown key {key}. Close to it:\n{listed}"
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
         near = nearest(key, [one.key for one in known], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CONFIG = "inspect"
 
 
-SHAPED = "was fixed when it was trained"
+SHAPED = "was fixed in training"
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
 """Keys that can be typed beside a run; beside a checkpoint also data."""
 
@@ -103,7 +103,9 @@ def open_reader(cfg: Inspect) -> ExampleReader:
         if cfg.stages:
             experiments = " or ".join(f"experiment={stage['experiment']}" for stage in cfg.stages.values() if stage)
             raise ConfigError(
-                "there are several, each with an encoding of its own", where="stages", remedy=f"Use {experiments}"
+                "this experiment has several stages, each with its own encoding",
+                where="stages",
+                remedy=f"Use {experiments}",
             )
         examples = instantiate(cfg.data).examples(cfg.split)
         serializer: Any = build_serializer(cfg)  # of what kind it is, is asked below
@@ -128,7 +130,9 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
         parts, config = open_checkpoint(str(cfg.checkpoint), here)
         dataset = instantiate(cfg.data)
     elif cfg.checkpoint is not None:
-        raise ConfigError("is given beside checkpoint", where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+        raise ConfigError(
+            "cannot be combined with checkpoint", where="run", remedy="Write run=FOLDER or checkpoint=NAME"
+        )
     else:
         folder = open_run(cfg.run)
         if stages := folder.read_record().stages:
@@ -179,9 +183,9 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
     place = str(0 if wanted is None else wanted)
     if place not in places:
         raise DataError(
-            f"there is no example {wanted} in the split {split}",
+            f"split {split} has no example {wanted}",
             where="example",
-            remedy=f"Give an id, or a place from 0 to {len(examples) - 1}",
+            remedy=f"Give an id, or an index from 0 to {len(examples) - 1}",
         )
     return places[place]
 
@@ -249,7 +253,7 @@ def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncodi
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
     kinds, rows = encoding.kinds, encoding.row_ids.tolist()
-    title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
+    title = f"{example.example_id}: attention masks, {len(kinds)} tokens"
     return attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
 
 

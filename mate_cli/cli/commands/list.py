@@ -84,7 +84,7 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
         yield from ([paper] if paper else [])
         yield from (_line(name, summary, width) for name, summary in rows_of_paper)
     if group != SECTIONS:
-        yield f"\n{group}=NAME chooses one; conf/{group}/NAME.yaml says more"
+        yield f"\nchoose one with {group}=NAME; details are in conf/{group}/NAME.yaml"
 
 
 def _line(name: str, summary: Summary, width: int) -> str:

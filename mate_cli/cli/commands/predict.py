@@ -65,10 +65,12 @@ def run(cfg: Predict) -> None:
     own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) not in (None, [])]
     if cfg.input is not None:
         if own:
-            raise ConfigError(f"excludes {own[0]}", where="input", remedy="Ask about a dataset or about your own table")
+            raise ConfigError(
+                f"cannot be combined with {own[0]}", where="input", remedy="Ask about a dataset or about your own table"
+            )
         predict_dataset(cfg)
     elif cfg.database is not None and cfg.table:
-        raise ConfigError("excludes table", where="database", remedy="Ask about one of them")
+        raise ConfigError("cannot be combined with table", where="database", remedy="Give one of them")
     elif own:
         predict_tables(cfg)
     else:
@@ -114,7 +116,7 @@ def predict_tables(cfg: Predict) -> None:
         from mate_cli.reports.answers.files import check_output, write_answers
 
         check_output(cfg.output)
-    if cfg.question or cfg.questions:  # else nothing is asked, which is told below
+    if cfg.question or cfg.questions:  # else the question is missing, which is an error below
         check_model(cfg.run, cfg.checkpoint)
     with progress() as say:
         ask = read_inputs(cfg, say)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import RunFolder
 
-HELP = """Train the run that a folder holds, or go on with it, from its config.yaml.
+HELP = """Train or continue the run in a folder, from its config.yaml.
 
 Usage: mate run FOLDER [trust=MODULE]
 
 Examples
   mate run outputs/train/quickstart/2026-11-25_10-00-00_0
 
-trust: a module of your own that the run is made of; its code is executed"""
+trust: module to import for parts of the run; its code is executed"""
 
 
 def run_plain(words: Sequence[str]) -> int:
@@ -54,7 +54,7 @@ def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
 
     folder = open_run(str(path), "mate run ")
     if not folder.has_record():
-        raise RunError("this is not the folder of a training run", where=str(path), remedy="Give one of outputs/train/")
+        raise RunError("this is not a training run", where=str(path), remedy="Give a folder below outputs/train/")
     return execute(load_spec(folder.path / "config.yaml", trust), folder, trust)
 
 

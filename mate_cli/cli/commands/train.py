@@ -50,7 +50,7 @@ def run_words(words: Sequence[str]) -> int:
     """
     flags, overrides = split_flags(words)
     if refused := [flag for flag in NOT_OURS if flag in flags]:
-        raise ConfigError("mate train has no such flag", where=refused[0], remedy="Use --config-dir FOLDER")
+        raise ConfigError("mate train does not have this flag", where=refused[0], remedy="Use --config-dir FOLDER")
     if set(flags) - OURS or len(set(flags) & MODES) > 1:
         hydra_entry(CONFIG, print)()
         return 0
@@ -71,7 +71,7 @@ def run_words(words: Sequence[str]) -> int:
         check_slurm(overrides)
         return run_sweep(overrides)
     if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
-        raise ConfigError("only a sweep has this, of one job too", where=launcher, remedy="Add -m")
+        raise ConfigError("applies to sweeps only", where=launcher, remedy="Add -m")
 
     from mate_cli.cli.config.resolve import resolve
 
@@ -122,7 +122,7 @@ def describe(spec: RunSpec) -> str:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
         lines.append((stage.name.replace("_", " ") or "trains", f"takes {stage.run}" if stage.run else names))
     for root in dict.fromkeys(str(stage.config.data["root"]) for stage in spec.stages if stage.config.data.get("root")):
-        missing = "" if Path(root).expanduser().exists() else " (is downloaded, where that is allowed)"
+        missing = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
         lines.append(("data", f"{root}{missing}"))
     hardware = config.hardware
     size = f"{hardware.devices * hardware.nodes} x {hardware.micro_batch} examples"
@@ -137,7 +137,7 @@ def config_text(spec: RunSpec, package: str | None = None) -> str:
     """The configuration of a run, or the part that `package` names, as YAML: what config.yaml of the run will hold.
 
     Raises:
-        ConfigError: there is no such part.
+        ConfigError: no such part of the configuration.
     """
     from omegaconf import MISSING, OmegaConf
 
@@ -146,5 +146,7 @@ def config_text(spec: RunSpec, package: str | None = None) -> str:
         return OmegaConf.to_yaml(config)
     part = OmegaConf.select(config, package, default=MISSING)
     if part is MISSING:
-        raise ConfigError("there is no such part", where=f"--package {package}", remedy="All: mate train --cfg job")
+        raise ConfigError(
+            "no such part of the configuration", where=f"--package {package}", remedy="Show all: mate train --cfg job"
+        )
     return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"

@@ -102,7 +102,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     root = stage.config.data.get("root")
     typed = {Override.parse(word).key for word in (*spec.overrides, *stage.overrides)}
     if root and typed & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
-        remedy = "Type the folder that has them, or leave it out; mate data download fetches what is public"
+        remedy = "Give the folder with the data, or leave it out; mate data download fetches public data"
         raise DataError("there is no such folder", where=f"data.root={root}", remedy=remedy)
 
 

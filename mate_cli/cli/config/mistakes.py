@@ -178,7 +178,7 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     outer, _, inner = group.rpartition("/")
     if outer and choices(inner):
         remedy = f"Write override /{inner}: {name}"
-        return ConfigError(f"there is no group {group}", where=parent[1] if parent else group, remedy=remedy)
+        return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=remedy)
     if outer == "hydra":
         remedy = 'Optuna, joblib and submitit come with pip install "mate-cli[sweeps]"'
         return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
@@ -203,7 +203,7 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
         parts = config[group].items_ex(resolve=False)
         near = next((f"{group}.{part}.{name}" for part, node in parts if _has(node, name)), None)
         remedy = f"Did you mean {near}?" if near else f"To add it, write +{key}=..."
-        return ConfigError("has not been chosen, or is new", where=key, remedy=remedy)
+        return ConfigError("is not part of this configuration", where=key, remedy=remedy)
     name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
     if name is None:
@@ -215,7 +215,7 @@ def several_values(override: str) -> ConfigError:
     """Return the error of an override with several values outside a sweep."""
     key, _, value = override.partition("=")
     return ConfigError(
-        "several values", where=override, remedy=f"Add -m to run each, or write '{key}=[{value}]' for a list"
+        "has several values", where=override, remedy=f"Add -m to run each, or write '{key}=[{value}]' for a list"
     )
 
 
@@ -235,10 +235,10 @@ def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
 
 OPEN = ("trainer.options.", "callbacks.", "logger.")
 """Sections to which anything may be added."""
-NOT_HERE = "It was made by another version of mate, or by code that is not on the path"
-NOTHING = _plain("nothing to delete here", sign="~")
+NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
+NOTHING = _plain("no such key to delete", sign="~")
 ANSWERS: tuple[tuple[str, Answer], ...] = (
-    (r"Error locating target '([^']+)'", _plain("there is no such class here", NOT_HERE)),
+    (r"Error locating target '([^']+)'", _plain("no such class here", NOT_HERE)),
     (
         r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
         _plain("mate {command} does not use this group"),

@@ -117,8 +117,8 @@ def _name_of(config: DictConfig) -> str | None:
     if name is None:
         return None
     if not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME:
-        remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs says where the folder is"
-        raise ConfigError("is no name of a folder", where=f"name={name}", remedy=remedy)
+        remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
+        raise ConfigError("is not a valid folder name", where=f"name={name}", remedy=remedy)
     return str(name)
 
 
@@ -159,7 +159,7 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
                 "\n       ".join(validation_messages(error, node, f"stages.{name}", StageOptions))
             ) from error
     if nodes and not found:
-        raise ConfigError("all of them are left out", where="stages", remedy="Leave one")
+        raise ConfigError("all stages are left out", where="stages", remedy="Keep at least one")
     return found
 
 
@@ -174,8 +174,8 @@ def _refuse_beside_stages(typed: Iterable[Override]) -> None:
         groups = [group for group, _ in chosen(content) if group != "override /system"]
         keys = [key for key in flat_keys(content) if key.partition(".")[0] not in ("defaults", "stages", "system")]
         if beside := [*groups, *keys]:
-            problem = f"{beside[0]} stands beside the stages, and none of them would take it"
-            remedy = "Write it below stages.NAME.overrides, or type it: then it holds for every stage that has the key"
+            problem = f"{beside[0]} is set outside the stages, so no stage uses it"
+            remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
             raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
 
 
@@ -247,12 +247,14 @@ class _StageWords:
         """
         where = f"stages.{self.name}"
         if self.composed.config.stages:
-            raise ConfigError("has stages itself", where=f"{where}.experiment", remedy="Name an experiment without")
+            raise ConfigError(
+                "has stages itself", where=f"{where}.experiment", remedy="Use an experiment without stages"
+            )
         after: After = self.options.after or ("predictions" if system else "weights")
         if self.options.run:
             if self.own:
                 raise ConfigError(
-                    "a finished run stands in for this stage",
+                    "a finished run replaces this stage",
                     where=f"{where}.{self.own[0]}",
                     remedy=f"Leave this out, or {where}.run",
                 )
@@ -278,7 +280,7 @@ class _StageWords:
                 continue
             where = str(word) if word in self.taken else f"stages.{self.name}.{word}"
             remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
-            raise ConfigError(f"{self.name} begins with the weights of {first.name}", where=where, remedy=remedy)
+            raise ConfigError(f"{self.name} starts from the weights of {first.name}", where=where, remedy=remedy)
 
     def _checked(self) -> RunConfig:
         try:
@@ -313,13 +315,13 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) 
     for word in words:
         having = [one for one in every if word in one.fits]
         if having and all(one.options.run for one in having) and not word.is_below(*MACHINE):
-            problem = f"finished runs stand in for all stages that have it ({', '.join(one.name for one in having)})"
+            problem = f"finished runs replace all stages that have this key ({', '.join(one.name for one in having)})"
             raise ConfigError(problem, where=str(word), remedy="Leave it out")
         if having:
             continue
         if word.group:
-            remedy = f"Write stages.NAME.{word} to change one all the same"
-            raise ConfigError(f"each of the stages {stages} keeps its own", where=str(word), remedy=remedy)
+            remedy = f"Write stages.NAME.{word} to change it for one stage"
+            raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=remedy)
         near = [nearest_key(word.key, one.composed.config) for one in every]
         found = next((key for key in near if key and key != word.key), None)
         corrected = replace(word, key=found) if found else None
@@ -341,13 +343,13 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
         stage, last = words.stage(system, trust), words is composed[-1]
         end: After = "predictions" if system else "weights"
         if stage.after not in ((end,) if last else ("weights", "rows", end)):
-            why = "no system joins them" if stage.after == "predictions" else "nothing follows"
-            problem = f"hands on {stage.after}, and {why}"
+            why = "no system combines them" if stage.after == "predictions" else "no stage follows"
+            problem = f"passes on {stage.after}, but {why}"
             raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {end}")
         _check_ranked(stage, found)
         if last and not system and (stage.run or stage.shared):
             where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
-            raise ConfigError("the last stage is the run itself", where=where, remedy="Leave it to be trained")
+            raise ConfigError("the last stage must be trained by this run", where=where, remedy="Leave it out")
         first = first if before else words
         if before and not stage.run:
             config = init_from_stage(stage.config, before.config, before.name)
@@ -360,7 +362,7 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
         own = {FROM_STAGE + stage.name, str(Path(stage.run).absolute()) if stage.run else ""}
         if stage.after == "rows" and read.isdisjoint(own):
             remedy = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
-            raise ConfigError("hands on rows, and no stage reads these", where=f"stages.{stage.name}", remedy=remedy)
+            raise ConfigError("passes row rankings that no stage uses", where=f"stages.{stage.name}", remedy=remedy)
     return tuple(found)
 
 
@@ -375,7 +377,7 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
     if name != ranked_by and not any(one.name == name and one.after == "rows" for one in before):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
         raise ConfigError(
-            f"no stage {name} before it hands on rows",
+            f"no earlier stage named {name} ranks rows",
             where=f"stages.{stage.name}.encoding.ranked_by",
             remedy=f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows",
         )

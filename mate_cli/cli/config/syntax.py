@@ -140,9 +140,9 @@ class Syntax:
             path = Path(value)
             named = f"name={path.name or 'NAME'} " if "name" in keys_of(self.config_name) else ""
             remedy = f"Type {named}{in_shell(f'paths.outputs={path.parent}')}"
-            raise ConfigError("a run makes a folder of its own", where=words[place], remedy=remedy)
+            raise ConfigError("a run creates its own folder", where=words[place], remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):
-            raise ConfigError("a number of thousands of digits", where=name, remedy="Write a shorter one")
+            raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and _is_open(value):
             raise _listed(words[place], words[place + 1 :])
 

@@ -121,7 +121,7 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
             yield unknown_key(f"{path}.{key}", parameters.names)
         elif key in parameters.hints and not _holds_target(value):
             if value is not None and not _can_be_written(parameters.hints[key]):
-                yield str(ConfigError("is built of the rest", where=f"{path}.{key}", remedy="Leave it out"))
+                yield str(ConfigError("is derived from other keys", where=f"{path}.{key}", remedy="Leave it out"))
             yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
 
 

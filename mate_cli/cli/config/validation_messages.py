@@ -46,7 +46,7 @@ def unknown_key(place: str, known: Sequence[str]) -> str:
     section, _, name = place.rpartition(".")
     remedy = nearest(name, known, prefix=f"{section}." if section else "")
     if place in ("experiment", "debug"):
-        remedy = "Begin its file with the line # @package _global_"
+        remedy = "Start its file with the line # @package _global_"
     elif remedy is None and known:
         remedy = f"Known here: {', '.join(sorted(known))}"
     return str(ConfigError("unknown key", where=place, remedy=remedy))

@@ -30,7 +30,7 @@ def overview(commands: Mapping[str, str]) -> str:
             "",
             "mate COMMAND --help      groups, keys and examples of a command",
             "mate COMMAND --cfg job   the configuration that would be used",
-            "mate list experiments    what there is to train, a line each",
+            "mate list experiments    all experiments, a line each",
             "mate --version",
         ]
     )
@@ -121,10 +121,10 @@ def topic(words: Sequence[str]) -> str | None:
 
 def _closing(name: str) -> str:
     texts = {
-        "--help KEY": "what a key or group means, as in --help trainer",
+        "--help KEY": "explain a key or group, as in --help trainer",
         "--cfg job": "all keys with their values",
         "-m key=1,2,3": "one run per value",
-        **({"--dry": "check all that can be checked, and train nothing"} if name == "mate train" else {}),
+        **({"--dry": "check everything without training"} if name == "mate train" else {}),
         "--hydra-help": "flags of Hydra",
     }
     lines = [f"{name} {flag:<16}{text}" for flag, text in texts.items()]

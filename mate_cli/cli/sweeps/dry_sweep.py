@@ -68,7 +68,7 @@ def list_jobs(config: DictConfig, typed: Sequence[Override]) -> list[list[str]]:
     if not str(chosen._target_).endswith(".BasicSweeper"):
         trials = chosen.get("n_trials")
         problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
-        raise ConfigError(problem, where="--dry", remedy="Leave out -m and sweep=NAME to see what one job costs")
+        raise ConfigError(problem, where="--dry", remedy="Leave out -m and sweep=NAME to see the cost of one job")
     keys = {word.key for word in typed}
     params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in keys}
     rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []

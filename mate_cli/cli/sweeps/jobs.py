@@ -182,12 +182,12 @@ def _wait_for_folder(note: Path) -> str:
         if folder := load_json(note).get("folder"):
             return str(folder)
         time.sleep(1)
-    raise RunError("the first process of this job has made no run folder", where=str(note))
+    raise RunError("the first process of this job did not create a run folder", where=str(note))
 
 
 def end_reason(code: int, said: str) -> str:
     """Return why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory. {LOWER}"
+        return f"killed ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
     message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"

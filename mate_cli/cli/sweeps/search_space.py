@@ -57,7 +57,7 @@ def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
         key = element.lstrip("+~")
         searched = override.is_sweep_override()
         if key in found or (searched and key in fixed):
-            raise ConfigError("is searched, and set a second time", where=key, remedy="Leave one of them out")
+            raise ConfigError("is both searched and set", where=key, remedy="Remove one of them")
         if not searched:
             fixed[key] = word
             continue
@@ -65,7 +65,7 @@ def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
         found[key], signs[key] = to_distribution(key, override), element[: len(element) - len(key)]
     if not found:
         remedy = "Add one, such as 'optimizer.lr=tag(log, interval(1e-5, 1e-3))'"
-        raise ConfigError("a search has no key to choose values for", where="hydra/sweeper=optuna", remedy=remedy)
+        raise ConfigError("the search has no key to vary", where="hydra/sweeper=optuna", remedy=remedy)
     return SearchSpace(tuple(fixed.values()), found, signs)
 
 
@@ -121,7 +121,9 @@ def check_kind(key: str, override: Override, config: DictConfig) -> None:
     if any("integer" in problem for problem in problems_of(key, value.start + 0.5, config)):
         ends = f"{math.ceil(value.start)}, {math.floor(value.end or 0) + 1}"
         written = f"tag(log, range({ends}))" if LOG in value.tags else f"range({ends})"
-        raise ConfigError("takes integers, and an interval has others", where=key, remedy=f"Write {key}={written}")
+        raise ConfigError(
+            "takes integers, but an interval also has fractions", where=key, remedy=f"Write {key}={written}"
+        )
 
 
 def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:

@@ -18,8 +18,10 @@ def no_slurm(error: Exception) -> ConfigError | None:
     """Return the error of a machine without Slurm, where submitit's own comes of that."""
     if not isinstance(error, RuntimeError) or "srun" not in str(error):
         return None
-    remedy = "Type it where sbatch and srun are, as on a login node; --print-script shows what would be submitted"
-    return ConfigError("there is no Slurm on this machine", where=LAUNCHER, remedy=remedy)
+    remedy = (
+        "Run it where sbatch and srun exist, such as a login node; --print-script shows the job without submitting it"
+    )
+    return ConfigError("Slurm is not installed on this machine", where=LAUNCHER, remedy=remedy)
 
 
 def check_slurm(words: Sequence[str]) -> None:
@@ -29,8 +31,8 @@ def check_slurm(words: Sequence[str]) -> None:
         ConfigError: the words choose its launcher, and a program of it is missing.
     """
     if LAUNCHER in words and (missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]):
-        remedy = "Type it where they are, as on a login node; --print-script shows what would be submitted"
-        problem = f"there is no Slurm on this machine (no {' and no '.join(missing)} on PATH)"
+        remedy = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
+        problem = f"Slurm is not installed on this machine (no {' and no '.join(missing)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=remedy)
 
 
@@ -43,7 +45,7 @@ def printing_script(words: Sequence[str]) -> Iterator[None]:
         SystemExit: once the script is printed.
     """
     if LAUNCHER not in words:
-        raise ConfigError("shows what is submitted to Slurm", where="--print-script", remedy=f"Add {LAUNCHER}")
+        raise ConfigError("applies to Slurm only", where="--print-script", remedy=f"Add {LAUNCHER}")
     try:
         from submitit import AutoExecutor, SlurmExecutor
     except ImportError:  # Hydra knows no such launcher then

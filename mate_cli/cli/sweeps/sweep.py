@@ -89,7 +89,7 @@ def _values_of(override: HydraOverride) -> list[str]:
         return [str(override.input_line)]
     if not override.is_discrete_sweep():
         remedy = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
-        raise ConfigError("a grid has no intervals", where=str(override.input_line), remedy=remedy)
+        raise ConfigError("a grid cannot use intervals", where=str(override.input_line), remedy=remedy)
     return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
 
 
@@ -251,7 +251,7 @@ def claim_folder(config: DictConfig) -> Path:
         with open_dict(config):
             config.hydra.sweep.dir = str(folder)
         return folder / "jobs"
-    raise ConfigError("there are a thousand sweeps here", where=str(wanted), remedy="Choose another hydra.sweep.dir")
+    raise ConfigError("this folder has a thousand sweeps", where=str(wanted), remedy="Choose another hydra.sweep.dir")
 
 
 def job_files(jobs: Path | None) -> list[Path]:
@@ -285,7 +285,7 @@ def check_direction(spec: RunSpec, asked: str) -> None:
     wanted = "maximize" if spec_to_follow(monitor).direction > 0 else "minimize"
     if asked != wanted:
         raise ConfigError(
-            f"a search looks at {monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
+            f"{monitor} is better when {'higher' if wanted == 'maximize' else 'lower'}, not the opposite",
             where="hydra.sweeper.direction",
             remedy=f"Add hydra.sweeper.direction={wanted}",
         )

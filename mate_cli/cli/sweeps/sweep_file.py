@@ -27,11 +27,11 @@ def expand(words: Sequence[str]) -> list[str]:
     if not names or names[-1] in ("", "null"):
         return list(words)
     if "," in names[-1]:
-        raise ConfigError("several sweeps", where=f"{KEY}{names[-1]}", remedy="Run one after the other")
+        raise ConfigError("has several sweeps", where=f"{KEY}{names[-1]}", remedy="Run them one at a time")
     path = find_config(f"sweep/{names[-1]}")
     if other := _other(read_config(path)):
         remedy = f"Write it under hydra.sweeper.params: {other}: ..."
-        raise ConfigError(f"a sweep's file holds hydra's settings alone, not {other}", where=str(path), remedy=remedy)
+        raise ConfigError(f"a sweep file can only set keys of hydra, not {other}", where=str(path), remedy=remedy)
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
 
 

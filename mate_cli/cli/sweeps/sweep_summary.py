@@ -53,7 +53,7 @@ def read_job(file: Path) -> SweepJob:
     record: dict[str, Any] = read_record(folder) if folder else lost
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):
-        status, reason = "killed", "its process has gone"
+        status, reason = "killed", "its process no longer exists"
     metrics: dict[str, float] = record.get("metrics") or {}
     found = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
     return SweepJob(
@@ -105,7 +105,7 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     if problem:
         console.print(Text(problem, style="red"))
     if problem or counts["finished"] + sum(job.status == "running" and job.before for job in jobs) < len(jobs):
-        console.print("To run what is missing, type the same again with resume=missing")
+        console.print("To rerun missing jobs, run the same command with resume=missing")
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:

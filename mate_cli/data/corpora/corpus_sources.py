@@ -52,9 +52,7 @@ class Sources:
         path = Path(source).expanduser()
         if not path.exists():
             known = ", ".join(dataset_names())
-            raise DataError(
-                "is neither a dataset nor a folder nor a file", where=source, remedy=f"Datasets are {known}"
-            )
+            raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {known}")
         yield from _files(path)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
@@ -76,7 +74,7 @@ class Sources:
         root = self.datasets / info.folder
         if not self.is_on_disk(name):
             remedy = f"Get it with mate data download data={info.folder} data.root={root}, or leave it out"
-            raise DataError("the dataset is not there", where=str(root), remedy=remedy)
+            raise DataError("the dataset is not on disk", where=str(root), remedy=remedy)
         if name not in self._read:
             self._read[name] = info.open(root, damaged="skip", **info.corpus)
         return self._read[name]

@@ -71,7 +71,7 @@ def parse_message(text: str) -> Message:
     tokens.reverse()
     message = _message(tokens)
     if tokens:
-        raise ValueError("a bracket closes that was not opened")
+        raise ValueError("unmatched closing bracket")
     return message
 
 
@@ -93,7 +93,7 @@ def _value(tokens: list[str], name: str) -> Any:  # noqa: ANN401 - text, message
     if token in "{<":
         inner = _message(tokens)
         if not tokens:
-            raise ValueError("a bracket is not closed")
+            raise ValueError("unclosed bracket")
         tokens.pop()
         return inner
     if token[0] not in "\"'":
@@ -122,7 +122,7 @@ def _interaction(read: Callable[[Data], Message], data: Data, where: str) -> Mes
         return read(data)
     except ValueError as error:
         remedy = "Give interactions of TAPAS: one a line, as text, or records of them"
-        raise DataError(f"is no interaction: {error}", where=where, remedy=remedy) from error
+        raise DataError(f"is not a valid interaction: {error}", where=where, remedy=remedy) from error
 
 
 def _corpus_table(interaction: Message, source: str) -> CorpusTable:
@@ -197,7 +197,7 @@ def decode_interaction(record: bytes) -> Message:
     """
     found = _decode_message(memoryview(record), "interaction")
     if "table" not in found:
-        raise ValueError("there is no table in it")
+        raise ValueError("it has no table")
     return found
 
 
@@ -215,12 +215,12 @@ def _decode_message(data: memoryview, kind: str) -> Message:
         elif wire in (1, 5):
             end = place + (8 if wire == 1 else 4)
         else:
-            raise ValueError(f"a field of kind {wire}")
+            raise ValueError(f"unknown field type {wire}")
         if end > len(data):
             raise ValueError("it ends too early")
         name, inner = FIELDS[kind].get(number, ("", ""))
         if name and wire != 2:
-            raise ValueError(f"{name} is no {inner}")
+            raise ValueError(f"{name} is not a valid {inner}")
         if name:
             value = (
                 str(data[place:end], "utf-8", "replace") if inner == "text" else _decode_message(data[place:end], inner)
@@ -240,4 +240,4 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
         place += 1
         if data[place - 1] < 128:
             return number, place
-    raise ValueError("a number has no end")
+    raise ValueError("a number is truncated")

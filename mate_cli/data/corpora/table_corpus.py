@@ -49,7 +49,7 @@ class MaskedTables:
 
     def __init__(self, serializer: Serializer) -> None:
         if not isinstance(serializer, MaskingSerializer):
-            raise ConfigError("this encoding masks nothing", where="encoding", remedy="Use encoding=masked")
+            raise ConfigError("this encoding does not mask tokens", where="encoding", remedy="Use encoding=masked")
         self._serializer = serializer
 
     def make(
@@ -105,7 +105,7 @@ class TableCorpus(StreamedDataset):
         """The files of the corpus; prepared where they are not there yet.
 
         Raises:
-            DataError: a source is missing or damaged, or no table is left.
+            DataError: a source is missing or damaged, or no tables are left.
         """
         if self.shards:
             return open_shards([path for pattern in self.shards for path in _matching(pattern)])
@@ -134,7 +134,7 @@ class TableCorpus(StreamedDataset):
     def facts(self) -> dict[str, str]:
         """Facts of the corpus for the record of a run."""
         if self.shards:
-            return {"corpus": f"{len(self.files)} files as they are; nobody looked for tables of evaluation splits"}
+            return {"corpus": f"{len(self.files)} files as they are; not checked for tables of evaluation splits"}
         counts, unchecked = self._counts()
         missing = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
         return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found} | missing
@@ -161,13 +161,13 @@ class TableCorpus(StreamedDataset):
         for one in self.tables():
             count += 1
             sizes.add_table(one.table)
-            sizes.add("words said of a table", sum(len(text.split()) for text in one.texts))
+            sizes.add("words describing a table", sum(len(text.split()) for text in one.texts))
         held_out = sum(shard.held_out for shard in self.files)
-        counts = {"corpus": {"tables": count, "of them held out": held_out}}
+        counts = {"corpus": {"tables": count, "held out": held_out}}
         if self.shards:
             return CheckReport((), counts, sizes.percentiles())
         prepared, unchecked = self._counts()
-        what = f"nobody looked for tables of {', '.join(unchecked)}: not on disk in {self.datasets}"
+        what = f"not checked for tables of {', '.join(unchecked)}: not on disk in {self.datasets}"
         notes = [Problem("corpus", "", what)] if unchecked else []
         return CheckReport((), counts | prepared, sizes.percentiles(), notes)
 
@@ -223,7 +223,7 @@ def collect_tables(
     for name in exclude:
         if name not in known:
             remedy = f"Splits are {', '.join(known)}"
-            raise ConfigError(f"{name!r} is no split of a dataset", where="data.exclude", remedy=remedy)
+            raise ConfigError(f"{name!r} is not a split of a known dataset", where="data.exclude", remedy=remedy)
         dataset, _, split = name.partition("/")
         looked_for[name] = 0
         if sources.is_on_disk(dataset):
@@ -242,7 +242,7 @@ def collect_tables(
                 taken[source] += 1
         sources.forget(source)
     if not kept:
-        raise DataError("no table is left of this corpus", remedy="Name more data.sources, or fewer data.exclude")
+        raise DataError("no tables are left in this corpus", remedy="Add data.sources, or remove some of data.exclude")
     return list(kept.values()), {"tables": dict(taken), "left out": dict(left_out), "excluded": dict(looked_for)}
 
 

@@ -76,7 +76,9 @@ class DatasetInfo:
 
     def __post_init__(self) -> None:
         if set(self.evaluation) - set(self.splits):
-            raise ValueError(f"evaluation is {', '.join(self.evaluation)}, splits are {', '.join(self.splits)}")
+            raise ValueError(
+                f"evaluation splits {', '.join(self.evaluation)} are not all among the splits {', '.join(self.splits)}"
+            )
 
     @property
     def folder(self) -> str:
@@ -130,7 +132,7 @@ def find_dataset(name: str) -> DatasetInfo:
     """
     folder = _folders().get(name)
     if folder is None:
-        raise DataError("is no dataset", where=name, remedy=f"Datasets are {', '.join(dataset_names())}")
+        raise DataError("is not a dataset", where=name, remedy=f"Datasets are {', '.join(dataset_names())}")
     return read_info(folder)
 
 
@@ -150,7 +152,7 @@ def read_info(folder: Path) -> DatasetInfo:
     """Read the `release.json` of a folder.
 
     Raises:
-        DataError: it is no JSON, or has other keys than it should.
+        DataError: it is not JSON, or has other keys than it should.
     """
     file = folder / FILE
     try:

@@ -42,7 +42,7 @@ def open_end(file: str, content: bytes) -> list[Problem]:
     if not content or content.endswith((b"\n", b"\r")):
         return []
     number = content.count(b"\n") + 1
-    return [Problem(file, f"line {number}", "has no line break at its end, as if the file were cut in it")]
+    return [Problem(file, f"line {number}", "has no line break at its end; the file may be truncated")]
 
 
 class CsvTables:

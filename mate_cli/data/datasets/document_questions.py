@@ -39,9 +39,9 @@ class DocumentQuestions(Release):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.train_file or self.dev_file or self.test_file):
-            raise DataError("no file is named", where=self.name, remedy="Set data.train_file, dev_file or test_file")
+            raise DataError("no file was given", where=self.name, remedy="Set data.train_file, dev_file or test_file")
         if self.fold and not self.train_file:
-            raise DataError("a fold is of a train file", where="data.fold", remedy="Set data.train_file")
+            raise DataError("folds need a train file", where="data.fold", remedy="Set data.train_file")
 
     @property
     def split_files(self) -> Mapping[str, str]:

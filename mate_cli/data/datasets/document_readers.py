@@ -85,7 +85,7 @@ def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableEx
     supporting = tuple((titles.index(title), number) for title, number in facts)
     rows = [row for row, _ in supporting if row < len(documents)]
     if answer and not rows and not lost_facts:
-        raise DamagedEntryError("no supporting fact is of one of its paragraphs (data.setting=fullwiki allows it)")
+        raise DamagedEntryError("no supporting fact is in its paragraphs (allowed with data.setting=fullwiki)")
     subsets = tuple(filter(None, (find_text(entry, kind) for kind in ("type", "level"))))
     return document_example(
         name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets
@@ -102,7 +102,7 @@ def _paragraph(part: object) -> tuple[str, tuple[str, ...]]:
 
 def _facts(parts: object) -> list[tuple[str, int]]:
     if not isinstance(parts, list):
-        raise DamagedEntryError("supporting_facts is no list")
+        raise DamagedEntryError("supporting_facts is not a list")
     facts = [(part[0], part[1]) for part in parts if isinstance(part, list) and len(part) == 2]
     if len(facts) < len(parts) or not all(isinstance(t, str) and type(n) is int and n >= 0 for t, n in facts):
         raise DamagedEntryError("a supporting fact is not [title, sentence]")
@@ -146,11 +146,11 @@ def text_of_pieces(pieces: Sequence[str]) -> str:
 
 def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
     if not isinstance(part, dict):
-        raise DamagedEntryError("a node is no object")
+        raise DamagedEntryError("a node is not an object")
     context = part.get("context")
     title = (find_text(part, "full_name") or find_text(part, "name")).replace("_", " ")
     if not isinstance(context, list) or not all(isinstance(piece, str) for piece in context):
-        raise DamagedEntryError(f"the context of node {title!r} is no list of word pieces")
+        raise DamagedEntryError(f"the context of node {title!r} is not a list of word pieces")
     judged = require_type(part.get("is_ans", -1), int, f"is_ans of node {title!r}")
     match part.get("spans", []):
         case []:
@@ -158,20 +158,20 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
         case [[int(start), int(end)], *_]:
             return title, context, judged, (start, end)
         case _:
-            raise DamagedEntryError(f"spans of node {title!r} are no list of [begin, end]")
+            raise DamagedEntryError(f"spans of node {title!r} are not a list of [begin, end]")
 
 
 def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
     """Links in the order of the file, one for every sentence that two nodes are linked by."""
     if not isinstance(parts, list):
-        raise DamagedEntryError("edge is no list")
+        raise DamagedEntryError("edge is not a list")
     found: dict[DocumentLink, None] = {}
     for part in parts:
         edge = require_type(part, dict, "an edge")
         start, end = (require_type(edge.get(key), int, f"{key} of an edge") for key in ("start", "end"))
         link = DocumentLink(start, end, find_text(edge, "sent"))
         if not (0 <= link.source < nodes and 0 <= link.target < nodes):
-            raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")
+            raise DamagedEntryError(f"an edge joins nodes {link.source} and {link.target}, but there are {nodes} nodes")
         found[link] = None
     return tuple(found)
 
@@ -195,7 +195,7 @@ class MuSiQue(DocumentQuestions):
         name, question = require_text(entry, "id"), require_text(entry, "question")
         paragraphs = require_list(entry, "paragraphs")
         if not all(isinstance(part, dict) for part in paragraphs):
-            raise DamagedEntryError("a paragraph is no object")
+            raise DamagedEntryError("a paragraph is not an object")
         documents = [(require_text(part, "title"), (require_text(part, "paragraph_text"),)) for part in paragraphs]
         rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
         answer = entry.get("answer")

@@ -11,7 +11,13 @@ from mate_cli.data.check import Problem, parse_json, parse_json_as
 
 Kind = TypeVar("Kind")
 
-_KINDS: Mapping[type, str] = {str: "text", list: "list", dict: "object", int: "whole number", bool: "true or false"}
+_KINDS: Mapping[type, str] = {
+    str: "text",
+    list: "a list",
+    dict: "an object",
+    int: "a whole number",
+    bool: "true or false",
+}
 
 
 class DamagedEntryError(Exception):
@@ -46,7 +52,7 @@ def read_entries(
     wrong = [(key, entry) for key, entry in entries if not isinstance(entry, dict)]
     if wrong and len(problems) == known:
         more = f" (nor are {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        problems.append(Problem(file, wrong[0][0], f"is no JSON object{more}"))
+        problems.append(Problem(file, wrong[0][0], f"is not a JSON object{more}"))
     yield from ((key, entry) for key, entry in entries if isinstance(entry, dict))
 
 
@@ -97,7 +103,7 @@ def require_type(value: object, kind: type[Kind], what: str) -> Kind:
     """
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
-    raise DamagedEntryError(f"{what} is missing or no {_KINDS[kind]}")
+    raise DamagedEntryError(f"{what} is missing or not {_KINDS[kind]}")
 
 
 def require_part(entry: object, key: str, kind: type[Kind]) -> Kind:
@@ -127,7 +133,7 @@ def require_text(entry: Mapping[str, Any], key: str) -> str:
     """
     value = entry.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise DamagedEntryError(f"{key} is missing, empty or no text")
+        raise DamagedEntryError(f"{key} is missing, empty or not text")
     return value
 
 
@@ -139,7 +145,7 @@ def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:
     """
     value = entry.get(key)
     if not isinstance(value, list) or not value:
-        raise DamagedEntryError(f"{key} is missing, empty or no list")
+        raise DamagedEntryError(f"{key} is missing, empty or not a list")
     return value
 
 

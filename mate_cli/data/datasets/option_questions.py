@@ -66,7 +66,7 @@ class OptionQuestions(Release):
                     continue
                 example = _example(entry)
                 if file in self.more_training and _differs(example, known.get(example.example_id)):
-                    self.notes.append(Problem(file, key, f"the id {example.example_id} is another question's too"))
+                    self.notes.append(Problem(file, key, f"the id {example.example_id} occurs twice"))
                     example = replace(example, example_id=f"{example.example_id}/{key}")
                 found.append(example)
                 self.origins[example.example_id], known[example.example_id] = file, example
@@ -99,14 +99,14 @@ def _damage(entry: Mapping[str, Any]) -> str:
     if not _name(entry):
         return "has no id_string"
     if not all(isinstance(entry.get(key), str) and entry[key].strip() for key in ("context", "question")):
-        return "the context or the question is missing, empty or no text"
+        return "the context or the question is missing, empty or not text"
     options, label = entry.get("answers"), entry.get("label")
     if not isinstance(options, list) or len(options) < 2:
-        return "has not two answers to choose from"
+        return "needs two answers to choose from"
     if not all(isinstance(text, str) and text.strip() for text in options):
-        return "an answer is empty or no text"
+        return "an answer is empty or not text"
     if label is not None and not (type(label) is int and 0 <= label < len(options)):
-        return f"the label is no place among {len(options)} answers"
+        return f"the label is not an index into {len(options)} answers"
     return ""
 
 

@@ -220,9 +220,9 @@ def _detected_spans(found: Entry, passage: str) -> Iterator[Span]:
     """
     text = require_part(found, "text", str)
     for place in require_part(found, "char_spans", list):
-        if len(require_type(place, list, "a place of an answer")) != 2:
-            raise DamagedEntryError("a place of an answer is not [begin, end]")
-        begin, end = (require_type(one, int, "a place of an answer") for one in place)
+        if len(require_type(place, list, "an answer position")) != 2:
+            raise DamagedEntryError("an answer position is not [begin, end]")
+        begin, end = (require_type(one, int, "an answer position") for one in place)
         if not 0 <= begin <= end < len(passage):
             raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {begin} to {end} of the passage")
         span = Span(passage[begin : end + 1], begin)

@@ -139,7 +139,7 @@ class Release(ABC):
         if split not in self.splits:
             wanted = self.split_files.get(split)
             raise DataError(
-                f"has no split {split!r}, but {', '.join(self.splits)}",
+                f"has no split {split!r}; choose from {', '.join(self.splits)}",
                 where=str(self.root),
                 remedy=f"Put {wanted} into {self.root}" if wanted else f"Choose split={self.splits[-1]}",
             )
@@ -208,9 +208,9 @@ class Release(ABC):
         from mate_cli.data.download import fetch_all
 
         if not self.remote_files:
-            remedy = f"Fetch its files by hand: {self.info.homepage}" if self.info and self.info.homepage else None
+            remedy = f"Download its files manually: {self.info.homepage}" if self.info and self.info.homepage else None
             where = self.name or type(self).__name__
-            raise DataError("has no public release to fetch", where=where, remedy=remedy)
+            raise DataError("has no public release", where=where, remedy=remedy)
         fetch_all(self.remote_files, self.root)
         self._files = ReleaseFiles(self.root, self.archives)
 
@@ -237,7 +237,7 @@ class Release(ABC):
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
         """Build the error for files that are not there: their names, and how to get them."""
-        there = "has not all the files of the dataset" if self.root.exists() else "there is no such folder"
+        there = "lacks files of the dataset" if self.root.exists() else "there is no such folder"
         lower = self._place_of(wanted)
         by_hand = self.info is not None and not self.info.files and self.info.homepage
         get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
@@ -286,4 +286,6 @@ class Release(ABC):
         if self.damaged == "error":
             raise_problems(problems, remedy)
         if problems:
-            warnings.warn(f"{self.root}: {len(problems)} problems; what is damaged is left out. {remedy}", stacklevel=3)
+            warnings.warn(
+                f"{self.root}: {len(problems)} problems; damaged examples are left out. {remedy}", stacklevel=3
+            )

@@ -12,7 +12,7 @@ from mate_cli.tables.table import Table
 
 ALL = "all"
 """The row of counts over all splits."""
-NO_QUESTION = "there is no sound question in it"
+NO_QUESTION = "it has no valid question"
 
 Splits = Mapping[str, Sequence[TableExample]]
 Reason = Callable[[TableExample], str]
@@ -38,7 +38,7 @@ def find_gaps(
                 yield Problem(file, table.table_id, "the table has no rows")
                 told.add(table.table_id)
             if not any(cell.text.strip() for cell in table.header):
-                yield Problem(file, table.table_id, "the table has no names of columns")
+                yield Problem(file, table.table_id, "the table has no column names")
                 told.add(table.table_id)
 
 

@@ -48,9 +48,9 @@ class SyntheticQuestions:
         per_table: the most questions of one table.
         dev_share: share of the tables whose questions are the dev split.
         gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too.
-        kinds: what is asked for, by what the clue is.
+        kinds: kind of answer, by kind of clue.
         parts: whether the first cell of the row is the answer or a clue, or neither; others are left out.
-        seed: of all that is drawn.
+        seed: of all random choices.
         download: see `HybridQA`.
         damaged: see `HybridQA`.
         name: the dataset's name in commands and records.
@@ -104,7 +104,7 @@ class SyntheticQuestions:
             DataError: there is no such split, or the release is missing or damaged.
         """
         if split not in SPLITS:
-            raise DataError(f"has no split {split!r}, but {', '.join(SPLITS)}", where=self.name)
+            raise DataError(f"has no split {split!r}; choose from {', '.join(SPLITS)}", where=self.name)
         if split not in self._made:
             tables = [
                 table for name, table in self.tables.items() if (self._place(name) < self.dev_share) == (split == "dev")

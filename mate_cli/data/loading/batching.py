@@ -68,7 +68,7 @@ def plan_schedule(
     if max_epochs:
         limits.append(max(1, round(max_epochs * examples / batch_size)))
     if not limits:
-        raise ConfigError("nothing bounds the training", remedy="Set trainer.max_epochs or trainer.max_steps")
+        raise ConfigError("the length of training is not limited", remedy="Set trainer.max_epochs or trainer.max_steps")
     share = batch_size // ranks
     divisors = [size for size in range(1, min(micro_batch, share) + 1) if share % size == 0]
     return Schedule(batch_size, divisors[-1], min(limits), ranks)
@@ -84,9 +84,9 @@ def check_shares(batch_size: int, ranks: int) -> None:
         equal = ", ".join(str(number) for number in range(1, ranks) if batch_size % number == 0)
         above = -(-batch_size // ranks) * ranks
         raise ConfigError(
-            f"trainer.batch_size={batch_size} cannot be shared equally by {ranks} processes",
+            f"trainer.batch_size={batch_size} cannot be divided among {ranks} processes",
             where="hardware.devices",
-            remedy=f"Let devices x nodes be one of {equal}, or set trainer.batch_size={above}",
+            remedy=f"Set devices x nodes to one of {equal}, or set trainer.batch_size={above}",
         )
 
 

@@ -179,8 +179,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise DataError(
-        f"examples with a {type(value).__name__} cannot be kept",
-        remedy="Use texts, numbers, tuples, dictionaries and dataclasses in a kind of example",
+        f"examples with a {type(value).__name__} cannot be cached",
+        remedy="Use only texts, numbers, tuples, dictionaries and dataclasses",
     )
 
 

@@ -87,7 +87,7 @@ class TableStream(Dataset[TableBatch]):
             shards = [replace(shard, tables=min(shard.tables, share)) for shard in shards]
         numbered = [(number, shard) for number, shard in enumerate(shards) if shard.tables]
         if not numbered:
-            raise DataError("this corpus has no table to learn from", remedy="Name more data.sources")
+            raise DataError("this corpus has no table to train on", remedy="Add data.sources")
         lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
         self.maker, self.loading, self.masks = maker, loading, masks
         self.lanes = [Lane(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
@@ -133,7 +133,7 @@ class TableStream(Dataset[TableBatch]):
             made = [encoding for row in own.rows(begin, begin + size) for encoding in self._make(row)]
             if made:
                 return self.loading.batch(made)
-        raise DataError("nothing can be learnt from these tables", remedy="Name other data.sources")
+        raise DataError("no training example can be made from these tables", remedy="Use other data.sources")
 
     def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
         epoch = row.epoch if self.masks == "dynamic" else 0

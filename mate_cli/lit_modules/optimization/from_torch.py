@@ -65,7 +65,7 @@ class _TorchSchedule:
         schedule = _made(self.make, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
         if isinstance(schedule, ReduceLROnPlateau):
             raise ConfigError(
-                "ReduceLROnPlateau waits for a metric, and schedules are advanced step by step",
+                "ReduceLROnPlateau needs a metric, but schedules advance at every step",
                 where="scheduler",
                 remedy="Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR",
             )
@@ -77,4 +77,4 @@ def _made(make: partial[Made], subject: object, options: Mapping[str, Any], wher
         return make(subject, **options)
     except (TypeError, ValueError) as error:
         name = getattr(make.func, "__name__", "torch")
-        raise ConfigError(f"{name} refuses it: {error}", where=where, remedy=f"Change {where}.*") from error
+        raise ConfigError(f"{name} rejects its settings: {error}", where=where, remedy=f"Change {where}.*") from error

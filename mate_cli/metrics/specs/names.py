@@ -116,7 +116,7 @@ def spec_to_follow(full: str) -> MetricSpec:
     name = MetricName.parse(full)
     if not name.direction:
         raise ConfigError(
-            f"nobody says whether more or less of {full} is better",
+            f"metric {full} declares no direction",
             where="the monitored metric",
             remedy=f"Declare a MetricSpec named {name.score} in a file of mate_cli/metrics",
         )

@@ -185,7 +185,7 @@ def _ordered(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
     found: dict[str, Spec] = {}
     for spec in (one for module in pkgutil.iter_modules(path) for one in _declared(kind, module.name)):
         if found.setdefault(spec.name, spec) != spec:
-            raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, each time otherwise")
+            raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, with different values")
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 

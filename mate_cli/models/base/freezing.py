@@ -41,7 +41,7 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
         if not matched:
             known = list(dict.fromkeys(one for own in every.values() for one in own))
             near = difflib.get_close_matches(pattern, known, 3, cutoff=0.3) or known[:3]
-            raise ConfigError(f"{pattern!r} matches nothing", where=where, remedy=f"Near: {', '.join(near)}")
+            raise ConfigError(f"{pattern!r} matches no parameter", where=where, remedy=f"Near: {', '.join(near)}")
         found |= matched
     return [name for name in every if name in found]
 

@@ -53,7 +53,7 @@ def encoder_size(size: str | EncoderSize) -> EncoderSize:
         return size
     name, _, layers = size.partition(":")
     if name not in SIZES:
-        raise ConfigError(f"no size is called {name!r}", where="model.size", remedy=f"Choose from {', '.join(SIZES)}")
+        raise ConfigError(f"unknown size {name!r}", where="model.size", remedy=f"Choose from {', '.join(SIZES)}")
     most = SIZES[name].num_layers
     if not layers:
         return SIZES[name]

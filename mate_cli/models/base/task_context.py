@@ -13,7 +13,7 @@ class NoSerializer:
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """Refuse: there is nothing to read with."""
-        raise RuntimeError("no words can be read: give TaskContext a serializer")
+        raise RuntimeError("TaskContext needs a serializer to read words")
 
 
 NO_SERIALIZER = NoSerializer()

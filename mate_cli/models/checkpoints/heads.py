@@ -76,7 +76,7 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     if wanted == "auto":
         names |= {n: n for n, _ in task.named_parameters() if n in tensors and not n.startswith(INSIDE)}
     if wanted is True and not names:
-        raise ConfigError("this task has no heads that a checkpoint has", where="init.heads", remedy="Use auto")
+        raise ConfigError("this task has no heads that a checkpoint can provide", where="init.heads", remedy="Use auto")
     others = run_names(task)
     sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
     first = {name: next((one for one in known if one in tensors), None) for name, known in sources.items()}

@@ -83,7 +83,7 @@ def different_positions(origin: Origin, restarts: bool) -> list[str]:
     """
     theirs = restarts_positions(origin.config)
     if theirs is None and "type_vocab_sizes" in origin.config:
-        return ["positions of which it says nothing"]
+        return ["unspecified positions"]
     if theirs in (None, restarts):
         return []
     theirs_words, own = (("run on through the table", "restart in each cell")[value] for value in (theirs, restarts))

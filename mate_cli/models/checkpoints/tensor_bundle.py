@@ -80,7 +80,7 @@ class Cursor:
             number |= (byte & 127) << shift
             if byte < 128:
                 return number
-        raise Damaged("a number has no end")
+        raise Damaged("a number is truncated")
 
 
 def find_bundle(path: Path) -> Path | None:
@@ -95,7 +95,7 @@ def find_bundle(path: Path) -> Path | None:
         found = sorted(path.glob("*.index"))
         if len(found) > 1:
             raise CheckpointError(
-                f"there are {len(found)} TensorFlow checkpoints in it",
+                f"it has {len(found)} TensorFlow checkpoints",
                 where=str(path),
                 remedy=f"Name one of them, such as {found[-1].with_suffix('')}",
             )
@@ -153,7 +153,7 @@ def _index_of(prefix: Path) -> Path:
 def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
     """Return the number of data files, and where each variable is."""
     if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
-        raise Damaged("it is no index of tensors")
+        raise Damaged("it is not an index of tensors")
     footer = Cursor(file[-FOOTER_SIZE:])
     _handle(footer)  # of a block about blocks, which bundles leave empty
     entries, shards = {}, 1
@@ -177,7 +177,7 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
     _check(block[:-4], int.from_bytes(block[-4:], "little"), "a part of the index")
     content, compression = block[:size], block[size]
     if compression not in (0, 1):
-        raise Damaged(f"a compression of kind {compression}")
+        raise Damaged(f"unknown compression {compression}")
     if compression == 0:
         return content
     import pyarrow  # comes with datasets
@@ -207,7 +207,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (1, 5):
             yield number, int.from_bytes(cursor.take(8 if kind == 1 else 4), "little")
         else:
-            raise Damaged(f"a field of kind {kind}")
+            raise Damaged(f"unknown field type {kind}")
 
 
 def _shards(message: bytes) -> int:
@@ -227,13 +227,13 @@ def _entry(message: bytes) -> Entry:
 
 def _number(value: int | bytes) -> int:
     if isinstance(value, bytes):
-        raise Damaged("text where a number belongs")
+        raise Damaged("text in place of a number")
     return value
 
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise Damaged("a number where text belongs")
+        raise Damaged("a number in place of text")
     return value
 
 
@@ -243,7 +243,7 @@ def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
         raise Damaged(f"{name} {what}, which is not supported")
     kind = TYPES[entry.type]
     if entry.size != math.prod(entry.shape) * kind.itemsize or entry.offset + entry.size > file.stat().st_size:
-        raise Damaged(f"{name} has not the size that it should have")
+        raise Damaged(f"{name} has the wrong size")
     if not entry.size:
         return torch.empty(entry.shape, dtype=kind)
     with file.open("rb") as opened:
@@ -269,4 +269,4 @@ def _check(data: bytes, stated: int, name: str) -> None:
     checksum = google_crc32c.value(data)
     turned = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
     if (turned + 0xA282EAD8) & 0xFFFFFFFF != stated:
-        raise Damaged(f"the checksum of {name} does not agree")
+        raise Damaged(f"the checksum of {name} does not match")

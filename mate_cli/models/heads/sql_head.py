@@ -50,7 +50,7 @@ class SqlHead(nn.Module):
         """
         actions = output.batch.actions
         if actions is None:
-            raise ConfigError("no query of these is known", where="data", remedy="Use examples with queries")
+            raise ConfigError("none of these examples has a query", where="data", remedy="Use examples with queries")
         memory, steps = self.memory(output), Steps.of(*actions.unbind(-1))
         return ScoredSteps(steps, self.decoder(memory, steps), memory.columns)
 

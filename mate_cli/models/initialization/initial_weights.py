@@ -83,7 +83,7 @@ class InitialWeights(Initializer):
         _check_options(self)
         files = _read(self)
         if files is not None and WORDS not in encoder.state_dict():
-            problem = "this network reads no words, so no such weights fit"
+            problem = "this network reads no words, so these weights do not fit"
             raise ConfigError(problem, where="init", remedy="Use init=random")
         return files
 
@@ -122,11 +122,11 @@ def _check_options(init: InitialWeights) -> None:
     for key, choices in (("new_token_types", ("zero", "normal")), ("heads", ("auto", True, False))):
         if getattr(init, key) not in choices:
             remedy = f"Choose {' or '.join(str(choice).lower() for choice in choices)}"
-            raise ConfigError(f"{getattr(init, key)!r} is no choice", where=f"init.{key}", remedy=remedy)
+            raise ConfigError(f"{getattr(init, key)!r} is not a valid choice", where=f"init.{key}", remedy=remedy)
 
     for name, own in (init.inner or {}).items():
         if not isinstance(own, InitialWeights):
-            remedy = f"Give it _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
+            remedy = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
             raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=remedy)
 
 
@@ -139,7 +139,7 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
         return read_minilm()
     if init.kind not in ("bert", "roberta", "tapas", "path"):
         raise ConfigError(
-            f"{init.kind!r} is no kind of weights",
+            f"{init.kind!r} is not a kind of weights",
             where="init.kind",
             remedy="Choose random, bert, roberta, tapas, minilm or path",
         )
@@ -157,7 +157,7 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
     prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
     if not prefixes or not all(prefix.startswith(prefixes[0]) for prefix in prefixes):
         raise CheckpointError(
-            f"there are {len(prefixes)} encoders in it",
+            f"it has {len(prefixes)} encoders",
             where=files.source,
             remedy="Name the weights of one BERT-like encoder",
         )

@@ -117,7 +117,7 @@ def scheme_named(name: str) -> Scheme:
     """
     if name not in SCHEMES:
         raise ConfigError(
-            f"no scheme is called {name!r}", where="model.extra.scheme", remedy=f"Choose from {', '.join(SCHEMES)}"
+            f"unknown scheme {name!r}", where="model.extra.scheme", remedy=f"Choose from {', '.join(SCHEMES)}"
         )
     return SCHEMES[name]
 
@@ -168,7 +168,9 @@ def mu_of(network: Deepened, batches: Iterable[TableBatch]) -> float:
     with asking(network):
         norms = [vectors.norm(dim=-1).max() for batch in batches for vectors in network.extra_inputs(batch)]
     if not norms:
-        raise ConfigError("there is no training example to scale by", where="model.extra.scheme", remedy="Add data")
+        raise ConfigError(
+            "the scheme needs at least one training example", where="model.extra.scheme", remedy="Add data"
+        )
     return float(torch.stack([norm.double().cpu() for norm in norms]).max())
 
 

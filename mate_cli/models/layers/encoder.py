@@ -152,7 +152,7 @@ class ResidualOutput(nn.Module):
 
 @torch.compiler.disable
 def attend_apart(attention: nn.Module, *given: Any) -> Tensor:
-    """Call attention outside of any graph that is compiled around it: its work depends on the data."""
+    """Call attention outside of any graph that is compiled around it: its computation depends on the data."""
     return attention(*given)
 
 
@@ -274,7 +274,7 @@ def activation_named(name: str) -> nn.Module:
     }
     if name not in activations:
         raise ConfigError(
-            f"no activation is called {name!r}",
+            f"unknown activation {name!r}",
             where="model.activation",
             remedy=f"Choose from {', '.join(activations)}",
         )

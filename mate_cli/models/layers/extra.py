@@ -80,7 +80,7 @@ class ExtraLayers(nn.Module):
         super().__init__()
         width, scheme = extra.width or given, scheme_named(extra.scheme)
         if width % extra.heads:
-            problem = f"a width of {width} cannot be cut into {extra.heads} heads"
+            problem = f"a width of {width} cannot be divided into {extra.heads} heads"
             raise ConfigError(problem, where="model.extra.heads", remedy="Choose a divisor of the width")
         self.extra, self.size = extra, EncoderSize(width, extra.layers, extra.heads, extra.inner)
         norm = extra.norm or scheme.norm

@@ -148,7 +148,9 @@ class GlobalLocal(nn.Module, Attention):
             ConfigError: keys have a bias.
         """
         if key_bias is not None:
-            raise ConfigError("TableETC cannot weigh single keys", where="model", remedy="Use model=mate or tapas")
+            raise ConfigError(
+                "TableETC does not support weights of single keys", where="model", remedy="Use model=mate or tapas"
+            )
         links = plan.derive("links", find_links)
         count = sum(plan.packing.lengths)
         slots = qkv[count:].view(*links.used.shape, *qkv.shape[1:]).permute(2, 0, 3, 1, 4).unbind()

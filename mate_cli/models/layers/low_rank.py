@@ -30,7 +30,7 @@ class Lora:
 
     Args:
         rank: of the product that is added to a weight; None for no adapters.
-        alpha: the product is multiplied by alpha / rank.
+        alpha: the update is multiplied by alpha / rank.
         layers: names of dense layers that get one, or patterns as for `freeze`; queries, keys and values are one layer,
             `attention.self.projections`.
     """
@@ -75,7 +75,7 @@ def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> Non
     chosen = match_names(dense, lora.layers, where, parts=False)
     frozen = [parameter for name, parameter in encoder.named_parameters() if name in loaded]
     if not frozen:
-        problem = "adapters change weights that were loaded, and all of these are random"
+        problem = "adapters need loaded weights, but all weights are random"
         raise ConfigError(problem, where="model.lora.rank", remedy="Choose init=bert, minilm, tapas or path")
     for parameter in frozen:
         parameter.requires_grad_(False)

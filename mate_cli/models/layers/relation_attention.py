@@ -52,7 +52,9 @@ class RelationAttention(nn.Module, Attention):
             ConfigError: the batch has no relations, or keys have a bias.
         """
         if key_bias is not None:
-            raise ConfigError("relations cannot weigh single nodes", where="model", remedy="Use another model")
+            raise ConfigError(
+                "relations do not support weights of single nodes", where="model", remedy="Use another model"
+            )
         related = plan.derive("relations", find_relations)
         query, key, value = plan.heads(qkv)
         of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
@@ -118,5 +120,5 @@ def find_relations(plan: AttentionPlan) -> Related:
     """
     batch = plan.batch
     if batch.relations is None:
-        raise ConfigError("these encodings relate nothing", where="encoding", remedy="Use encoding=schema")
+        raise ConfigError("these encodings have no relations", where="encoding", remedy="Use encoding=schema")
     return Related(batch.relations.to(torch.uint8), batch.attention_mask.to(torch.uint8))

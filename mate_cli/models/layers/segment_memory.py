@@ -50,7 +50,7 @@ class SegmentMemory(Attention):
         """
         if not isinstance(pattern, PreviousSegment):
             name = type(pattern).__name__
-            raise ConfigError(f"a memory of segments cannot compute {name}", where="model", remedy="Use another model")
+            raise ConfigError(f"segment memory cannot compute {name}", where="model", remedy="Use another model")
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend, where the memory learns like everything else, see `Attention`."""
@@ -65,7 +65,11 @@ class SegmentMemory(Attention):
             ConfigError: keys have a bias.
         """
         if key_bias is not None:
-            raise ConfigError("a memory cannot weigh single keys", where="model", remedy="Use model=mate or tapas")
+            raise ConfigError(
+                "segment memory does not support weights of single keys",
+                where="model",
+                remedy="Use model=mate or tapas",
+            )
         seen = plan.derive("segments", find_segments)
         query, *own = plan.heads(qkv)
         _, *kept = plan.heads(memory)

@@ -124,7 +124,9 @@ def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
     except MateError as error:
         if error.where != TOKENIZER and isinstance(error, ConfigError):
             raise
-        missing = f"the word pieces of {config.tokenizer} are not here yet" if error.where == TOKENIZER else str(error)
+        missing = (
+            f"the vocabulary of {config.tokenizer} is not downloaded yet" if error.where == TOKENIZER else str(error)
+        )
         cost.unknown.append(f"tokens, parameters and time: {missing}")
     try:
         cost.examples |= {split: len(dataset.examples(split)) for split in dataset.splits if split in SPLITS}

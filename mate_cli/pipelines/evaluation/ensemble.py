@@ -37,7 +37,9 @@ class Ensemble(Trained):
         first = members[0]
         by_token = first.parts.task.spec.label == "span"  # cells are the table's own, whatever is read of it
         if by_token and any(_reading(one) != _reading(first) for one in members):
-            raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
+            raise ConfigError(
+                "these runs encode inputs differently", where="run", remedy="Use runs that differ only in the seed"
+            )
         return cls(first.name, first.parts, first.config, members)
 
     def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
@@ -57,7 +59,7 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
 
     Raises:
-        ConfigError: they are not of one task and dataset, read spans of different tokens, or cannot be joined.
+        ConfigError: they are different tasks or datasets, read spans of different tokens, or cannot be joined.
         RunError: one is not finished.
         DataError: the split is missing.
     """
@@ -65,7 +67,7 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
     records = [folder.read_record() for folder in folders]
     if len({(record.task, record.dataset, tuple(record.stages)) for record in records}) > 1:
         raise ConfigError(
-            "these runs are not of one task and dataset", where="run", remedy="Name runs of one experiment"
+            "these runs have different tasks or datasets", where="run", remedy="Use runs of one experiment"
         )
     run = Run.of(
         new_folder(Path(here.paths.outputs), "evaluate", records[0].experiment, 0), joint_record(records, split)
@@ -126,5 +128,7 @@ def with_mean(systems: Sequence[System]) -> System:
     """
     keys = systems[0].learnt
     if any(one.learnt.keys() != keys.keys() for one in systems):
-        raise ConfigError("they do not answer alike", where="run", remedy="Name runs that differ by their seed")
+        raise ConfigError(
+            "these runs answer in different forms", where="run", remedy="Use runs that differ only in the seed"
+        )
     return systems[0].with_learnt({key: sum(one.learnt[key] for one in systems) / len(systems) for key in keys})

@@ -59,7 +59,7 @@ class Here:
             changed["datasets"] = changed.pop("root")
         if unknown := [key for key in changed if key not in config.data]:
             remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
-            raise ConfigError("the data of this run have no such key", where=f"data.{unknown[0]}", remedy=remedy)
+            raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=remedy)
         if changed:
             config = config.model_copy(update={"data": {**config.data, **changed}})
         ranked_by = config.encoding.get("ranked_by")
@@ -190,7 +190,7 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
     except InstantiationException as error:
         raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
     if not isinstance(system, System):
-        raise RunError("names no system", where=str(path), remedy="Give a folder below outputs/")
+        raise RunError("has no system", where=str(path), remedy="Give a folder below outputs/")
     file = folder.path / LEARNT
     return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
 

@@ -71,7 +71,7 @@ def check_answers(task: TableTask[Any, Any], examples: Sequence[TableExample], s
     """
     answers = [example.answer for example in examples if example.answer]
     if not answers:
-        raise DataError("no answer is known, so there is nothing to score", where=split, remedy="Choose another split")
+        raise DataError("this split has no answers to score", where=split, remedy="Choose another split")
     judges = isinstance(task, Entailment)
     if isinstance(task, (Entailment, TableQA)) and all((answer.label is not None) != judges for answer in answers):
         kinds = ("statements to judge", "questions that cells answer")

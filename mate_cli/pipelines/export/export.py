@@ -103,21 +103,23 @@ def _check_finished(folder: RunFolder, record: RunRecord) -> None:
         raise RunError(
             f"this run is {record.status}",
             where=str(folder.path),
-            remedy=f"Finish it first: type its command again with resume={folder.path}",
+            remedy=f"Finish it first: run its command again with resume={folder.path}",
         )
     if record.stages:
         below = ", ".join(f"run={folder.path / name}" for name in record.stages)
-        raise RunError("a system of stages has no weights of its own", where=str(folder.path), remedy=f"Export {below}")
+        raise RunError(
+            "a system of stages has no single set of weights", where=str(folder.path), remedy=f"Export {below}"
+        )
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise ConfigError("is there already", where=f"to={target}", remedy="Name a new folder, or add overwrite=true")
+        raise ConfigError("already exists", where=f"to={target}", remedy="Choose a new folder, or add overwrite=true")
     if not (target / SETTINGS).is_file():
         raise ConfigError(
-            "is no exported model, so it is not replaced", where=f"to={target}", remedy="Name another folder"
+            "is not an exported model, and is not replaced", where=f"to={target}", remedy="Name another folder"
         )
 
 

@@ -28,9 +28,9 @@ def check_push(name: str) -> None:
     except HFValidationError as error:
         raise ConfigError(shorten_reason(error), where=f"push={name}", remedy="Type push=USER/NAME") from error
     if name.count("/") != 1:
-        raise ConfigError("names no user", where=f"push={name}", remedy=f"Type push=USER/{name}")
+        raise ConfigError("lacks the user name", where=f"push={name}", remedy=f"Type push=USER/{name}")
     if get_token() is None:
-        raise ConfigError("there is no token of the Hugging Face hub here", where=f"push={name}", remedy=LOG_IN)
+        raise ConfigError("no Hugging Face token found", where=f"push={name}", remedy=LOG_IN)
     with _explained(name, LOG_IN):
         HfApi().whoami()
 
@@ -57,4 +57,6 @@ def _explained(name: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of the library, of what it connects with, or a ValueError of either
-        raise RunError(f"the hub refuses it: {shorten_reason(error)}", where=f"push={name}", remedy=remedy) from error
+        raise RunError(
+            f"the Hugging Face hub refused it: {shorten_reason(error)}", where=f"push={name}", remedy=remedy
+        ) from error

@@ -162,7 +162,7 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     except Exception as error:
         reason = shorten(str(error), 160)
         raise CheckpointError(
-            f"not the options of a TAPAS: {reason}", where=str(folder), remedy="Fetch it again"
+            f"not a TAPAS configuration: {reason}", where=str(folder), remedy="Fetch it again"
         ) from error
     _check_options(complete, folder)
     return complete
@@ -178,7 +178,7 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
     where = str(bundle.with_name(CONFIG))
     _dot_options(bundle)
     if "hidden_size" not in config:
-        raise CheckpointError("says nothing of the network's size", where=where, remedy="Fetch it again")
+        raise CheckpointError("does not give the network's size", where=where, remedy="Fetch it again")
     if config.get("softmax_temperature", 1.0) != 1.0:
         raise CheckpointError("softmax_temperature is not 1", where=where, remedy="Only networks with 1 can be read")
     if POSITIONS not in config:

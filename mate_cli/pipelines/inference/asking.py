@@ -75,7 +75,7 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
         RunError: the run is not there, or is a chain of stages.
     """
     if (run is None) == (checkpoint is None):
-        problem = "needs a value" if run is None else "is given beside checkpoint"
+        problem = "needs a value" if run is None else "cannot be combined with checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
     if run is not None and open_run(run).read_record().stages:
         raise RunError(
@@ -93,7 +93,7 @@ def find_questions(path: str) -> Path:
     """
     file = Path(path).expanduser()
     if not file.is_file():
-        raise DataError("there is no such file of questions", where=path, remedy="Check the path")
+        raise DataError("question file not found", where=path, remedy="Check the path")
     return file
 
 
@@ -105,7 +105,7 @@ def open_tables(asking: Asking, say: Callable[[str], None] = lambda text: None) 
         say: is told what is being done.
 
     Raises:
-        ConfigError: nothing is asked, or of nothing.
+        ConfigError: no question or no table is given.
         DataError: no table can be read.
     """
     seconds: dict[str, float] = {}

@@ -43,7 +43,7 @@ def open_database(
         questions_file: a file of more, or None.
 
     Raises:
-        ConfigError: nothing is asked, or the schema is none of several.
+        ConfigError: no question is given, or the schema is none of several.
         DataError: no schema can be read.
     """
     seconds: dict[str, float] = {}
@@ -53,7 +53,7 @@ def open_database(
         table = schema_table(known)
         texts = [one.question for one in all_questions(questions, questions_file)]
         if not texts:
-            raise ConfigError("nothing is asked", where="question", remedy='Write question="..." or questions=FILE')
+            raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
         examples = [schema_example(f"{n:06}", text, known, table) for n, text in enumerate(texts)]
     return OpenDatabase(path, known, examples, seconds)
 
@@ -69,6 +69,6 @@ def _schema(path: Path, name: str | None) -> Schema:
         return next(iter(schemas.values()))
     if name not in schemas:
         some = ", ".join(list(schemas)[:5])
-        problem = f"there is no {name!r}" if name else "has to be said, there are several"
+        problem = f"unknown schema {name!r}" if name else "needs a value, as there are several"
         raise ConfigError(problem, where="schema", remedy=f"Write schema=..., one of {len(schemas)}: {some}")
     return schemas[name]

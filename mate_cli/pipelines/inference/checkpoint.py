@@ -108,10 +108,10 @@ def find_checkpoint(name: str) -> Path:
         folder = folder.parent if find_bundle(folder) else _fetched(name)
     if (folder / "record.json").is_file():
         remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
-        raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
+        raise CheckpointError("this is a run folder, not a checkpoint", where=name, remedy=remedy)
     if (folder / ADAPTER).is_file():
-        remedy = "Load it with transformers' AutoModelFor..., merge it, and save it beside the vocabulary"
-        raise CheckpointError("an adapter of PEFT is in it", where=name, remedy=remedy)
+        remedy = "Load it with transformers' AutoModelFor..., merge it, and save it with the vocabulary"
+        raise CheckpointError("it is a PEFT adapter", where=name, remedy=remedy)
     if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
         raise CheckpointError(
             f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint",

@@ -63,9 +63,9 @@ def open_model(
         return model
     if task.spec.about_tables is None:
         raise RunError(
-            f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
+            f"{type(task).__name__} does not answer with table cells or a verdict",
             where=model.name,
-            remedy="Use a model of a task that does, such as task=table_qa or entailment",
+            remedy="Use a model of task=table_qa or task=entailment",
         )
     return model
 

@@ -22,7 +22,7 @@ from mate_cli.tables.table import Cell, Table
 
 _TRIAL_SECONDS = 1.0
 """For each query that is tried before one is chosen."""
-WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHOLDER)} stands."
+WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
 
 
 def answer_database(
@@ -92,7 +92,7 @@ def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> Tab
         try:
             answered = _with_rows(answered, run_query(sql, path))
         except UnrunnableQueryError as error:
-            warnings.append(f"SQLite does not answer this query: {error.problem}.")
+            warnings.append(f"SQLite failed on this query: {error.problem}.")
     return replace(answered, warnings=tuple(warnings))
 
 

@@ -69,7 +69,7 @@ def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, toget
     for path, file in opened.files.items():
         asked = opened.questions[path]
         try:
-            with wrap_read_errors(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
+            with wrap_read_errors(path, DataError, "no rows of this table can be chosen", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
             if len(opened.files) == 1:
@@ -134,10 +134,10 @@ def _filled(answered: TableAnswerResult, selection: Selection | None, text: str,
     warnings = []
     if unseen and needs_all_rows(answered.question, selection.aggregation):
         warnings.append(
-            f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not looked at."
+            f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not read."
         )
     if selection.aggregation in ("sum", "average") and selection.cells and value is None:
-        warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
+        warnings.append(f"Not all chosen cells are numbers, so no {selection.aggregation} was computed.")
     units = find_units(selection.cells, table) if selection.aggregation in ("sum", "average") else ()
     if len(units) > 1 and value is not None:
         warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")

@@ -216,7 +216,7 @@ def _parts(name: str, here: Here) -> Parts:
     folder = Path(name).expanduser()
     if not (folder / "record.json").is_file():
         if folder.is_dir() and not any(folder.glob("*.json")):
-            raise CheckpointError("neither a run nor an exported model is in it", where=name)
+            raise CheckpointError("it has neither a run nor an exported model", where=name)
         return open_checkpoint(name, here)[0]
     run = open_run(str(folder))
     if stages := run.read_record().stages:
@@ -243,4 +243,6 @@ def _table(given: object) -> Table:
         return read_table(given)[0]
     if hasattr(given, "columns"):
         return Table.from_pandas(given)
-    raise DataError(f"{type(given).__name__} is no table", remedy="Give a Table, a data frame, or the path of a file")
+    raise DataError(
+        f"{type(given).__name__} is not a table", remedy="Give a Table, a data frame, or the path of a file"
+    )

@@ -94,7 +94,7 @@ class RowFitter:
         said = [] if len(places) == len(file) else [_rows_said(choice, len(places), len(file))]
         if len(columns) < len(file.header):
             names = list_names((file.header[column] for column in nearest), 8)
-            said.append(f"{len(columns)} of {len(file.header)} columns were looked at, the nearest ones: {names}.")
+            said.append(f"{len(columns)} of {len(file.header)} columns were read, the nearest ones: {names}.")
         return Seen(file.table(places, columns), numbers, tuple(said))
 
     def _choose_columns(
@@ -160,10 +160,10 @@ def _last_row(encoding: TableEncoding) -> int:
 
 def _rows_said(choice: RowChoice, taken: int, rows: int) -> str:
     """Say how the rows were chosen."""
-    start = f"{taken:,} of {rows:,} rows were looked at:"
+    start = f"{taken:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.matching:
-        return f"{start} the first ones{order}, as no row shares a word or number with the question."
+        return f"{start} the first ones{order}, since no row shares a word or number with the question."
     shared = f"that share words or numbers with the question ({list_names(choice.terms)})"
     if choice.matching > taken:
         return f"{start} the best fitting ones{order}, of {choice.matching:,} {shared}."

@@ -49,7 +49,7 @@ class _Answering(Pipeline):
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], ...]:
         if options:
-            raise TypeError(f"{type(self).__name__} takes no {', '.join(options)}")
+            raise TypeError(f"{type(self).__name__} does not accept {', '.join(options)}")
         return {}, {}, {}
 
     def answers(self, given: Any, **options: Any) -> Any:  # noqa: ANN401 - one answer, a list, or an iterator

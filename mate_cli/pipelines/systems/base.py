@@ -44,7 +44,7 @@ class Trained:
         """
         if not isinstance(self.parts.task, kind):
             raise ConfigError(
-                f"{type(self.parts.task).__name__} is no {kind.__name__}",
+                f"{type(self.parts.task).__name__} is not a {kind.__name__}",
                 where=f"stages.{self.name}.task",
                 remedy=f"Name an experiment whose task is a {kind.__name__}",
             )
@@ -91,13 +91,13 @@ class System(ABC):
         """
         if missing := [name for name in self.stages if name not in names]:
             raise ConfigError(
-                f"{type(self).__name__} needs {', '.join(missing)}; the stages are {', '.join(names)}",
+                f"{type(self).__name__} needs stages named {', '.join(missing)}, but the stages are {', '.join(names)}",
                 where="stages",
-                remedy="Name them so, or choose another system",
+                remedy="Rename the stages, or choose another system",
             )
         if self.compared_by not in (None, *names):
             raise ConfigError(
-                f"no stage is called {self.compared_by!r}",
+                f"unknown stage {self.compared_by!r}",
                 where="system.compared_by",
                 remedy=f"Choose from {', '.join(names)}",
             )

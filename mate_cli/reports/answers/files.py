@@ -105,7 +105,7 @@ def check_output(output: str | None) -> None:
         return
     file = Path(output).expanduser()
     if file.suffix.lower() not in WRITERS:
-        raise ConfigError("no such kind of file", where=f"output={output}", remedy=f"Use {', '.join(WRITERS)}")
+        raise ConfigError("unknown file type", where=f"output={output}", remedy=f"Use {', '.join(WRITERS)}")
     check_writable(file, f"output={output}")
 
 

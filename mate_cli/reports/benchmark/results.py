@@ -129,13 +129,11 @@ def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
     """Read the record of any benchmark.
 
     Raises:
-        RunError: there is no record, or it holds no figures of a benchmark.
+        RunError: there is no record, or it has no benchmark results.
     """
     run = load_runs([folder]).runs[0]
     if run.record.get("command") != "benchmark" or not measured_figures(run):
-        raise RunError(
-            "holds no figures of a benchmark", where=str(folder), remedy="Give a folder of outputs/benchmark"
-        )
+        raise RunError("has no benchmark results", where=str(folder), remedy="Give a folder of outputs/benchmark")
     return run
 
 

@@ -237,7 +237,7 @@ def explain_gains(results: BenchmarkResults, cells: Mapping[str, list[float | No
     named = {exact: [results.title(n) for n in beyond if results.is_approximate(n) != exact] for exact in (True, False)}
     said = []
     if named[True]:
-        saved = "they also save what dense attention spends beside its pairs: scores of padding, and moving all scores"
+        saved = "they also avoid scores of padding and moving all scores"
         said.append(f"Beyond the bound, which counts pairs alone: {', '.join(named[True])}; {saved} through memory")
     if named[False]:
         said.append(f"Beyond the bound as not all pairs are computed: {', '.join(named[False])}")
@@ -248,12 +248,12 @@ def describe_measurement(results: BenchmarkResults) -> str:
     """Return what the figures mean, in a few sentences."""
     sentences = [
         "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores.",
-        "MB: what the call needs at its peak beyond what was there before it.",
+        "MB: peak memory of the call, above the memory in use before it.",
         "A (query, key) pair counts 4 x head size operations per head forward, and 2.5 times as many more backward;"
         f" of peak: against matrix products at {results.fact('peak_gflops_per_second')} GFLOP/s.",
     ]
     if any(map(results.is_approximate, results.variants)):
-        sentences.append(f"{APPROXIMATE}: computes only nearly what the others do.")
+        sentences.append(f"{APPROXIMATE}: an approximation of the others.")
     if results.kind == "attention":
         sentences += [
             "bound: pairs that dense attention computes, padding included, over pairs that MATE's pattern needs.",
@@ -265,7 +265,7 @@ def describe_measurement(results: BenchmarkResults) -> str:
             "Plan: made once per batch, not part of the times; of step: its share of one forward+backward pass.",
         ]
         if any("@" in name for name in results.variants):
-            sentences.append("First tokens: reads no others of any example.")
+            sentences.append("First tokens: reads only the first tokens of each example.")
         if any(name.endswith("_padded") for name in results.variants):
-            sentences.append("padded: padding declared real, in short rows that no other token sees but the question.")
+            sentences.append("padded: padding as real tokens, in short rows that only the question attends to.")
     return " ".join(sentences)

@@ -24,7 +24,7 @@ from mate_cli.tables.text import table_matches
 
 MAX_PACKED = 100_000_000
 """Bytes of archives that are read from end to end for a few tables."""
-AGAIN = "Fetch the data set, or compare where its files are"
+AGAIN = "Download the dataset, or compare on a machine that has it"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
     """
     options = next((found for run in runs if (found := data_options(run))), None)
     if options is None:
-        return AnswerTables({}, "the runs do not say where their data set lies")
+        return AnswerTables({}, "the runs do not record where their dataset is")
     try:
         kept = _kept(options, split, cache)
         if not set(asked) <= kept.keys():
@@ -72,9 +72,9 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
     except (MateError, OSError) as error:
         return AnswerTables({}, clean(error))
     except Exception as error:  # of whatever kind: a report must outlive what a record says of its data
-        return AnswerTables({}, f"the data set cannot be read ({clean(error)[:120]})")
+        return AnswerTables({}, f"the dataset cannot be read ({clean(error)[:120]})")
     there = {name: table for name in asked if (table := kept.get(name)) is not None}
-    return AnswerTables(there, "" if len(there) == len(asked) else "the data set has other questions by now")
+    return AnswerTables(there, "" if len(there) == len(asked) else "the dataset has changed since")
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
@@ -98,11 +98,11 @@ def _read(options: str, split: str, asked: tuple[str, ...]) -> dict[str, AnswerT
     own: dict[str, Any] = json.loads(options)
     info = next((one for one in all_datasets() if one.target == own.get("_target_")), None)
     if info is None:
-        raise RunError(f"{own.get('_target_')} is no data set of this program", remedy=AGAIN)
+        raise RunError(f"{own.get('_target_')} is not a dataset of mate", remedy=AGAIN)
     root = Path(str(own.get("root", "."))).expanduser()
     packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
     if not info.shipped and sum(packed) > MAX_PACKED:
-        raise RunError("packed, and too large to look single tables up in", where=str(root), remedy="Unpack it")
+        raise RunError("is packed and too large to read single tables from", where=str(root), remedy="Unpack it")
     told = {name: value for name, value in own.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

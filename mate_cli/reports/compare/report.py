@@ -91,7 +91,7 @@ def build_report(
             and counts the finished ones.
         ignore: further configuration keys that do not keep runs apart.
         statistic: how repeats are summed up, see `Summary`.
-        published: show what papers report on the same datasets.
+        published: show published results on the same datasets.
         against: label, or a part of it, of the configuration that the others are tested against.
         cache: a folder where what takes long to read may be kept.
         now: the time to show, by default the present.
@@ -139,7 +139,7 @@ def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[Loade
     """
     trained = [run for run in runs if run.text("command") != "benchmark"]  # whose figures are no run's
     if not trained:
-        raise RunError("there are benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
+        raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
     kept = tuple(run for run in trained if not status or run.status in status)
     if not kept:
         problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}"
@@ -202,9 +202,9 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
         return run.text("reason") or "no reason recorded"
     silent = now.timestamp() - run.touched
     if run.text("process") and silent <= SILENT_SECONDS and is_dead(run.folder, run.record):
-        return "its process has gone: it was killed"
+        return "its process no longer exists: it was killed"
     if silent > SILENT_SECONDS:
-        return f"nothing written for {duration_text(silent)}: it may have been killed"
+        return f"no output for {duration_text(silent)}: it may have been killed"
     return f"running for {duration_text(running)}" if (running := age(run, now)) is not None else "still running"
 
 
@@ -231,7 +231,7 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
     if skipped:
         lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
     if mixed:
-        lines.append("grouped as asked: runs in one row may differ in other settings")
+        lines.append("grouped by the keys of by: runs in one row may differ in other settings")
     return lines
 
 
@@ -242,8 +242,8 @@ def published_notes(tables: Sequence[ResultTable], published: Sequence[Published
     if not sources:
         return []
     return [
-        "published rows, never marked, come from other sizes of models, other amounts of training data and whole "
-        "official splits: " + "; ".join(sources)
+        "published rows are never marked; they differ in model size, amount of training data and test split: "
+        + "; ".join(sources)
     ]
 
 

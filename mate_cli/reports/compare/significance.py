@@ -121,12 +121,14 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
 def notes(found: Sequence[Difference], others: int) -> list[str]:
     """Say how the differences were judged, and how many could not be."""
-    averaged = "scores are means over runs; p is of questions alone"
+    averaged = "scores are means over runs; p covers questions only"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
     if any(one.runs_p is not None for one in found):
         lines.append(RUNS_METHOD)
     if len(found) > 1:
-        lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
+        lines.append(
+            f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} is the corrected threshold"
+        )
     if others > len(found):
         left = plural(others - len(found), "configuration")
         lines.append(f"{left} without at least {MIN_QUESTIONS} of the same questions left out")
@@ -149,7 +151,7 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
         found = [group for group in found if not any(run.parent for run in group.runs)] or found
     if len(found) == 1:
         return found[0]
-    problem = f"{len(found)} configurations match {asked}" if found else f"no configuration is called {asked}"
+    problem = f"{len(found)} configurations match {asked}" if found else f"unknown configuration {asked}"
     choices = " | ".join(group.label for group in found or groups)
     raise ConfigError(problem, where="against", remedy=f"Choose one of: {choices}")
 

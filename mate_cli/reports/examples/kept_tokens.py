@@ -78,7 +78,7 @@ class KeptTokens:
         left, gone = self.in_table & self.kept, self.in_table & ~self.kept
         said = "log P in the table {:.2f} to {:.2f}".format(*self.bounds)
         if left.any() and gone.any():
-            said += f"; mean of what is kept {self.scores[left].mean():.2f}, of the rest {self.scores[gone].mean():.2f}"
+            said += f"; mean of kept tokens {self.scores[left].mean():.2f}, of the rest {self.scores[gone].mean():.2f}"
         yield "scores", said
 
 

@@ -33,7 +33,7 @@ COMMANDS: dict[Mark, str] = {
 }
 SAID: dict[Mark, str] = {
     "best": "Bold: best.",
-    "close": "Underlined: no further from the best than its own spread.",
+    "close": "Underlined: within the spread of the best.",
     "better": "$^{*}$: $p < 0.05$.",
     "worse": "$^{*}$: $p < 0.05$.",
 }

@@ -15,7 +15,7 @@ BEFORE: dict[Mark, str] = {"best": "**", "better": "**", "worse": "**"}
 AFTER: dict[Mark, str] = {"best": "**", "close": "†", "better": "**", "worse": "**"}
 SAID: dict[Mark, str] = {
     "best": "Bold: best.",
-    "close": "†: no further from the best than the best's own ±.",
+    "close": "†: within the ± of the best.",
     "better": "Bold: p < 0.05.",
     "worse": "Bold: p < 0.05.",
 }

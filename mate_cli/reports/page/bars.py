@@ -41,7 +41,7 @@ class ScoreBar:
 
     @property
     def end(self) -> float:
-        """The right end of all that is drawn."""
+        """The right end of all random choices."""
         return max(self.value + (self.spread or 0.0), *self.dots, 0.0)
 
 

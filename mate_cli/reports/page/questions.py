@@ -127,7 +127,7 @@ MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 6, 4, 80
 HOLDS, LINKS = "●", "○"
 MEANINGS = {
     HOLDS: "holds the right answer",
-    LINKS: "holds no answer itself: it links to a passage with the right one",
+    LINKS: "not the answer itself: links to a passage with the right answer",
 }
 
 

@@ -18,8 +18,7 @@ MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 NOTES = (
     "each point is a run, in the colour of its configuration; the line joins the means",
-    "explained: the share of the variance of scores that lies between the values of a setting; with few runs, much of "
-    "it is chance",
+    "explained: the share of the variance of scores explained by a setting; with few runs, much of it is chance",
 )
 
 

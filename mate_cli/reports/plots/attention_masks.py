@@ -54,8 +54,8 @@ def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: S
     size = len(kinds)
     axes.imshow(image, interpolation="nearest", extent=(0, size, size, 0))
     axes.set_title(f"{name}: {mask.mean():.0%} of all pairs", color=INK, fontsize=9.5)
-    axes.set_xlabel("key: the token that is seen", color=INK)
-    axes.set_ylabel("query: the token that sees", color=INK)
+    axes.set_xlabel("key: the token attended to", color=INK)
+    axes.set_ylabel("query: the token that attends", color=INK)
     borders, labels = _parts(kinds, rows)
     for border in borders[1:-1]:
         axes.axhline(border, color=INK, linewidth=0.35, alpha=0.45)

@@ -138,14 +138,14 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
     if Path(asked).is_dir():
         return [Path(asked)]
     if Path(asked).is_file():
-        warnings.append(f"{asked}: left out, it is no folder")
+        warnings.append(f"{asked}: left out, it is not a folder")
         return []
     if not glob.has_magic(asked):
         raise RunError(f"no such folder: {asked}", remedy="Give a folder that holds runs, such as outputs/")
     found = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     matches = [Path(match) for match in found if Path(match).is_dir()]
     if not matches:
-        raise RunError(f"no folder matches {asked}", remedy=f"Look into {above_pattern(asked)}/ for what there is")
+        raise RunError(f"no folder matches {asked}", remedy=f"See {above_pattern(asked)}/ for the folders it has")
     return matches
 
 
@@ -160,7 +160,7 @@ def above_pattern(asked: str) -> Path:
 def describe_missing_runs(asked: list[Path], warnings: list[str]) -> str:
     """Say where runs were looked for, and that some were there but unreadable."""
     if not asked:
-        return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
+        return f"no folder to search for runs ({'; '.join(warnings)})" if warnings else "no folder to search for runs"
     places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
     damaged = f" ({len(warnings)} damaged: {warnings[0]})" if warnings else ""
     return f"no runs below {places}{damaged}"

@@ -19,8 +19,8 @@ COLUMNS = tuple(map(Column, ("In a right row", "In a right column", "Questions")
 BEST = MetricName.parse(f"dev/{HITS[0].name}")
 """Runs with this score rank cells; shares are written as it is."""
 NOTES = (
-    "percent of the questions of which some cell holds the answer or links to it",
-    "a row is right in which such a cell stands, and so is a column",
+    "percent of the questions with a cell that holds the answer or links to it",
+    "a row or column is right if it has such a cell",
 )
 
 

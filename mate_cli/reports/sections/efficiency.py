@@ -17,8 +17,8 @@ from mate_cli.reports.format import center_text, rate_text, spread_text
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 NOTES = (
-    "best is the best run of a row, whose middle stands beside it",
-    "examples per second are those of training, on the machine of each source",
+    "best: the best run of a row; the median or mean of its runs is next to it",
+    "examples per second are measured in training, on the machine of each source",
 )
 
 

@@ -17,15 +17,19 @@ from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.terminal.console import Console
 
 MAX_ROWS = 30
-SHORT = ("near\nmisses", "numbers\n% of near", "words\n% of near", "right type\n% of others")
+SHORT = (
+    "near\nmisses",
+    "numbers (%\nof near\nmisses)",
+    "words (% of\nnear misses)",
+    "right answer\ntype (% of\nother errors)",
+)
 HEADINGS = dict(zip(PAPER, SHORT, strict=True))
 NARROW = 12
 NOTES = (
     "percent of the wrong answers, all seeds together",
-    "a near miss is within the answer or holds it, or is the same number; % of near: of the near misses; % of others: "
-    "of all other wrong answers",
-    "cells are those that were read, of questions of which some cell has the answer",
-    "the paper sorted its errors by hand (section 7), here rules do it",
+    "near miss: the answer holds the right one or is part of it, or is the same number in another form",
+    "cells: cells that were read, for questions with the answer in some cell",
+    "the paper sorted its errors manually (section 7); here rules do it",
 )
 
 

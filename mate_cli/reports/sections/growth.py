@@ -15,7 +15,7 @@ from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.view import ReportSection, View
 
 NOTES = (
-    "configurations that differ only in how many examples they learnt from are one line: the mean over seeds, bars are "
+    "configurations that differ only in the number of training examples are one line: the mean over seeds, bars are "
     "the standard deviation",
     "published figures are from other sizes and all of the training data",
 )

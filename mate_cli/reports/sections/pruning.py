@@ -8,8 +8,8 @@ from mate_cli.reports.plots.score_margins import MarginFrame, score_margins
 from mate_cli.reports.view import ReportSection, View
 
 NOTES = (
-    "each question's answer against the tokens of its table that are kept, by what the pruning network says of them",
-    "to the right of 0 answers are told from the rest",
+    "each question's answer against the tokens of its table that are kept, by the scores of the pruning network",
+    "right of 0, answers score higher than the rest",
     "all seeds of a configuration together",
 )
 

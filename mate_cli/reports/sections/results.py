@@ -21,7 +21,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def reading_notes(report: Report) -> str:
     """Say how to read the tables."""
-    how = (units(report.tables), "the best of each column in bold, what is within its error underlined")
+    how = (units(report.tables), "the best of each column in bold, results within its error underlined")
     lines = [sentences(["; ".join(filter(None, how))])] if report.tables else ["No run has recorded a metric yet."]
     return " ".join([*lines, sentences(report.notes)]).strip()
 

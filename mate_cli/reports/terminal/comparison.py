@@ -85,7 +85,7 @@ def footer(report: Report, console: Console, *, brief: bool) -> list[str]:
         lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:
         how = "Underlined" if console.is_terminal else "With a dagger (†)"
-        lines[-1] += f" {how}: no further from the best than the best's own ±."
+        lines[-1] += f" {how}: within the ± of the best."
     papers = published_notes(report.tables, report.published) if brief else []
     lines += [sentences([note]) for note in report.notes if note not in papers]
     more = "Test figures, settings" if any(table.is_test for table in report.tables) else "Settings"

@@ -141,7 +141,7 @@ def settings_view(report: Report) -> View:
         if len(differences) > MAX_DIFFERENCES:
             lines.append((f"  {len(differences) - MAX_DIFFERENCES} more", "on the page"))
     rows = tuple(Row(name, (ViewCell(text),)) for name, text in lines)
-    return View("Settings", (Column("In common, then what differs", is_number=False),), rows, "Dataset and task")
+    return View("Settings", (Column("Shared settings, then differences", is_number=False),), rows, "Dataset and task")
 
 
 def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:

@@ -63,7 +63,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         """
         for callback in trainer.callbacks:
             if callback.state_dict() and not checkpoint["callbacks"].get(callback.state_key):
-                problem = f"the checkpoint is damaged: there is nothing of {type(callback).__name__} in it"
+                problem = f"the checkpoint is damaged: it has no state of {type(callback).__name__}"
                 raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         if not isinstance(score, (float, type(None))) or type(step) is not int:
             raise CheckpointError("the checkpoint is damaged", where=self._last, remedy=FROM_THE_BEGINNING)
         if ranks.is_first() and state_dict.get("run") != self.run:
-            raise CheckpointError("the checkpoint is that of another run", where=self._last, remedy=FROM_THE_BEGINNING)
+            raise CheckpointError("the checkpoint belongs to another run", where=self._last, remedy=FROM_THE_BEGINNING)
         self.best_score, self.best_step, self.stopped = score, step, bool(state_dict.get("stopped"))
 
     @property
@@ -151,9 +151,9 @@ class Checkpoints(pl.callbacks.Checkpoint):
         if self.monitor not in trainer.callback_metrics:
             scores = ", ".join(trainer.callback_metrics) or "nothing"
             raise RunError(
-                f"no {self.monitor} was found in the validation to choose the best weights by",
-                where=f"the validation found {scores}",
-                remedy="Give it a split with answers, or let the task monitor what it finds",
+                f"no {self.monitor} was computed in validation, but it chooses the best weights",
+                where=f"the validation computed {scores}",
+                remedy="Use a dev split with answers, or let the task monitor a computed metric",
             )
         return float(trainer.callback_metrics[self.monitor])
 

@@ -41,13 +41,13 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
         notes.append("Columns are aligned with spaces.")
     elif fit.width < 2:
         shown = "No delimiter" if dialect.delimiter == NO_DELIMITER else f"No {dialect.delimiter!r}"
-        notes.append(f"{shown} was found: the table has one column (delimiter=... parts it).")
+        notes.append(f"{shown} was found: the table has one column (delimiter=... splits it).")
     elif dialect.delimiter != usual and not options.delimiter:
-        notes.append(f"Columns are parted by {DELIMITERS.get(dialect.delimiter, repr(dialect.delimiter))}.")
+        notes.append(f"Columns are separated by {DELIMITERS.get(dialect.delimiter, repr(dialect.delimiter))}.")
     if dialect.quote == "'" and options.quote is None:
         notes.append("Apostrophes were read as quotation marks.")
     if dialect.escape:
-        notes.append("Backslashes make quotation marks and delimiters text.")
+        notes.append("Backslashes were read as escape characters.")
     records = Records(dialect, fit.width)
     return Grid(_lines(records, _texts(lines(), text, limits, dialect.delimiter), notes, bool(hint)), notes=notes)
 

@@ -226,7 +226,7 @@ def known_encoding(name: str) -> str:
     except (LookupError, UnicodeError, ValueError):
         pass
     remedy = "Known are utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030, big5, euc-kr and others of Python"
-    raise ConfigError(f"there is no encoding {name!r}", where="text_encoding", remedy=remedy)
+    raise ConfigError(f"unknown encoding {name!r}", where="text_encoding", remedy=remedy)
 
 
 def text_file(path: Path, encoding: str | None = None) -> Text:
@@ -279,7 +279,7 @@ def _what_is_broken(path: Path, encoding: str) -> list[str]:
     count = sum(piece.count("\ufffd") for piece in _pieces(path, encoding, "replace"))
     if not count or encoding == "utf-8-sig":
         return []
-    return [f"{count_noun(count, 'place')} in the file cannot be read as {encoding}: \ufffd stands there."]
+    return [f"{count_noun(count, 'place')} in the file cannot be read as {encoding}: replaced by \ufffd."]
 
 
 def _of_ascii(start: bytes) -> tuple[str, str, list[str]]:
@@ -312,7 +312,7 @@ def _by_chance(start: bytes) -> list[str]:
     if natural < LIKELY:
         return []
     is_word, meant = first_word(text), first_word(sample.decode(name, errors="replace"))
-    return [f"{is_word} is UTF-8 by chance, perhaps; if it should be {meant}, write text_encoding={name}."]
+    return [f"{is_word} may be UTF-8 by chance; if it should be {meant}, write text_encoding={name}."]
 
 
 def _is_damaged_utf8(sample: bytes) -> bool:

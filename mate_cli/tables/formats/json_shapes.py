@@ -28,12 +28,12 @@ def find_table(content: object, path: Path, notes: list[str]) -> Found:
     tables = list(_tables(content, ()))
     if len(tables) > 1:
         names = ", ".join(place for place, _ in tables[:5])
-        raise DataError(f"there are several tables in it: {names}", where=str(path), remedy="Save one in a file")
+        raise DataError(f"it has several tables: {names}", where=str(path), remedy="Save each in its own file")
     for place, read in tables:
         if place:
-            notes.append(f"The table is what stands under {place!r}.")
+            notes.append(f"The table was read from {place!r}.")
         return read(notes)
-    raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
+    raise DataError("it has no table", where=str(path), remedy=SHAPES)
 
 
 def is_json_number(value: object) -> bool:

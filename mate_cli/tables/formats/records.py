@@ -37,11 +37,11 @@ class _Decoder(json.JSONDecoder):
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) < len(pairs):
-            self._say("A key stands twice in an object; its last value was read.")
+            self._say("A key occurs twice in an object; the last value was used.")
         return made
 
     def _constant(self, name: str) -> float | None:
-        self._say(f"{name} is no number of JSON; it was read as {'empty' if name == 'NaN' else 'text'}.")
+        self._say(f"{name} is not a JSON number; it was read as {'empty' if name == 'NaN' else 'text'}.")
         return None if name == "NaN" else float(name.replace("Infinity", "inf"))
 
 
@@ -137,7 +137,7 @@ def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[
     places: dict[str, int] = {}
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
-            problem = "it lists single values" if number == 1 else f"entry {number} is no object, others are"
+            problem = "it lists single values" if number == 1 else f"entry {number} is not an object, others are"
             raise DataError(problem, where=str(path), remedy=SHAPES)
         for key in value:
             if key not in places:
@@ -154,7 +154,7 @@ def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[
 def _lists(values: Iterable[Any], path: Path, grid: Grid) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
-            raise DataError(f"row {number} is no list", where=str(path), remedy=SHAPES)
+            raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
         if number > 1 or grid.header is not None:  # the first list may be names, which are numbers where they are years
             grid.numeric |= {place for place, one in enumerate(value) if is_json_number(one)}
         yield [spreadsheet_text(one) for one in value]
@@ -257,4 +257,4 @@ def _after_space(text: str, place: int) -> int:
 
 
 def _not_json(path: Path, line: int, problem: str) -> DataError:
-    return DataError(f"not valid JSON: {problem}", where=f"{path}, line {line}", remedy="Mend the file")
+    return DataError(f"not valid JSON: {problem}", where=f"{path}, line {line}", remedy="Fix the file")

@@ -71,7 +71,9 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Worksheet:
         raise DataError(problem, where=str(book.path), remedy=remedy)
     others = [name for sheet, name in names.items() if sheet is not chosen]
     if others and wanted is None:
-        notes.append(f"The sheet {chosen.name!r} was read; there is also {list_names(others)} (choose with sheet=...).")
+        notes.append(
+            f"The sheet {chosen.name!r} was read; the workbook also has {list_names(others)} (choose with sheet=...)."
+        )
     return chosen
 
 

@@ -249,7 +249,7 @@ class Workbook:
             start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
         marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
         what = "damaged" if b"\0" in start else next(name for mark, name in marks if start.startswith(mark))
-        remedy = "Call it .csv" if what == "text" else SAVE_AS
+        remedy = "Rename it to .csv" if what == "text" else SAVE_AS
         return DataError(f"this workbook cannot be read: it is {what}", where=str(self.path), remedy=remedy)
 
     def _foreign(self) -> DataError:

@@ -75,7 +75,7 @@ class EvidenceSerializer(Serializer):
     def __post_init__(self) -> None:
         if self.unit == "row" and self.label == "answer":
             remedy = "Use encoding.unit=cell, document or segment"
-            raise ConfigError("answers have no place in whole rows", where="encoding.label", remedy=remedy)
+            raise ConfigError("whole rows do not say where the answer is", where="encoding.label", remedy=remedy)
         self.relations = list(self.relations)
         self._pieces = PieceCache(self.tokenizer)
 

@@ -146,7 +146,7 @@ class HoppingSerializer(CandidateSerializer):
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
         """List the places to hop to, or say why there are none."""
         if not isinstance(example, LinkedExample) or example.current is None:
-            return "there is no node to hop from"
+            return "no node to hop from"
         places = hop_candidates(example.table, example.current.coordinate[0])
         if not places:
             return "the row has no text"

@@ -67,7 +67,7 @@ class SchemaSerializer(Serializer):
         return [
             self._encode(example, own, known[id(example.schema)])
             if isinstance(example, SchemaExample)
-            else EncodingFailure(example.example_id, "it is no question about a database")
+            else EncodingFailure(example.example_id, "it is not a question about a database")
             for example, own in zip(examples, words, strict=True)
         ]
 
@@ -124,7 +124,7 @@ class SchemaSerializer(Serializer):
         if nodes > self.max_nodes:
             return f"the question has {words} words, the schema {nodes - words} names: more than {self.max_nodes}"
         if length > self.max_tokens:
-            return f"the question and the schema need {length} tokens, {self.max_tokens} are there"
+            return f"the question and the schema need {length} tokens, more than {self.max_tokens}"
         return ""
 
 

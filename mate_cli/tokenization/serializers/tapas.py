@@ -64,7 +64,7 @@ class TapasSerializer(TextSerializer):
         super().__post_init__()
         if (self.best_rows is None) != (self.ranked_by is None):
             remedy = "Set encoding.best_rows and encoding.ranked_by, or neither"
-            raise ConfigError("rows are chosen by a number and a run", where="encoding", remedy=remedy)
+            raise ConfigError("best_rows and ranked_by must be set together", where="encoding", remedy=remedy)
         self._ranked = RankedRows(self.ranker) if self.ranker else None
 
     @property

@@ -123,7 +123,7 @@ def test_any_table_is_laid_out(vocabulary, example):
 def test_hops_need_a_node_to_begin_at(vocabulary):
     example = Sample().examples("dev")[0]
     (failure,) = HoppingSerializer(vocabulary).encode([example])
-    assert failure == EncodingFailure(example.example_id, "there is no node to hop from")
+    assert failure == EncodingFailure(example.example_id, "no node to hop from")
 
 
 def test_a_question_that_is_linked_to_nothing_is_a_failure(vocabulary):

@@ -73,7 +73,7 @@ def _question(
         return HybridQAQuestion(key, entry["question"], entry["table_id"], tags=tags)
     if not isinstance(answer, str) or not answer.strip():
         problems.append(
-            Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is no text")
+            Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is not text")
         )
         return None
     return HybridQAQuestion(key, entry["question"], entry["table_id"], answer, sources.get(key, "missing"), tags)
@@ -137,7 +137,7 @@ def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem])
         return None
     texts = {name: raw.get(name) or "" for name in ("title", "section_title", "section_text", "intro")}
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
-        problems.append(Problem(file, table_id, f"{wrong[0]} is no text"))
+        problems.append(Problem(file, table_id, f"{wrong[0]} is not text"))
         return None
     title, section_title, section_text, intro = texts.values()
     return Table(table_id, header, rows, title, section_title, section_text, intro)

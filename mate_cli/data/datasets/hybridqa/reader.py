@@ -285,7 +285,7 @@ def _files_beside(path: Path) -> dict[str, bytes]:
 
 
 def _no_such_file(path: Path) -> DataError:
-    return DataError("there is no such file of questions", where=str(path), remedy="Check the path")
+    return DataError("question file not found", where=str(path), remedy="Check the path")
 
 
 def _in_release(extra: str) -> str:

@@ -97,7 +97,7 @@ class LabelledRow:
         try:
             return json.loads(value)
         except ValueError as error:
-            raise RowError(f"{name} is no JSON") from error
+            raise RowError(f"{name} is not JSON") from error
 
 
 class RowTables:
@@ -146,7 +146,7 @@ class RowTables:
         places = (folder / name, self._root / name)
         found = next((place for place in places if place.is_file()), None)
         if found is None:
-            raise RowError(f"its {kind} {name} is not there")
+            raise RowError(f"its {kind} {name} was not found")
         return found
 
     def _passages(self, row: LabelledRow) -> list[Mapping[str, Any]]:
@@ -155,7 +155,7 @@ class RowTables:
             try:
                 value = json.loads(read_file(self.find(value, row.folder)))
             except (ValueError, RecursionError) as error:
-                raise RowError(f"its passages {value} are no JSON") from error
+                raise RowError(f"its passages {value} are not JSON") from error
         elif isinstance(value, str):
             value = row.parse("passages")
         if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
@@ -182,7 +182,7 @@ def inline_table(value: object) -> Table:
         raise RowError('the table should be a list of rows, of objects, or {"header": [...], "rows": [[...], ...]}')
     lines = [header, *rows]
     if not all(isinstance(line, (list, tuple)) for line in lines):
-        raise RowError("a row of the table is no list")
+        raise RowError("a row of the table is not a list")
     long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
@@ -232,7 +232,7 @@ def find_cell(table: Table, pair: object) -> tuple[int, int]:
     if isinstance(column, str) and column in names:
         column = names.index(column)
     if not all(type(one) is int for one in (row, column)):
-        raise RowError(f"[{row}, {column}] is no row and column; columns here: {', '.join(names)}")
+        raise RowError(f"[{row}, {column}] is not a row and column; columns here: {', '.join(names)}")
     if not table.has_cell(row, column):
         raise RowError(f"the table has no cell [{row}, {column}], but {len(table.rows)} rows, {len(names)} columns")
     return row, column
@@ -299,7 +299,7 @@ def _number(row: LabelledRow, table: Table) -> float | None:
     text = row.text("number")
     number = read_stated_number(text, table) if text else None
     if text and number is None:
-        raise RowError(f"number is {text}, which is no number, or too large")
+        raise RowError(f"{text} is not a number, or is too large")
     return number / 100 if number is not None and "%" in text else number
 
 

@@ -218,7 +218,7 @@ class LabelledFiles(LabelledRows):
         """Build the error for files that are not there."""
         missing = [place for place in dict.fromkeys(wanted) if not self.is_there(place)]
         if not missing:
-            return DataError("no file is named", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
+            return DataError("no file was given", where="data.train", remedy="Set data.train=FILE and data.dev=FILE")
         return DataError(
             "there is no such file", where=str(self.root / missing[0]), remedy="Check data.train, data.dev"
         )
@@ -244,7 +244,7 @@ class LabelledFiles(LabelledRows):
 
     def _of_table(self, path: Path) -> Iterator[Mapping[str, Any]]:
         if path.suffix.lower() not in SUFFIXES:
-            raise DataError("no file of questions ends so", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
+            raise DataError("unknown type of question file", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
         file = open_table(path)
         for row in file:
             yield dict(zip(file.header, row, strict=True))
@@ -267,7 +267,7 @@ class LabelledFiles(LabelledRows):
                 if isinstance(one, dict):
                     yield one
                 else:
-                    problems.append(Problem(place, f"line {number}", "is no object with a question"))
+                    problems.append(Problem(place, f"line {number}", "is not an object with a question"))
 
 
 SAVED = ("dataset_dict.json", "state.json")
@@ -320,7 +320,9 @@ class HubDataset(LabelledRows):
     def refusal(self, wanted: Sequence[str]) -> DataError:
         """Build the error for a split that is not there."""
         there = ", ".join(self._tables)
-        return DataError(f"its splits are {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
+        return DataError(
+            f"it has the splits {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT"
+        )
 
     def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """Yield the rows of a split; see `LabelledRows.rows`."""
@@ -338,7 +340,7 @@ class HubDataset(LabelledRows):
             DataError: there is none of this name, or it cannot be reached.
         """
         if not self.name:
-            raise DataError("no dataset is named", where="data.name", remedy="Set data.name=NAME, or a folder")
+            raise DataError("no dataset was given", where="data.name", remedy="Set data.name=NAME, or a folder")
         import datasets
         from huggingface_hub import constants
 

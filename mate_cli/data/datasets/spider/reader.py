@@ -98,13 +98,13 @@ class Spider(Release):
         """
         question, database = require_text(entry, "question"), require_text(entry, "db_id")
         if database not in schemas:
-            raise DamagedEntryError(f"there is no sound schema of its database {database!r}")
+            raise DamagedEntryError(f"its database has no valid schema: {database!r}")
         schema, table = schemas[database]
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
         text = require_text(entry, "query")
         if not isinstance(entry.get("sql"), dict | None):
-            raise DamagedEntryError("sql is no object")
+            raise DamagedEntryError("sql is not an object")
         key = (database, text, json.dumps(entry.get("sql")))
         if key not in self._queries:
             self._queries[key] = self._query(text, entry.get("sql"), schema)
@@ -158,7 +158,7 @@ class Spider(Release):
         files = {name: path for name, path in named if PurePosixPath(name).name == name and path.is_file()}
         if not files:
             remedy = f"Put the folder {self.databases} of the release there, or set encoding.values=false"
-            raise DataError("has no databases whose values could be linked", where=str(self.root), remedy=remedy)
+            raise DataError("has no databases to read values from", where=str(self.root), remedy=remedy)
         with ThreadPoolExecutor(_READERS) as pool:
             read = pool.map(lambda name: with_values(known[name][0], files[name]), files)
             return {**known, **{schema.name: (schema, known[schema.name][1]) for schema in read}}

@@ -127,7 +127,7 @@ class SQA(Release):
         found = self._sound([])
         answers = (example.answer for examples in found.values() for example in examples)
         blank = sum(not all(text.strip() for text in answer.texts) for answer in answers if answer)
-        note = Problem("answers", "", f"{blank:,} name an empty cell, which is an answer like any other")
+        note = Problem("answers", "", f"{blank:,} have an empty cell as the answer; they are kept")
         return replace(report, notes=(*report.notes, note)) if blank else report
 
     def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
@@ -157,7 +157,9 @@ def read_turns(
                     suspicions.append(Problem(file, turns[-1].key, f"line {reader.line_num} {wrong}"))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
-                problems.append(Problem(file, key, f"line {reader.line_num} is no question with its answer ({error})"))
+                problems.append(
+                    Problem(file, key, f"line {reader.line_num} is not a question with its answer ({error})")
+                )
     except csv.Error as error:
         problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
     if suspicions is not None and not problems:

@@ -144,7 +144,7 @@ class TabFact(Release):
             return []
         statements, labels, caption = entry
         if not statements or not isinstance(caption, str):
-            what = "the caption is no text" if statements else "has no statements"
+            what = "the caption is not text" if statements else "has no statements"
             self.suspicions.append(Problem(file, key, what))
         table, damage = self._table(file, key, str(caption))
         problems += damage
@@ -188,7 +188,7 @@ class TabFact(Release):
 def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
     """Tell whether a list is of names; the first that is none is a problem."""
     wrong = next((place for place, key in enumerate(keys) if not isinstance(key, str)), None)
-    problems += [] if wrong is None else [Problem(file, f"entry {wrong}", "is no name of a table")]
+    problems += [] if wrong is None else [Problem(file, f"entry {wrong}", "is not the name of a table")]
     return wrong is None
 
 
@@ -214,7 +214,7 @@ def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
     if len(statements) != len(labels):
         return f"has {len(statements)} statements but {len(labels)} labels"
     if not all(isinstance(text, str) and text.strip() for text in statements):
-        return "a statement is empty or no text"
+        return "a statement is empty or not text"
     if not all(type(label) is int and 0 <= label < len(LABELS) for label in labels):
         return "a label is neither 0 nor 1"
     return ""

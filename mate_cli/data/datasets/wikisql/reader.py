@@ -138,15 +138,15 @@ def _table(file: str, line: str, entry: Mapping[str, Any], problems: list[Proble
     key = entry.get("id")
     header, types, rows = (entry.get(name) for name in ("header", "types", "rows"))
     if not isinstance(key, str) or not key.strip():
-        problems.append(Problem(file, line, "id is missing, empty or no text"))
+        problems.append(Problem(file, line, "id is missing, empty or not text"))
     elif not isinstance(header, list) or not isinstance(types, list) or not isinstance(rows, list):
         problems.append(Problem(file, key, "should have id, header, types and rows"))
     elif not all(isinstance(name, str) for name in header):
-        problems.append(Problem(file, key, "a name in its header is no text"))
+        problems.append(Problem(file, key, "a name in its header is not text"))
     elif len(types) != len(header) or not all(kind in TYPES for kind in types):
         problems.append(Problem(file, key, f"should have a type (text or real) for each of {len(header)} columns"))
     elif not all(isinstance(row, list) and all(isinstance(cell, CELLS) for cell in row) for row in rows):
-        problems.append(Problem(file, key, "a row is no list of texts and numbers"))
+        problems.append(Problem(file, key, "a row is not a list of texts and numbers"))
     elif not is_ragged(file, key, header, rows, problems):
         texts = [["" if value is None else str(value) for value in row] for row in rows]
         body = tuple(tuple(map(_cell, row)) for row in texts)

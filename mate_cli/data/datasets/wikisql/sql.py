@@ -59,13 +59,13 @@ class WikiSQLQuery:
             raise ValueError("sql should hold sel, agg and conds, a list of [column, operator, value]") from error
         columns = [query.column, *(condition.column for condition in conditions)]
         if not all(_is_place(column, types) for column in columns):
-            raise ValueError(f"sql names a column that is not there (the table has {len(types)})")
+            raise ValueError(f"sql names a column that does not exist (the table has {len(types)})")
         if not _is_place(query.aggregation, SQL_AGGREGATIONS):
             raise ValueError(f"sql has no aggregation {query.aggregation!r}")
         if not all(_is_place(condition.operator, OPERATORS) for condition in conditions):
-            raise ValueError("sql has an operator that is none of =, > and <")
+            raise ValueError("sql has an operator other than =, > and <")
         if not all(isinstance(condition.value, str | int | float) for condition in conditions):
-            raise ValueError("sql compares with what is neither a text nor a number")
+            raise ValueError("sql compares with a value that is neither text nor a number")
         return query
 
 
@@ -114,7 +114,7 @@ def _wanted(value: Value, kind: str) -> Value:
     if kind == "real":
         return convert_to_float(value) if isinstance(value, str) else float(value)
     if not isinstance(value, str):
-        raise ValueError(f"the condition compares texts with the number {value!r}")
+        raise ValueError(f"a condition compares text with the number {value!r}")
     return value
 
 
