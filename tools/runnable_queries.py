@@ -29,7 +29,7 @@ BEAM, ROWS, CELLS = 5, 5, (None, 0, 1, 2, "a", "b")
 
 
 def small_database(schema: Schema) -> sqlite3.Connection:
-    """Makes a database in memory, of a few rows for each table."""
+    """Make a database in memory, of a few rows for each table."""
     chance, database = random.Random(schema.name), sqlite3.connect(":memory:")
     for number, table in enumerate(schema.tables[1:], 1):
         columns = [f'"{c.original}"' for c in schema.columns if c.table == number and c.original != "*"]
@@ -42,7 +42,7 @@ def small_database(schema: Schema) -> sqlite3.Connection:
 
 
 def main(run: str, root: str, count: int) -> None:
-    """Prints, for each search, how many queries are found, run, and match."""
+    """Print, for each search, how many queries are found, run, and match."""
     config: Any = load_config(open_run(run).path)
     model = open_model(run, None, Here(config.hardware, config.paths), "databases")
     task: Any = model.parts.task

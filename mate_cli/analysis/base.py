@@ -56,7 +56,7 @@ def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[R
 
 
 def evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
-    """So many examples at even distances; all where there are no more, or no number is given."""
+    """Pick so many examples at even distances; all where there are no more, or no number is given."""
     if count is None or count >= len(examples):
         return list(examples)
     return [examples[place * len(examples) // count] for place in range(count)]

@@ -220,6 +220,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
+    """Return some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -117,7 +117,7 @@ def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timin
 
 
 def time_call(call: Call, read: Clock) -> tuple[float, float]:
-    """Wall and on-CPU seconds of one call."""
+    """Return the wall and on-CPU seconds of one call."""
     wall, on_cpu = read()
     call()
     wall_after, on_cpu_after = read()
@@ -125,7 +125,7 @@ def time_call(call: Call, read: Clock) -> tuple[float, float]:
 
 
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Wall seconds and MB of the first call, or why it failed."""
+    """Return the wall seconds and MB of the first call, or why it failed."""
     spent: list[tuple[float, float]] = []
     memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
     return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
@@ -235,7 +235,7 @@ def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int = SIDE, s
 
 
 def machine_facts(device: torch.device) -> dict[str, float | str]:
-    """Cores, threads, and the names of CPU, device and PyTorch, as `machine/...`."""
+    """Return cores, threads, and the names of CPU, device and PyTorch, as `machine/...`."""
     facts: dict[str, float | str] = {
         "machine/cores": float(os.cpu_count() or 0),
         "machine/threads": float(torch.get_num_threads()),

@@ -120,15 +120,15 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return one prediction per example, from what the network makes of the batch that it was given."""
 
     def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
-        """As `predictions`, of a validation during training, where a task may take a quicker way."""
+        """Predict as `predictions`, of a validation during training, where a task may take a quicker way."""
         return self.predictions(output, given)
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
+        """Return metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
 
     def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Metrics of a split: those of the task, and those that its configuration adds.
+        """Return metrics of a split: those of the task, and those that its configuration adds.
 
         Raises:
             ConfigError: an added one has the name of one of the task.
@@ -218,7 +218,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
-        """Metrics of what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
+        """Score what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
@@ -254,14 +254,14 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
 
 def missing_answer(example: Example) -> str:
-    """Why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
+    """Say why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
     return (example.answer.source or NO_ANSWER) if example.outcome.startswith(UNUSABLE) else ""
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
-    """Cells as [row, column, probability]."""
+    """Return cells as [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 

@@ -78,7 +78,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Examples with a candidate cell, or with exactly one when ambiguous ones are dropped."""
+        """Return the examples with a candidate cell, or with exactly one when ambiguous ones are dropped."""
         known = super().training_examples(examples)
         if not self.drop_ambiguous:
             return known
@@ -89,7 +89,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return CellSelectionHead(encoder.size.hidden_size)
 
     def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
-        """Scores of cells, with dropout in training."""
+        """Return the scores of cells, with dropout in training."""
         cells: CellLogits = head(output.with_states(self.dropout(output.states)))
         return cells
 
@@ -139,7 +139,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         ]
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""
+        """Return hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
     def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:
@@ -162,7 +162,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Hits of ranking the cells by TF-IDF, nothing learned."""
+        """Return hits of ranking the cells by TF-IDF, nothing learned."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}
 
@@ -170,7 +170,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 def score_rankings(
     rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
+    """Return hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
     candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
     groups = by_source(examples) | by_subset({name: examples[name] for name in candidates})
     return hits_at_k({name: rankings.get(name, ()) for name in candidates}, candidates, groups)

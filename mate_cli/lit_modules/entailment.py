@@ -58,7 +58,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         self.add_heads(_class_head)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Statements with a label."""
+        """Return statements with a label."""
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
@@ -84,7 +84,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {"id2label": dict(enumerate(CLASSES)), "label2id": {name: place for place, name in enumerate(CLASSES)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Accuracy of all statements with a label and of parts of them; one without a verdict counts as wrong."""
+        """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
         right = {p.example_id: self.right(p, examples[p.example_id]) for p in predictions}
         return by_parts(right, examples, "accuracy")
 
@@ -101,7 +101,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Accuracy of the commonest label; none where what is learnt from is streamed."""
+        """Return the accuracy of the commonest label; none where what is learnt from is streamed."""
         known = training()
         if not known:
             return {}

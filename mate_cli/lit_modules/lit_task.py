@@ -126,7 +126,7 @@ class LitData(pl.LightningDataModule):
         return self.data.schedule
 
     def epoch(self, step: int) -> float:
-        """Passes over the training split after `step` optimizer steps."""
+        """Return passes over the training split after `step` optimizer steps."""
         return self.data.epoch(step)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:

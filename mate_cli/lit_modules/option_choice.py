@@ -30,11 +30,11 @@ class OptionChoice(Choosing[ChoiceExample]):
         self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-        """Questions of which the right option is known."""
+        """Return the questions of which the right option is known."""
         return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-        """Questions with options."""
+        """Return the questions with options."""
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
@@ -58,7 +58,7 @@ class OptionChoice(Choosing[ChoiceExample]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, ChoiceExample], training: Training[ChoiceExample]) -> dict[str, float]:
-        """Accuracy of the place that is right most often in what is learnt from."""
+        """Return the accuracy of the place that is right most often in what is learnt from."""
         label = majority_label(training())
         guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]
         return {f"majority/{name}": value for name, value in self.score(guesses, examples).items()}

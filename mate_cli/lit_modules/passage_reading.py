@@ -56,7 +56,7 @@ class PassageReading(SpanReading):
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Official exact match and F1: of all questions, of each subset, with an answer and without."""
+        """Return the official exact match and F1: of all questions, of each subset, with an answer and without."""
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
         groups: dict[str, list[str]] = {}

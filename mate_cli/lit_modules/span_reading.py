@@ -143,7 +143,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
+        """Return exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}
 
@@ -158,7 +158,7 @@ def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPredi
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
-    """Exact match and F1 of answers; a question without an answer of ours counts as wrong."""
+    """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     ours = {name: answers.get(name, "") for name in references}
     return score_predictions(ours, references, by_source(examples))

@@ -92,7 +92,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         self.runs: Callable[[SchemaExample, str], bool] | None = None
 
     def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
-        """Questions whose query the grammar has."""
+        """Return the questions whose query the grammar has."""
         return [example for example in examples if example.actions]
 
     def skip_reason(self, example: SchemaExample) -> str:
@@ -139,7 +139,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return bool(query and example.query and queries_match(query, example.query, example.schema))
 
     def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-        """Exact-set match of all questions whose query is known and by how hard they are, and the kinds of errors."""
+        """Return the exact-set match of all questions with a known query, also by hardness, and the kinds of errors."""
         queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
         return score_queries(queries, examples)
 

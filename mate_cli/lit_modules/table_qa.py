@@ -157,7 +157,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return (own.max_rows - 1, own.max_columns - 1) if own.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Examples whose answer says what is to be learnt."""
+        """Return the examples whose answer says what is to be learnt."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
@@ -204,7 +204,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         }
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Denotation accuracy of all questions, of parts of them, and of conversations; all with an answer count."""
+        """Return the denotation accuracy of all questions with an answer, of subsets, and of conversations."""
         chosen = {prediction.example_id: prediction for prediction in predictions}
         right = right_denotations(chosen, examples)
         scores = by_parts(right, examples, "denotation_accuracy")
@@ -231,7 +231,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Scores of the column that most often is the answer, and of the cell nearest to the question by TF-IDF."""
+        """Score the column that most often is the answer, and the cell nearest to the question by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
             f"{baseline}/{name}": value

@@ -49,7 +49,7 @@ class Task(Protocol):
     spec: ClassVar[Any]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Scores by the names that transformers has for them."""
+        """Return the scores by the names that transformers has for them."""
 
     def loss_of(self, output: EncoderOutput) -> Tensor:
         """Return the mean loss of what the network makes of a batch with labels."""
@@ -58,7 +58,7 @@ class Task(Protocol):
         """Return what follows from the scores, one per example."""
 
     def named_children(self) -> Any:  # noqa: ANN401 - as of every module
-        """Its parts by name: the network and the heads."""
+        """Return its parts by name: the network and the heads."""
 
 
 class _WordsOnDemand:
@@ -194,7 +194,7 @@ class MateForTask(MateModel):
         return others.get(name)
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """Labels of tokens as the task reads them: 0 where nothing is known."""
+        """Return labels of tokens as the task reads them: 0 where nothing is known."""
         return labels.clamp(min=0)
 
 

@@ -193,7 +193,7 @@ class CellRanker:
         return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """The rows of each question's table, from 0, that of the best cell first, by `example_id`.
+        """Return the rows of each question's table, from 0, that of the best cell first, by `example_id`.
 
         The network is on the device of the run for so long, which then has its memory back.
         """

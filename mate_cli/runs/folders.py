@@ -156,7 +156,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
 
 
 def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
-    """The folder of a run.
+    """Return the folder of a run.
 
     Args:
         path: as it is typed.
@@ -175,7 +175,7 @@ def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """The newest run below a folder: one of the stage that is wanted, else a whole one rather than a stage of one."""
+    """Find the newest run below a folder: one of the wanted stage, else a whole one rather than a stage of one."""
     found = [path.parent for path in folder.glob("**/config.yaml")]
     wanted = [path for path in found if path.name == stage] or found
     depth = min((len(path.parts) for path in wanted), default=0)
@@ -183,7 +183,7 @@ def _nearest_run(folder: Path, stage: str) -> Path | None:
 
 
 def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", stage: str = "") -> RunFolder:
-    """The folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
+    """Return the folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
 
     Raises:
         RunError: there is none.

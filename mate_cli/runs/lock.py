@@ -74,7 +74,7 @@ def release(folder: Path) -> None:
 
 
 def _taken(path: Path) -> int:
-    """The open lock file with this process's name in it."""
+    """Return the open lock file with this process's name in it."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         try:

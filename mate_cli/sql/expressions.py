@@ -180,7 +180,7 @@ class ExpressionReader(ABC):
         return self.conditions(self.take(tree, kind).this) if tree else ir.Conditions()
 
     def conditions(self, tree: Tree) -> ir.Conditions:
-        """Conditions in the order of the text."""
+        """Return conditions in the order of the text."""
         if tree.key not in ("and", "or"):
             return ir.Conditions((self._condition(tree),))
         self.take(tree, "and", "or")

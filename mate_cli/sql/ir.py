@@ -50,7 +50,7 @@ class ValueUnit:
     right: ColumnUnit | None = None
 
     def columns(self) -> tuple[ColumnUnit, ...]:
-        """Both sides, or the one that there is."""
+        """Return both sides, or the one that there is."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
 

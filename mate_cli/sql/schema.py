@@ -195,7 +195,7 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 
 def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
-    """Numbers of columns from 1; a key of several columns is a list in the list."""
+    """Return numbers of columns from 1; a key of several columns is a list in the list."""
     flat = [one for key in keys for one in (key if isinstance(key, list) else [key])]
     return [_place(one, columns) for one in flat]
 

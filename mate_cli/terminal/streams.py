@@ -23,7 +23,7 @@ before_write: Callable[[], None] | None = None
 
 
 def printable(text: str) -> str:
-    """A text without what would steer a terminal: control characters, marks of direction, the return to a line."""
+    """Remove what would steer a terminal from a text: control characters, marks of direction, carriage returns."""
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
 

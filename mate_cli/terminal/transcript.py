@@ -1,4 +1,4 @@
-"""What a run has printed, kept for those who read it later."""
+"""Output of a run, kept for those who read it later."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _kind_of_row(row: int) -> str:
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Number the runs of tokens [T] that share a row and a column, from 0."""
+    """Give runs of tokens [T] that share a row and a column numbers, from 0."""
     numbers = np.zeros(len(row_ids), np.int64)
     numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
     return numbers
@@ -256,7 +256,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return self._moved(lambda buffer: buffer.pin_memory())
 
     def __getstate__(self) -> dict[str, Any]:
-        """All tensors in one buffer: between processes each tensor costs a file descriptor, and a plan has hundreds."""
+        """Pack all tensors: between processes each costs a file descriptor, and a plan has hundreds."""
         names, content = self._content()
         kept = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
         return {"fields": kept, "names": names, "packed": pack_tensors(content)}

@@ -90,7 +90,7 @@ def launch_options(tile: int, step: int, head_size: int, bytes_per_number: int) 
 
 
 def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
-    """Attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
+    """Return attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
     output, lse = _like_output(qkv)
     if (planes := given[-2]) == 1:
         _launch(kernels.attend, (qkv, key_bias, output, lse), *given)

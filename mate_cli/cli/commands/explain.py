@@ -50,7 +50,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def text(command: str, key: str, words: Sequence[str]) -> str:
-    """What is known of a key, or of the keys of a section, for a terminal.
+    """Describe a key, or the keys of a section, for a terminal.
 
     Raises:
         ConfigError: there is no such key.
@@ -109,7 +109,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
 
 
 def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
-    """The words that each stage is composed of; of a plain run those that are typed."""
+    """Return the words that each stage is composed of; of a plain run those that are typed."""
     if command != "train" or not any(word.startswith("experiment=") for word in words):
         return {"": list(words)}
     from mate_cli.cli.config.resolve import resolve

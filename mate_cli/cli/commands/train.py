@@ -24,7 +24,7 @@ NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """The words with what `sweep=NAME` implies, and with quotes around a pattern that Hydra would stumble over."""
+    """Add what `sweep=NAME` implies to words, and quotes around a pattern that Hydra would stumble over."""
     words = [quote_pattern(word) for word in words]
     if not any(word.startswith("sweep=") for word in words):
         return words
@@ -134,7 +134,7 @@ def describe(spec: RunSpec) -> str:
 
 
 def config_text(spec: RunSpec, package: str | None = None) -> str:
-    """The configuration of a run, or the part that `package` names, as YAML: what config.yaml of the run will hold.
+    """Return the configuration of a run, or its part `package`, as YAML: the content of config.yaml of the run.
 
     Raises:
         ConfigError: there is no such part.

@@ -227,7 +227,7 @@ Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
 
 
 def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
-    """An answer that only names what Hydra names, as `{command}` has it."""
+    """Return an answer that only names what Hydra names, as `{command}` has it."""
     return lambda found, command, _: ConfigError(
         problem.format(command=command), where=f"{sign}{found[1]}", remedy=remedy
     )

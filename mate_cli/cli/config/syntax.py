@@ -75,7 +75,7 @@ class Syntax:
         raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=typing(f"{key}={value}"))
 
     def _bare(self, words: Sequence[str], place: int) -> ConfigError:
-        """The error of a word without `=`."""
+        """Return the error of a word without `=`."""
         word, before, after = words[place], words[place - 1] if place else "", _next(words, place)
         key, equals, begun = before.partition("=")
         if word == "=" or before == "=":
@@ -94,7 +94,7 @@ class Syntax:
         return self._alone(word, after)
 
     def _alone(self, word: str, after: str) -> ConfigError:
-        """The error of a name, a group or a path that stands alone."""
+        """Return the error of a name, a group or a path that stands alone."""
         groups = sorted(groups_of(self.config_name), key=lambda name: name != "experiment")
         if word in groups:
             if after and "=" not in after:
@@ -112,7 +112,7 @@ class Syntax:
         return ConfigError(FORM, where=word, remedy=f"All of them: mate {self.config_name} --help")
 
     def _of_path(self, word: str) -> str | None:
-        """The setting that a file or folder is meant for: a table, or the newest run there; None for other words."""
+        """Guess the setting that a file or folder is meant for: a table, or its newest run; None for other words."""
         from mate_cli.runs.folders import open_run
 
         keys, path = keys_of(self.config_name), Path(word)
@@ -153,24 +153,24 @@ def typing(*settings: str) -> str:
 
 
 def in_shell(setting: str) -> str:
-    """A setting in quotes, where a shell would take it apart or look for files of that name."""
+    """Return a setting in quotes, where a shell would take it apart or look for files of that name."""
     return setting if re.fullmatch(r"[\w@%+=:,./~-]*", setting) or setting.endswith("=...") else shlex.quote(setting)
 
 
 def _next(words: Sequence[str], place: int) -> str:
-    """The word after a place, unless it is a flag or there is none."""
+    """Return the word after a place, unless it is a flag or there is none."""
     after = words[place + 1] if place + 1 < len(words) else ""
     return "" if after.startswith("--") else after
 
 
 def _bare_words(words: Sequence[str]) -> list[str]:
-    """Words up to the next setting or flag."""
+    """Return the words up to the next setting or flag."""
     ends = [place for place, word in enumerate(words) if "=" in word or word.startswith("--")]
     return list(words[: ends[0]] if ends else words)
 
 
 def _spaced(key: str, *values: str) -> ConfigError:
-    """The error of spaces around the sign."""
+    """Return the error of spaces around the sign."""
     value = next((value for value in values if value not in ("", "=")), "...")
     return ConfigError("no spaces around =", where=key or None, remedy=typing(f"{key or 'key'}={value}"))
 
@@ -183,7 +183,7 @@ def _is_open(value: str) -> bool:
 
 
 def _listed(setting: str, rest: Sequence[str]) -> ConfigError:
-    """The error of a list that the shell took apart, or that does not end."""
+    """Return the error of a list that the shell took apart, or that does not end."""
     closing = BRACKETS[setting.partition("=")[2][0]]
     ends = [place for place, word in enumerate(rest) if word.endswith(closing)]
     if ends:

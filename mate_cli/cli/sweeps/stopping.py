@@ -94,7 +94,7 @@ def is_stopped(jobs: Path) -> bool:
 
 
 def ignore_interrupts() -> None:
-    """In a launcher's worker, leave what a terminal sends to the process of the sweep, which tells the job."""
+    """Leave, in a launcher's worker, what a terminal sends to the process of the sweep, which tells the job."""
     if Stopping.current is None:
         with suppress(ValueError):  # not the main thread
             for number in (signal.SIGINT, signal.SIGHUP):

@@ -107,7 +107,7 @@ def is_corpus(path: Path) -> bool:
 
 
 def read_shard(path: Path) -> Iterator[CorpusTable]:
-    """All tables of a file of a corpus."""
+    """Return all tables of a file of a corpus."""
     import pyarrow.parquet as pq
 
     for group in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE):

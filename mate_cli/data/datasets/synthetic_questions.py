@@ -90,7 +90,7 @@ class SyntheticQuestions:
         return {}
 
     def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split, table by table.
+        """Return all questions of a split, table by table.
 
         Raises:
             DataError: there is no such split, or the release is missing or damaged.
@@ -160,7 +160,7 @@ class SyntheticQuestions:
 
 
 def _tables(release: HybridQA, known: Collection[str]) -> Iterator[tuple[str, Table]]:
-    """All sound tables of a release but those that are known, by id."""
+    """Return all sound tables of a release but those that are known, by id."""
     found: dict[str, Table] = {}
     for file, content in read_members(release.store("tables_tok"), "tables_tok"):
         name = file.removesuffix(".json")

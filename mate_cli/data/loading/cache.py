@@ -72,12 +72,12 @@ class EncodedSplit:
 
     @property
     def uncut_tokens(self) -> dict[str, int]:
-        """How many tokens each example would have if nothing were cut, by name; without those that nobody counted."""
+        """Tokens of each example before truncation, by name; without those that nobody counted."""
         pairs = zip(self._dataset["example_id"], self._dataset["uncut_tokens"], strict=True)
         return {name: int(count) for name, count in pairs if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """The encoding at `index`, counting only examples that could be encoded."""
+        """Return the encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
         known = {name: row[name] for name, one in self._columns.items() if _is_known(one, row[name])}
         for name in [name for name in known if len(self._columns[name].axes) > 1]:
@@ -91,7 +91,7 @@ def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a n
 
 
 def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarray]) -> list[int]:
-    """The shape of an array that was written flat, by what is known of its encoding; -1 where the others tell."""
+    """Return the shape of an array that was written flat, by its encoding; -1 where the others tell."""
     if axes[0] == "S":
         return [int(cell_numbers(known["row_ids"], known["column_ids"])[-1]) + 1, -1]
     if len(set(axes)) == 1:
@@ -145,19 +145,19 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
-    """Whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
+    """Tell whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
     modules = {type(one).__module__ for one in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
 
 def _by_table(examples: Sequence[TableExample]) -> list[int]:
-    """The places of examples, those of a table one after the other: what is worked out for it then serves them all."""
+    """Sort the places of examples by table, so that what is worked out for a table serves all of them."""
     first: dict[int, int] = {}
     return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """A name for what is made of examples: the same for equal examples, the same maker and the same code.
+    """Return a name for what is made of examples: the same for equal examples, the same maker and the same code.
 
     Raises:
         DataError: a field of an example is neither plain nor a dataclass.
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
-    """All that there is of a part of an example."""
+    """Return all that there is of a part of an example."""
     if not isinstance(value, Table):
         return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
@@ -194,7 +194,7 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def _code() -> str:
-    """A digest of the source files that shape encodings, so that a code change never meets an old cache."""
+    """Return a digest of the source files that shape encodings, so that a code change never meets an old cache."""
     digest = hashlib.sha256()
     for package in (mate_cli.sql, mate_cli.tables, mate_cli.tokenization):
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
@@ -203,7 +203,7 @@ def _code() -> str:
 
 
 def _own_code(kinds: Collection[type]) -> str:
-    """A digest of the modules, outside of this package, that serializers and kinds of examples are defined in."""
+    """Return a digest of the modules outside of this package that define serializers and kinds of examples."""
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
     known = (sys.stdlib_module_names, {mate_cli.__name__})
     own = sorted(name for name in names if not any(name.partition(".")[0] in some for some in known))

@@ -36,5 +36,5 @@ class EncodedExamples:
         return len(self._encodings)
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """The encoding at `index`, counting only examples that could be encoded."""
+        """Return the encoding at `index`, counting only examples that could be encoded."""
         return self._encodings[index]

@@ -76,7 +76,7 @@ _BASES = dict(
 
 
 def asks(clause: Words, names: frozenset[str], person: bool) -> list[Ask]:
-    """All the questions that one predicate gives rise to.
+    """Return all the questions that one predicate gives rise to.
 
     The clause begins with a verb in the singular; no answer has one of the lower-cased `names` of its subject.
     """
@@ -160,7 +160,7 @@ def _is_name(word: str) -> bool:
 
 
 def _forms(span: AskedSpan, before: Words, after: Words) -> Iterator[tuple[str, str, str]]:
-    """(words before the subject, words behind it, form) of each way to ask for a span."""
+    """Return (words before the subject, words behind it, form) of each way to ask for a span."""
     kind = span.kind
     if kind == "measure":
         yield f"what is the {before[-2]} of", "", "measure"

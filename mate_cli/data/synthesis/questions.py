@@ -124,7 +124,7 @@ _WHERE_WORDS = split_words("location city venue town county region village subur
 
 
 def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
-    """Forms with {row} and {n} that ask for a cell of a column that does not name the rows."""
+    """Return forms with {row} and {n} that ask for a cell of a column that does not name the rows."""
     more = _NAMED if named and not column.participle else ()
     last = column.noun.split()[-1]
     if column.kind == YEAR:
@@ -145,7 +145,7 @@ def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
 
 
 def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str, ...], str]:
-    """Forms with {row}, {s} and {rest} that ask for the cell that names the row, and the rest of its only clue.
+    """Return forms with {row}, {s} and {rest} that ask for the cell that names the row, and the rest of its only clue.
 
     The clue is empty when there are two.
     """
@@ -161,7 +161,7 @@ def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str,
 
 
 def _event(column: QuestionColumn, forms: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for what happened then; "died" and the like take no "was"."""
+    """Return forms for what happened then; "died" and the like take no "was"."""
     if column.participle in ("died", "retired", "joined", "premiered"):
         happened = {"died": "die", "retired": "retire", "joined": "join", "premiered": "premiere"}[column.participle]
         year = column.kind == YEAR
@@ -258,7 +258,7 @@ class _Writer:
         self._linked = [(row, column) for row, column in self._cells if asked.link(row, column)]
 
     def attempts(self, kind: str) -> Iterator[MadeQuestion]:
-        """Questions of one kind, as far as a few attempts give any."""
+        """Return the questions of one kind, as far as a few attempts give any."""
         of, by = kind.split("_by_")
         places = self._cells if of == "cell" else self._linked
         for _ in range(ATTEMPTS if places and (by == "cell" or self._linked) else 0):
@@ -279,7 +279,7 @@ class _Writer:
         return row, column, self._clues(row, column, by)
 
     def _clues(self, row: int, target: QuestionColumn, by: str) -> list[Clue]:
-        """One clue, or two where one fits several rows; none when that fails."""
+        """Return one clue, or two where one fits several rows; none when that fails."""
         others = [column for column in self._asked.columns if column is not target]
         draw = cell_clue if by == "cell" else passage_clue
         first = draw(self._asked, row, pick(self._rng, others), self._rng)

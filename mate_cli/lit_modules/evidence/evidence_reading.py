@@ -121,7 +121,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         return self.score([prediction], {example.example_id: example})["em"] == 1
 
     def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Exact match and F1 of answers, of supporting sentences where they are known and of both; best nodes."""
+        """Return exact match and F1 of answers, of supporting sentences where known, and of both; best nodes."""
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
         gold = {n: e.supporting for n, e in known.items()}

@@ -18,7 +18,7 @@ class NodeRanking(CandidateChoice):
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
+        """Return the questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
         return [example for example in self.linked(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
@@ -35,7 +35,7 @@ class NodeRanking(CandidateChoice):
         return self.chosen(prediction, example).coordinate[0] in rows
 
     def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
-        """Accuracy of choosing the node that was found most surely, nothing learned."""
+        """Return the accuracy of choosing the node that was found most surely, nothing learned."""
         surest = [
             Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
             for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in examples.items())
@@ -45,5 +45,5 @@ class NodeRanking(CandidateChoice):
 
 
 def _sureness(node: Node) -> float:
-    """0 to 1; of pages the confidence is a distance, of cells a share."""
+    """Return 0 to 1; of pages the confidence is a distance, of cells a share."""
     return node.confidence if node.source == "links" else 1 - node.confidence

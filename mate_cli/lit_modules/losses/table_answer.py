@@ -101,7 +101,7 @@ class TableAnswerLoss:
 
 
 def one_column_loss(tokens: Tensor, columns: Tensor, label_ids: Tensor, grid: CellGrid) -> Tensor:
-    """Negative log likelihood of the right column, plus the mean of that of each of its cells, the header's among them.
+    """Return the negative log likelihood of the right column, plus the mean of that of its cells, header included.
 
     The right column has most labelled tokens, the first of them on ties; without labels it is column 0, which has no
     cells to get right.
@@ -168,7 +168,7 @@ def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preferenc
 
 
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
-    """Negative log likelihood of any aggregation where the answer is computed, of none where it is selected: [B]."""
+    """Return the negative log likelihood of any aggregation where the answer is computed, else of none: [B]."""
     log_probabilities = logits.log_softmax(-1)
     return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
 
@@ -209,7 +209,7 @@ def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -
 def answer_loss(
     expected: Tensor, answers: Tensor, computed: Tensor, *, delta: float = 1.0, normalise: bool = False
 ) -> Tensor:
-    """Huber's loss of the expected result.
+    """Return Huber's loss of the expected result.
 
     Args:
         expected: results [B].

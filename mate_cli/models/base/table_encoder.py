@@ -210,7 +210,7 @@ class TableEncoder(nn.Module):
 
 
 def _said(layers: Sequence[int], count: int) -> str:
-    """Layers by their ascending numbers, from 1 to `count`, as people say them."""
+    """Return layers by their ascending numbers, from 1 to `count`, as people say them."""
     if len(layers) == count:
         return "all layers"
     first, last = layers[0], layers[-1]

@@ -30,11 +30,11 @@ class Padded(Packing):
     real: Tensor
 
     def pack(self, padded: Tensor) -> Tensor:
-        """[B, T, ...] to [B * T, ...]."""
+        """Map [B, T, ...] to [B * T, ...]."""
         return padded.flatten(0, 1)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """[B * T, ...] to [B, T, ...]."""
+        """Map [B * T, ...] to [B, T, ...]."""
         states = packed.view(*self.shape, *packed.shape[1:])
         return states * self.real.view(*self.shape, *(1,) * (packed.ndim - 1)).to(states.dtype)
 

@@ -172,7 +172,7 @@ class TreeDecoder(nn.Module):
         return Carried(*(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,)))
 
     def forward(self, memory: Memory, steps: Steps) -> Scores:
-        """Scores of all actions at every step of known derivations, [B, A, ...]."""
+        """Return the scores of all actions at every step of known derivations, [B, A, ...]."""
         outputs = self._run(memory, steps)
         used = _used_before(steps.columns, memory.columns.shape[1])
         return self.scores(memory, outputs, used)
@@ -236,7 +236,7 @@ class TreeDecoder(nn.Module):
         return Carried(state, cell, attended)
 
     def scores(self, memory: Memory, outputs: Tensor, used: Tensor) -> Scores:
-        """Scores of what comes out of steps [B, A, attention]; `used` is Bool [B, A, C], columns selected before."""
+        """Score actions by outputs of steps [B, A, attention]; `used` is Bool [B, A, C], columns selected before."""
         rules = linear(self.readout(outputs), self.productions.weight, self.production_bias)
         logits = outputs @ memory.pointers.transpose(1, 2)
         gate = self.used_gate(outputs).sigmoid()
@@ -246,7 +246,7 @@ class TreeDecoder(nn.Module):
 
 
 def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Rows of a table; zeros for -1."""
+    """Return rows of a table; zeros for -1."""
     return table(ids.clamp(min=0)) * (ids >= 0)[..., None]
 
 

@@ -73,7 +73,7 @@ class DtFixup(Scheme):
     """Scales by depth and mu, the largest norm of an input, so that an update changes the output alike at any depth."""
 
     def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-        """Mu, alone."""
+        """Return mu, alone."""
         return [mu_of(network, batches)]
 
     def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
@@ -123,17 +123,17 @@ def scheme_named(name: str) -> Scheme:
 
 
 def vanilla_factor(mu: float, layers: int) -> float:
-    """DT-Fixup's factor for N ordinary layers, N^(-1/2) / (2 mu)."""
+    """Return DT-Fixup's factor for N ordinary layers, N^(-1/2) / (2 mu)."""
     return layers**-0.5 / (2 * mu)
 
 
 def relational_factor(mu: float, layers: int) -> float:
-    """DT-Fixup's factor for N layers whose values know relations, (N (4 mu^2 + 2 mu + 2))^(-1/2)."""
+    """Return DT-Fixup's factor for N layers whose values know relations, (N (4 mu^2 + 2 mu + 2))^(-1/2)."""
     return float((layers * (4 * mu**2 + 2 * mu + 2)) ** -0.5)
 
 
 def t_fixup_factor(layers: int) -> float:
-    """T-Fixup's factor for N layers of an encoder, 0.67 N^(-1/4)."""
+    """Return T-Fixup's factor for N layers of an encoder, 0.67 N^(-1/4)."""
     return 0.67 * layers**-0.25
 
 

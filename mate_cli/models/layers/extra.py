@@ -126,12 +126,12 @@ class ExtraLayers(nn.Module):
         return {self.extra.scheme: done} if done else {}
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """States [P, given] to states [P, returned]."""
+        """Map states [P, given] to states [P, returned]."""
         states = self.encoder(self.into(self.dropout(states)), plans, key_bias)
         returned: Tensor = self.back(self.LayerNorm(states))
         return returned
 
 
 def _map(given: int, wanted: int) -> nn.Module:
-    """From one width to another, without a bias; nothing where they are the same."""
+    """Map one width to another, without a bias; do nothing where they are the same."""
     return nn.Identity() if given == wanted else nn.Linear(given, wanted, bias=False)

@@ -83,7 +83,7 @@ class MemoryAttention(SelfAttention):
     backend: SegmentMemory
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [P, D] to the concatenated heads [P, D]."""
+        """Map states [P, D] to the concatenated heads [P, D]."""
         own, memory = (self.projections(x).unflatten(-1, self.shape) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
         return self.backend.attend(own, memory, plan, key_bias, dropout).flatten(1)

@@ -29,7 +29,7 @@ MAX_TIMED = 32
 
 @dataclass(frozen=True)
 class Timing:
-    """How long steps take.
+    """Duration of steps.
 
     Args:
         per_token: seconds of a forward and a backward pass, for each token.
@@ -88,7 +88,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Batches of neighbours, those of middle length first; the last ones fill up a batch that is not full."""
+    """Return batches of neighbours, those of middle length first; the last ones fill up a batch that is not full."""
     starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
     starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))
     return [list(encodings[start : start + size]) for start in starts]

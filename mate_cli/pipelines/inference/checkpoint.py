@@ -73,7 +73,7 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
 
 
 def _bundle(name: str, folder: Path) -> Path | None:
-    """The prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
+    """Return the prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
     return None if _is_described(folder) else find_bundle(Path(name).expanduser())
 
 
@@ -95,7 +95,7 @@ def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_checkpoint(name: str) -> Path:
-    """The folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
+    """Return the folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
 
     Raises:
         CheckpointError: it is neither here nor reachable, or it is no checkpoint.

@@ -97,7 +97,7 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
 
 
 def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
-    """Widths of columns: as they would be, but none wider than what lets all have room.
+    """Return widths of columns: as they would be, but none wider than what lets all have room.
 
     Args:
         natural: the widths that the columns would have.

@@ -170,7 +170,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
 
 
 def _cells(found: object) -> tuple[Cell, ...]:
-    """Cells of a list of [row, column, ...]; what is none is left out."""
+    """Return cells of a list of [row, column, ...]; what is none is left out."""
     lists = (one for one in found if isinstance(one, list)) if isinstance(found, list) else ()
     return tuple((one[0], one[1]) for one in lists if len(one) >= 2 and all(type(place) is int for place in one[:2]))
 

@@ -143,7 +143,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
             save_weights(state, self.folder.place("checkpoints/best.safetensors"))
 
     def _score(self, trainer: pl.Trainer) -> float:
-        """The monitored metric of the last validation.
+        """Return the monitored metric of the last validation.
 
         Raises:
             RunError: the validation did not give it.

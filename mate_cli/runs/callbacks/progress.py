@@ -35,7 +35,7 @@ class FollowTraining(pl.Callback):
         self._bar: Progress | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
+        """Return counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
         losses = [value / ranks.world_size() for value in ranks.total([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
 
@@ -46,7 +46,7 @@ class FollowTraining(pl.Callback):
         self.seconds = float(state_dict["seconds"])
 
     def throughput(self) -> Row:
-        """Examples and real tokens per second of training, without validation."""
+        """Return the examples and real tokens per second of training, without validation."""
         seconds = max(self.seconds, 1e-9)
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 

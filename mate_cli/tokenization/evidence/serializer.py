@@ -81,7 +81,7 @@ class EvidenceSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Nodes with the answer, be they rows or not, or its text."""
+        """Return nodes with the answer, be they rows or not, or its text."""
         label: Label = options.get("label", cls.label)
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
 
@@ -240,7 +240,7 @@ class _Known:
         return [found[place] for place in sorted(kept)]
 
     def features(self, question: str, found: Sequence[Laid]) -> np.ndarray:
-        """Lexical features of each node, [K, F]; of a row the largest of its cells."""
+        """Return the lexical features of each node, [K, F]; of a row the largest of its cells."""
         if self._lexical is None:
             self._lexical = LexicalTable(self.table)
         width = len(self.table.header)
@@ -305,7 +305,7 @@ class Laid:
 
 
 def label_nodes(example: TableExample, found: Sequence[Laid], *, rows: bool) -> np.ndarray:
-    """1 for each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
+    """Mark with 1 each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
     right = set(example.answer.coordinates) if example.answer else set()
     right_rows = {row for row, _ in right}
     nodes = [laid.text.node for laid in found]
@@ -313,7 +313,7 @@ def label_nodes(example: TableExample, found: Sequence[Laid], *, rows: bool) -> 
 
 
 def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCache) -> np.ndarray:
-    """Bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
+    """Set bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
     right = set(example.answer.coordinates) if example.answer else set()
     texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
     supporting = set(example.supporting)

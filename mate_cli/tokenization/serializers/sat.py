@@ -37,7 +37,7 @@ class SatFacts(TableFacts):
         return [count_values(column) for column in zip(*rows, strict=False)]
 
     def texts(self) -> Iterator[str]:
-        """All texts that are split into pieces, whatever the question."""
+        """Return all texts that are split into pieces, whatever the question."""
         yield from super().texts()
         yield from self.counts
 
@@ -100,7 +100,7 @@ class SatSerializer(TextSerializer):
         return TablePieces(*(np.concatenate(pair) for pair in both))
 
     def _prefix(self, reading: Reading, room: int) -> np.ndarray:
-        """[CLS] question [SEP] caption #; cut from the end where the table needs the room."""
+        """Lay out [CLS] question [SEP] caption #; cut from the end where the table needs the room."""
         question, caption = reading.prefix
         caption_ids = self._pieces[caption,] if caption else np.zeros(0, np.int32)
         begin, middle = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])

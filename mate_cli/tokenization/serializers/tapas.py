@@ -165,7 +165,7 @@ class TapasSerializer(TextSerializer):
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
     def _before(self, reading: Reading) -> np.ndarray:
-        """[CLS] question, and [SEP] before each title; the [SEP] that ends it is not there yet."""
+        """Lay out [CLS] question, and [SEP] before each title; the [SEP] that ends it is not there yet."""
         parts = [part for text in reading.prefix for part in (self._pieces[text,], [self.tokenizer.sep_id])]
         return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
@@ -235,7 +235,7 @@ class TapasSerializer(TextSerializer):
 
 
 def _places(coordinates: Coordinates, width: int) -> list[int]:
-    """Body cells as they are counted in reading order, the header row first."""
+    """Return the body cells as they are counted in reading order, the header row first."""
     return [(row + 1) * width + column for row, column in coordinates]
 
 

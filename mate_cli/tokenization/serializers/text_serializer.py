@@ -43,7 +43,7 @@ class Reading:
     lexical: Callable[[], LexicalTable]
 
     def texts(self) -> Iterator[str]:
-        """All that is not in the facts of the table."""
+        """Return all that is not in the facts of the table."""
         yield from self.prefix
         for parts in self.changes.values():
             yield from parts
@@ -174,7 +174,7 @@ class TextSerializer(Serializer):
 
 
 def _by_table(examples: Sequence[TableExample]) -> Iterator[list[int]]:
-    """Places of the examples of a few tables at a time."""
+    """Return places of the examples of a few tables at a time."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, example in enumerate(examples):
         places[id(example.table)].append(place)

@@ -148,7 +148,7 @@ class Spider(Release):
         return found, problems
 
     def _with_values(self, known: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
-        """Schemas with the values of the databases that are there.
+        """Return schemas with the values of the databases that are there.
 
         Raises:
             DataError: there are none, or one is no database.
