@@ -31,7 +31,7 @@ from mate_cli.models.checkpoints.settings import (
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.models.layers.low_rank import add_adapters
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
@@ -80,7 +80,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
         ConfigError: the parts do not fit together, or the machine lacks what they need.
         CheckpointError: the initial weights do not fit the network.
     """
-    hardware, device = fill_in(cfg.hardware, moved=moved), device_of(cfg.hardware)
+    hardware, device = resolve_profile(cfg.hardware, moved=moved), device_of(cfg.hardware)
     use_machine(hardware)
     torch.manual_seed(cfg.seed)
     check_label(cfg)

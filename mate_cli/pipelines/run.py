@@ -49,7 +49,7 @@ class Run:
 
 
 @contextmanager
-def recorded(run: Run) -> Iterator[None]:
+def record_outcome(run: Run) -> Iterator[None]:
     """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
     record, refused = run.record, False
 

@@ -17,7 +17,7 @@ from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import own_process
-from mate_cli.runs.lock import hold
+from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -224,7 +224,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     """
     if is_finished(folder.path):
         return folder.read_record()
-    hold(folder.path)
+    acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record():
         named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}

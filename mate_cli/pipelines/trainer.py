@@ -40,7 +40,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.pipelines.compilation import check_compiler
-from mate_cli.pipelines.machine import fill_in
+from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
@@ -175,7 +175,7 @@ def devices_of(hardware: Hardware) -> dict[str, Any]:
     Raises:
         ConfigError: the machine lacks what the hardware names.
     """
-    hardware = fill_in(hardware)
+    hardware = resolve_profile(hardware)
     options: dict[str, Any] = {"accelerator": hardware.accelerator, "precision": hardware.precision, "devices": 1}
     if dist.is_initialized():
         strategy = DDPStrategy(gradient_as_bucket_view=True)
@@ -196,7 +196,7 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
     """Open metrics.jsonl and the loggers of a run, in the first process; rows after `step` are dropped."""
-    if ranks.is_first():
+    if ranks.is_rank_zero():
         run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
         run.close_loggers = close_loggers
         hand_lines(run.transcript, run.loggers)

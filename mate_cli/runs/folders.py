@@ -12,7 +12,7 @@ from mate_cli.files.atomic import DRAFT, remove_drafts
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.lock import NAME as LOCK
-from mate_cli.runs.lock import hold, release
+from mate_cli.runs.lock import acquire_lock, release_lock
 from mate_cli.runs.record import RunFolder
 
 ABANDONED = 60
@@ -60,9 +60,9 @@ def remove_abandoned(parent: Path) -> None:
         if any(path.name != LOCK and not DRAFT.fullmatch(path.name) for path in folder.iterdir()):
             continue
         try:
-            hold(folder)
+            acquire_lock(folder)
             remove_drafts(folder)
-            release(folder)
+            release_lock(folder)
             folder.rmdir()
         except (RunError, OSError):  # somebody is at work there after all
             continue

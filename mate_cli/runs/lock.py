@@ -42,7 +42,7 @@ class _Held:
 _held: dict[Path, _Held] = {}
 
 
-def hold(folder: Path) -> None:
+def acquire_lock(folder: Path) -> None:
     """Take the lock of a run's folder, unless this process has it already; it is never taken from a living process.
 
     Raises:
@@ -65,7 +65,7 @@ def hold(folder: Path) -> None:
     threading.Thread(target=_beat, args=(held,), daemon=True).start()
 
 
-def release(folder: Path) -> None:
+def release_lock(folder: Path) -> None:
     """Give the lock of a run's folder free, where this process has it."""
     if held := _held.pop(folder.resolve(), None):
         held.ended.set()

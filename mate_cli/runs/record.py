@@ -200,7 +200,7 @@ def _with_nan(value: object) -> object:
     return {key: math.nan if part is None else part for key, part in value.items()}
 
 
-class SeenFolder(RunFolder):
+class ReadOnlyFolder(RunFolder):
     """A run's folder as all processes but the first have it: they read it and write nothing.
 
     Raises:

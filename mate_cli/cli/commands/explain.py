@@ -122,7 +122,7 @@ def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
 
 def _one(found: Explained, width: int) -> str:
     rows = [("may be", found.bounds)] if found.bounds else []
-    places = [(one.where, one.value, one.said if one.said != found.meaning else "") for one in found.settings]
+    places = [(one.where, one.value, one.comment if one.comment != found.meaning else "") for one in found.settings]
     sizes = [max((len(place[part]) for place in places), default=0) for part in (0, 1)]
     for number, (where, value, said) in enumerate(places):
         row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {said}".rstrip()

@@ -49,7 +49,7 @@ class Setting:
 
     where: str
     value: str
-    said: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class Composition:
         return "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
 
     def _meaning(self, key: str, settings: Sequence[Setting]) -> str:
-        if settings and settings[0].said:
-            return settings[0].said
+        if settings and settings[0].comment:
+            return settings[0].comment
         section, _, name = key.rpartition(".")
         for other in choices(section) if section else ():
             file = find_config(f"{section}/{other}")

@@ -105,7 +105,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     """
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.folders import find_same, is_running
-    from mate_cli.runs.lock import release
+    from mate_cli.runs.lock import release_lock
 
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
@@ -114,7 +114,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     if same and is_running(same):
         return same, same.read_record(), True
     folder, record = prepare_run(spec, number)
-    release(folder.path)  # for the process that trains it
+    release_lock(folder.path)  # for the process that trains it
     return folder, record, record.status == "finished"
 
 

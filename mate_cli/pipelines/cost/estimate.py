@@ -18,7 +18,7 @@ from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.cost.timing import time_steps
-from mate_cli.pipelines.machine import fill_in
+from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.memory import step_memory
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.layout import TableEncoding
@@ -112,7 +112,7 @@ def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
     """
     hardware = config.hardware
     try:
-        fill_in(hardware)
+        resolve_profile(hardware)
     except ConfigError as error:
         cost.unknown.append(f"time: {error}")
         hardware = hardware.model_copy(update={"accelerator": "cpu", "precision": "32-true", "devices": 1, "nodes": 1})

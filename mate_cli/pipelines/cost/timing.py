@@ -16,7 +16,7 @@ import torch
 from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.layout import TableEncoding
 
@@ -56,7 +56,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
         size: examples of a micro-batch.
         seconds: after which it ends.
     """
-    hardware, device, task = fill_in(config.hardware), device_of(config.hardware), parts.task
+    hardware, device, task = resolve_profile(config.hardware), device_of(config.hardware), parts.task
     if device.type == "cpu":
         native_kernels()  # compiled before the first batch is timed
     task.to(device).train()

@@ -14,7 +14,7 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
@@ -63,7 +63,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
         DataError: the split is missing or empty.
     """
     examples = parts.data.examples(split)
-    loader = ranks.first_then_all(lambda: parts.data.loader(split))
+    loader = ranks.rank_zero_first(lambda: parts.data.loader(split))
     predictions = predict(parts.task, loader, cfg)
     given = judge(parts.task, examples, predictions)
     tokens = parts.data.encodings(split).uncut_tokens
@@ -129,7 +129,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     Raises:
         RunError: a GPU has too little memory for them.
     """
-    device, precision = device_of(cfg.hardware), fill_in(cfg.hardware, moved=True).precision
+    device, precision = device_of(cfg.hardware), resolve_profile(cfg.hardware, moved=True).precision
     lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
     was_training = task.training
     task.to(device).eval()
