@@ -57,7 +57,7 @@ def analyse_run(
     return folder, found
 
 
-def evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
+def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
     """Pick so many examples at even distances; all where there are no more, or no number is given."""
     if count is None or count >= len(examples):
         return list(examples)

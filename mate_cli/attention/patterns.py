@@ -40,11 +40,11 @@ class SameRowOrColumn(AttentionPattern):
         """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
         sees_all = (is_global | ~real)[:, :, None]
-        seen = same(batch.row_ids) | same(batch.column_ids) | sees_all | is_global[:, None, :]
+        seen = equal_ids(batch.row_ids) | equal_ids(batch.column_ids) | sees_all | is_global[:, None, :]
         return (seen & real[:, None, :])[:, None]
 
 
-def same(ids: Tensor) -> Tensor:
+def equal_ids(ids: Tensor) -> Tensor:
     """Compare ids in pairs: [B, T] to Bool [B, T, T]."""
     return ids[:, :, None] == ids[:, None, :]
 
@@ -116,9 +116,9 @@ class SatLayer(AttentionPattern):
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Return Bool [B, 1, T, T]; row 0 is the question and the header, so padding (row 0 too) sees these."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
-        seen = same(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
+        seen = equal_ids(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
         if self.columns:
-            seen |= same(batch.column_ids)
+            seen |= equal_ids(batch.column_ids)
         return (seen & real[:, None, :])[:, None]
 
 
@@ -156,7 +156,7 @@ class CandidateBlocks(AttentionPattern):
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real = batch.attention_mask == 1
-        return ((same(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]
+        return ((equal_ids(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]
 
 
 class PreviousSegment(AttentionPattern):

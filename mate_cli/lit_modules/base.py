@@ -11,9 +11,9 @@ from torch import nn
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.processes import HasExampleId, gather_predictions
 from mate_cli.lit_modules.pruning import prunings
-from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -46,7 +46,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class AboutTables:
+class TableAnswerSpec:
     """The way in which a task answers about any table.
 
     Args:
@@ -75,7 +75,7 @@ class TaskSpec:
 
     monitor: str
     label: Label | None = None
-    about_tables: AboutTables | None = None
+    about_tables: TableAnswerSpec | None = None
     transformers_class: str | None = None
     auto_class: str | None = None
     uses_pooler: bool = False

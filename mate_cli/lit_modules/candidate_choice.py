@@ -36,7 +36,7 @@ class Choice:
     probability: float
 
 
-class Choosing(TableTask[ExampleT, Choice]):
+class CandidateTask(TableTask[ExampleT, Choice]):
     """Softmax over the candidates of a question, cross entropy towards all right ones alike."""
 
     def output_loss(
@@ -53,7 +53,7 @@ class Choosing(TableTask[ExampleT, Choice]):
         return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]
 
 
-class CandidateChoice(Choosing[LinkedExample]):
+class CandidateChoice(CandidateTask[LinkedExample]):
     """Chooses of what a question is linked to.
 
     Args:

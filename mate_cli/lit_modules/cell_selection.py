@@ -11,8 +11,8 @@ from pydantic import Field
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import (
-    AboutTables,
     Selection,
+    TableAnswerSpec,
     TableTask,
     TaskSpec,
     Training,
@@ -21,8 +21,8 @@ from mate_cli.lit_modules.base import (
 )
 from mate_cli.lit_modules.losses.likelihood import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
-from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_subset
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -60,7 +60,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     Source: MATE paper, section 4.1.
     """
 
-    spec = TaskSpec("dev/hits@1", label="cells", about_tables=AboutTables(), auto_class="TableQuestionAnswering")
+    spec = TaskSpec("dev/hits@1", label="cells", about_tables=TableAnswerSpec(), auto_class="TableQuestionAnswering")
 
     def __init__(
         self,

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.baselines import majority_label
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
-from mate_cli.metrics.parts import by_parts
+from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_parts
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -47,7 +47,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     spec = TaskSpec(
         "dev/accuracy",
-        about_tables=AboutTables("the north sold most", verdict=True),
+        about_tables=TableAnswerSpec("the north sold most", verdict=True),
         transformers_class="TapasForSequenceClassification",
         auto_class="SequenceClassification",
         uses_pooler=True,

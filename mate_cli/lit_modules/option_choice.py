@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
-from mate_cli.lit_modules.candidate_choice import Choice, Choosing
-from mate_cli.metrics.parts import by_parts
+from mate_cli.lit_modules.candidate_choice import CandidateTask, Choice
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_parts
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import OptionHead
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import ChoiceExample
 
 
-class OptionChoice(Choosing[ChoiceExample]):
+class OptionChoice(CandidateTask[ChoiceExample]):
     """Scores each option by its first token's state.
 
     Args:

@@ -19,7 +19,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
 from mate_cli.models.heads.tree_decoder import DecoderSize
-from mate_cli.models.heads.tree_search import Derived, Search, ranked_derivations
+from mate_cli.models.heads.tree_search import ScoredDerivation, Search, ranked_derivations
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import queries_match
@@ -148,7 +148,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return {"score": prediction.score} if prediction.actions else {}
 
 
-def _prediction(name: str, found: Sequence[Derived]) -> SqlPrediction:
+def _prediction(name: str, found: Sequence[ScoredDerivation]) -> SqlPrediction:
     if not found:
         return SqlPrediction(name)
     best, *others = found

@@ -10,12 +10,12 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.baselines import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
+from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
-from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_parts
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -90,7 +90,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     spec = TaskSpec(
         "dev/denotation_accuracy",
         label="cells",
-        about_tables=AboutTables(),
+        about_tables=TableAnswerSpec(),
         transformers_class="TapasForQuestionAnswering",
         auto_class="TableQuestionAnswering",
     )

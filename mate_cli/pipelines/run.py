@@ -16,7 +16,7 @@ from mate_cli.files.io_errors import find_machine_error
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
-from mate_cli.terminal.streams import copied_streams
+from mate_cli.terminal.streams import copy_streams
 from mate_cli.terminal.transcript import Transcript
 
 
@@ -54,7 +54,7 @@ def record_outcome(run: Run) -> Iterator[None]:
     record, refused = run.record, False
 
     try:
-        with copied_streams(run.transcript.write):
+        with copy_streams(run.transcript.write):
             yield
         record.status = "finished"
     except (Interrupted, KeyboardInterrupt) as error:

@@ -16,7 +16,7 @@ from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
-from mate_cli.runs.liveness import own_process
+from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -232,7 +232,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     record = folder.read_record()
     if record.status != "finished":
         record.status, record.reason, record.finished = "running", None, None
-        record.process, record.host = own_process(), platform.node()
+        record.process, record.host = process_id(), platform.node()
     return record
 
 

@@ -15,7 +15,7 @@ from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, sched
 from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.encoder import parameter_named
+from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.compilation import compile_layers
@@ -140,7 +140,7 @@ def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
 
 def pretrained_parameters(parts: Parts) -> set[str]:
     """Return the parameters of a task that were loaded, wholly or in part, by name."""
-    return {parameter_named(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
+    return {parameter_name(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:

@@ -128,7 +128,7 @@ def _open_standard_files() -> None:
 
 
 @contextmanager
-def copied_streams(copy: Callable[[str], object]) -> Iterator[None]:
+def copy_streams(copy: Callable[[str], object]) -> Iterator[None]:
     """Give a copy of all that is written to stdout and stderr, but for what consoles lay out."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in before)

@@ -10,7 +10,7 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec
+from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.metrics.specs.spec import Metric, MetricSpec
 from mate_cli.models.base.sizes import encoder_size
@@ -208,7 +208,7 @@ class SideChoice(TableTask[SideExample, Side]):
     spec = TaskSpec(
         "dev/side_error",
         label="side",
-        about_tables=AboutTables("which side is larger?", verdict=True),
+        about_tables=TableAnswerSpec("which side is larger?", verdict=True),
         uses_pooler=True,
     )
 

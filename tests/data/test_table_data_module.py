@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.loading.table_data_module import PORTION, Loading, TableDataModule, first_chosen
+from mate_cli.data.loading.table_data_module import PORTION, Loading, TableDataModule, take_selected
 from mate_cli.errors import DataError
 
 
@@ -46,5 +46,5 @@ def test_choosing_a_few_first_is_choosing_among_all(limit):
         return [number for number in numbers if number % 2]
 
     numbers = list(range(1000))
-    assert first_chosen(odd, numbers, limit) == odd(numbers)[:limit]
+    assert take_selected(odd, numbers, limit) == odd(numbers)[:limit]
     assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]

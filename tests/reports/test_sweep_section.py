@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.compare.disagreements import GivenAnswer
 from mate_cli.reports.compare.questions import ScoredQuestion
 from mate_cli.reports.compare.report import build_report

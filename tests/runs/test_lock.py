@@ -15,8 +15,8 @@ from mate_cli.files.atomic import MACHINE, remove_drafts
 from mate_cli.runs import lock
 from mate_cli.runs.folders import ABANDONED, new_folder
 
-HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import hold;"
-HOLDER += "hold(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import acquire_lock;"
+HOLDER += "acquire_lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.initialization.schemes import asking, scaled_weights
+from mate_cli.models.initialization.schemes import evaluation_mode, scaled_weights
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.relation_attention import RelationAttention
@@ -205,7 +205,7 @@ def layer_bound(network: nn.Module, layers: Sequence[EncoderLayer], run: Callabl
         for module in pair
     ]
     try:
-        with asking(network):
+        with evaluation_mode(network):
             run()
     finally:
         for hook in hooks:

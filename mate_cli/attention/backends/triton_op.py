@@ -13,7 +13,7 @@ import triton
 from torch import Tensor
 
 from mate_cli.attention.backends import triton_kernels as kernels
-from mate_cli.attention.backends.triton_tiles import Tiling, interpreted
+from mate_cli.attention.backends.triton_tiles import Tiling, is_interpreted
 
 Tensors = tuple[Tensor, Tensor]
 
@@ -168,7 +168,7 @@ def _launch(
                     BIASED=tensors[1] is not None,
                     DROPPED=dropout > 0,
                     PRECISION=_precision(),
-                    WIDEN=interpreted(),
+                    WIDEN=is_interpreted(),
                     num_warps=options.warps,
                     num_stages=options.stages,
                 )

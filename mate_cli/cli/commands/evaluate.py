@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quoted_list
+from mate_cli.cli.config.quoting import is_written, quote_list
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _several(word: str) -> str:
     key, equals, value = word.partition("=")
     if not equals or key not in SEVERAL or "," not in value or value[0] == "[" or is_written(value):
         return word
-    return f"{key}={quoted_list(value.split(','))}"
+    return f"{key}={quote_list(value.split(','))}"
 
 
 def run(cfg: Evaluate) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+from mate_cli.cli.config.quoting import is_written, quote_list, quote_text
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def arguments(words: Sequence[str]) -> list[str]:
         else:
             rest.append(word)
     given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    texts = {key: quoted(values[0]) if len(values) == 1 else quoted_list(values) for key, values in given.items()}
+    texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in given.items()}
     return [*rest, *(f"{key}={text}" for key, text in texts.items())]
 
 

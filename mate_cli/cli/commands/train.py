@@ -35,11 +35,11 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def quote_pattern(word: str) -> str:
     """Quote a pattern of names with brackets in it, which is neither a list nor several values of a sweep."""
-    from mate_cli.cli.config.quoting import quoted
+    from mate_cli.cli.config.quoting import quote_text
 
     key, _, value = word.partition("=")
     plain = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value
-    return f"{key}={quoted(value)}" if plain else word
+    return f"{key}={quote_text(value)}" if plain else word
 
 
 def run_words(words: Sequence[str]) -> int:
@@ -55,10 +55,10 @@ def run_words(words: Sequence[str]) -> int:
         hydra_entry(CONFIG, print)()
         return 0
     if PRINT_SCRIPT in flags:
-        from mate_cli.cli.sweeps.submission import printing_script
+        from mate_cli.cli.sweeps.submission import print_script
         from mate_cli.cli.sweeps.sweep import run_sweep
 
-        with printing_script(overrides):
+        with print_script(overrides):
             return run_sweep(overrides)
     if "--multirun" in flags and DRY in flags:
         from mate_cli.cli.sweeps.dry_sweep import print_dry_sweep

@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.composition import has_key
-from mate_cli.cli.config.mistakes import nearest_key, open_hydra
+from mate_cli.cli.config.hydra_errors import nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.validate import Parameters
@@ -53,7 +53,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Explained:
+class KeyDescription:
     """Meaning, bounds, value and settings of a key.
 
     Args:
@@ -102,16 +102,16 @@ class Composition:
         pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
         return cls(name, config, tuple(files), {key: value for key, value in pairs if not choices(key)})
 
-    def explain(self, key: str) -> Explained:
+    def explain(self, key: str) -> KeyDescription:
         """Explain a key that there is."""
         settings = []
         for file, part in self.files:
-            for name, (value, said) in stated(file).items():
+            for name, (value, said) in read_keys(file).items():
                 if ".".join(filter(None, [part, name])) == key:
                     settings.append(Setting(_place(file), value, said))
         if key in self.typed:
             settings.append(Setting("typed", self.typed[key]))
-        return Explained(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
+        return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
 
     def keys(self, section: str) -> list[str]:
         """Return the keys of a section, in their order; those of sections within it by their own names."""
@@ -130,7 +130,7 @@ class Composition:
         section, _, name = key.rpartition(".")
         for other in choices(section) if section else ():
             file = find_config(f"{section}/{other}")
-            if file and (said := stated(file).get(name, ("", ""))[1]):
+            if file and (said := read_keys(file).get(name, ("", ""))[1]):
                 return said
         return _documented(_docstrings(self._target(section)), name) if section else ""
 
@@ -153,7 +153,7 @@ class Composition:
         return _phrase(schema.model_json_schema()["properties"][schema.model_fields[last].alias or last])
 
 
-def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained]:
+def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescription]:
     """Explain a key, or each key of a section; its own name will do where that is found once.
 
     Raises:
@@ -172,7 +172,7 @@ def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained
     return [made.explain(key)]
 
 
-def stated(file: Path) -> dict[str, tuple[str, str]]:
+def read_keys(file: Path) -> dict[str, tuple[str, str]]:
     """Return the keys of a YAML file with their values as they stand, and the comments beside them."""
     found: dict[str, tuple[str, str]] = {}
     outer: list[tuple[int, str]] = []

@@ -20,12 +20,12 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
 from mate_cli.cli.config.file_values import experiment_choices, fitting_values, last_value
-from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
+from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.settings import StageSettings, changed_options, join_settings
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config_dir import chosen, extended_choice
+from mate_cli.cli.config_dir import extended_choice, group_choices
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import (
@@ -171,7 +171,7 @@ def _refuse_beside_stages(typed: Iterable[Override]) -> None:
     """
     experiment = last_value(typed, "experiment")
     for content in extended_choice("experiment", experiment) if experiment else ():
-        groups = [group for group, _ in chosen(content) if group != "override /system"]
+        groups = [group for group, _ in group_choices(content) if group != "override /system"]
         keys = [key for key in flat_keys(content) if key.partition(".")[0] not in ("defaults", "stages", "system")]
         if beside := [*groups, *keys]:
             problem = f"{beside[0]} stands beside the stages, and none of them would take it"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import choices, chosen, extended, extended_choice, overridden, own_keys
+from mate_cli.cli.config_dir import choices, extended_choice, group_choices, override_choices, read_extended, top_keys
 
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
@@ -57,28 +57,28 @@ class Completer:
         groups = self._groups()
         yield from (f"{group}=" for group in groups)
         yield from (f"{group}." for group in groups if self._section(group))
-        yield from (_ended(name, value) for name, value in own_keys(self.command).items() if name not in groups)
+        yield from (_ended(name, value) for name, value in top_keys(self.command).items() if name not in groups)
 
     def _section(self, section: str) -> dict[str, Any]:
         first, *inner = section.split(".")
         chosen = self._groups().get(first)
-        node: Any = _file(first, chosen) if chosen else own_keys(self.command).get(first)
+        node: Any = _file(first, chosen) if chosen else top_keys(self.command).get(first)
         for part in inner:
             node = node.get(part) if isinstance(node, dict) else None
         return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
 
     def _default(self, key: str) -> object:
         section, _, name = key.rpartition(".")
-        return (self._section(section) if section else own_keys(self.command)).get(name)
+        return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
         """Return the groups of the command with their choices: typed, of the experiment, or by default."""
         groups: dict[str, str | None] = {}
-        for content in extended(self.command):
-            groups |= {name: value for name, value in chosen(content) if " " not in name}
+        for content in read_extended(self.command):
+            groups |= {name: value for name, value in group_choices(content) if " " not in name}
         typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
         experiment = typed.get("experiment")
-        said = overridden("experiment", experiment) if experiment and "experiment" in groups else {}
+        said = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
         return groups | {name: value for name, value in (said | typed).items() if name in groups}
 
 

@@ -6,7 +6,15 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mate_cli.cli.config_dir import choices, chosen, config_dir, extended, find_config, own_keys, read_config
+from mate_cli.cli.config_dir import (
+    choices,
+    config_dir,
+    find_config,
+    group_choices,
+    read_config,
+    read_extended,
+    top_keys,
+)
 
 WIDTH = 80
 
@@ -69,7 +77,7 @@ def groups_of(config_name: str) -> list[str]:
 
 def keys_of(config_name: str) -> list[str]:
     """Return the keys at the top of a command's primary configuration that are no groups."""
-    return list(own_keys(config_name))
+    return list(top_keys(config_name))
 
 
 def _described(group: str, word: str) -> list[str]:
@@ -85,7 +93,7 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 def _chosen(config_name: str) -> list[tuple[str, str | None]]:
     """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
-    pairs = [pair for content in extended(config_name) for pair in chosen(content)]
+    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
     return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 

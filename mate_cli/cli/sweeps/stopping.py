@@ -12,9 +12,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
-from mate_cli.cli.signals import ENDING, handling
+from mate_cli.cli.signals import ENDING, handle_signals
 from mate_cli.files.safe_load import load_json
-from mate_cli.runs.liveness import lives
+from mate_cli.runs.liveness import is_alive
 
 MARK = "stopped"
 """Lies beside the notes of a sweep's jobs once no other may begin."""
@@ -45,7 +45,7 @@ class Stopping:
         self._stack = ExitStack()
 
     def __enter__(self) -> Stopping:
-        self._stack.enter_context(handling((signal.SIGINT, *ENDING), self._stop))
+        self._stack.enter_context(handle_signals((signal.SIGINT, *ENDING), self._stop))
         Stopping.current = self
         return self
 
@@ -82,7 +82,7 @@ class Stopping:
         for file in self._notes():
             with suppress(OSError, ValueError, TypeError, AttributeError):
                 host, _, process = str(load_json(file).get("process") or "").partition(" ")
-                if host == platform.node() and lives(process):
+                if host == platform.node() and is_alive(process):
                     os.kill(int(process.partition(":")[0]), number)
                     told += 1
         return told

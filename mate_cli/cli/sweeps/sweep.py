@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.composition import COMMAND, composer
-from mate_cli.cli.config.mistakes import explained_errors
+from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, Stopping
@@ -142,7 +142,7 @@ def resolve_job(words: Sequence[str], direction: str | None) -> RunSpec:
     from mate_cli.cli.config.check import check
     from mate_cli.cli.config.resolve import resolve
 
-    with explained_errors(COMMAND, words):
+    with wrap_hydra_errors(COMMAND, words):
         spec = resolve(words)
     if direction is not None:
         check_direction(spec, direction)
@@ -293,11 +293,11 @@ def check_direction(spec: RunSpec, asked: str) -> None:
 
 def _value_text(value: object) -> str:
     """Write a value of YAML in the grammar of overrides."""
-    from mate_cli.cli.config.quoting import quoted
+    from mate_cli.cli.config.quoting import quote_text
 
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")
     if isinstance(value, list):
         return f"[{','.join(map(_value_text, value))}]"
     text = str(value)
-    return text if re.fullmatch(r"[\w./:+-]*", text) else quoted(text)
+    return text if re.fullmatch(r"[\w./:+-]*", text) else quote_text(text)

@@ -20,7 +20,7 @@ from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.release_check import measure_sizes
-from mate_cli.data.synthesis.questions import MAX_CANDIDATES, MadeQuestion, as_example, make_questions
+from mate_cli.data.synthesis.questions import MAX_CANDIDATES, SyntheticQuestion, as_example, make_questions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -30,7 +30,7 @@ SPLITS = ("train", "dev")
 EVALUATED = ("dev", "test")
 """Splits of the release whose tables are never asked about here."""
 
-Made = tuple[TableExample, MadeQuestion]
+Made = tuple[TableExample, SyntheticQuestion]
 Kind = Literal["cell_by_passage", "passage_by_cell", "passage_by_passage", "cell_by_cell"]
 Part = Literal["first_column", "other_columns"]
 

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from mate_cli.data.corpora.shards import CorpusTable, Lane, Shard, StreamedTable
+from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import DataError
@@ -90,7 +90,7 @@ class TableStream(Dataset[TableBatch]):
             raise DataError("this corpus has no table to learn from", remedy="Name more data.sources")
         lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
         self.maker, self.loading, self.masks = maker, loading, masks
-        self.lanes = [Lane(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
+        self.lanes = [ShardSequence(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
 
     def in_batches_of(self, size: int) -> TableStream:
         """Return the same tables in micro-batches of another size."""

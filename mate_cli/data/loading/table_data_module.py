@@ -178,7 +178,7 @@ class TableDataModule:
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
-        return self._any(first_chosen(choose, self.dataset.examples(split), limit), split)
+        return self._any(take_selected(choose, self.dataset.examples(split), limit), split)
 
     def epoch_size(self, examples: Sequence[TableExample]) -> int:
         """Count the training examples of an epoch."""
@@ -195,7 +195,7 @@ class TableDataModule:
     def has_examples(self, split: str) -> bool:
         """Tell whether there is anything to predict: nothing where a task needs answers and the split has none."""
         return split in self.dataset.splits and bool(
-            first_chosen(self.evaluation_examples, self.dataset.examples(split), 1)
+            take_selected(self.evaluation_examples, self.dataset.examples(split), 1)
         )
 
     def _any(self, examples: list[TableExample], split: str) -> list[TableExample]:
@@ -290,7 +290,7 @@ class TableDataModule:
         )
 
 
-def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
+def take_selected(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
     """Return the first examples that are chosen, without choosing among many more: some selectors take their time.
 
     Each example is chosen by itself; None is no limit.

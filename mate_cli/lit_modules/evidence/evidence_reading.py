@@ -15,8 +15,8 @@ from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
-from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_subset
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder

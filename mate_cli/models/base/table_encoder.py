@@ -15,7 +15,7 @@ from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.traced import ALL_PAIRS, is_traced, keep_padding
+from mate_cli.models.base.tracing import ALL_PAIRS, is_traced, keep_padding
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers

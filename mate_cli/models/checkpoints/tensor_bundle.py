@@ -47,7 +47,7 @@ class Entry(NamedTuple):
     sliced: bool
 
 
-class Damaged(ValueError):  # noqa: N818 - never seen outside
+class BundleDamage(ValueError):  # noqa: N818 - never seen outside
     """Damage: the file is not as TensorFlow writes it."""
 
 
@@ -68,7 +68,7 @@ class Cursor:
         """
         taken = self.data[self.place : self.place + count]
         if len(taken) < count:
-            raise Damaged("it ends too early")
+            raise BundleDamage("it ends too early")
         self.place += count
         return taken
 
@@ -80,7 +80,7 @@ class Cursor:
             number |= (byte & 127) << shift
             if byte < 128:
                 return number
-        raise Damaged("a number has no end")
+        raise BundleDamage("a number has no end")
 
 
 def find_bundle(path: Path) -> Path | None:
@@ -139,7 +139,7 @@ def _told(place: Callable[[], Path]) -> Iterator[None]:
     """Say of what is damaged where it is."""
     try:
         yield
-    except (Damaged, OSError, OverflowError, UnicodeDecodeError) as error:
+    except (BundleDamage, OSError, OverflowError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(
             f"the TensorFlow checkpoint cannot be read ({reason})", where=str(place()), remedy="Fetch it again"
@@ -153,7 +153,7 @@ def _index_of(prefix: Path) -> Path:
 def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
     """Return the number of data files, and where each variable is."""
     if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
-        raise Damaged("it is no index of tensors")
+        raise BundleDamage("it is no index of tensors")
     footer = Cursor(file[-FOOTER_SIZE:])
     _handle(footer)  # of a block about blocks, which bundles leave empty
     entries, shards = {}, 1
@@ -177,7 +177,7 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
     _check(block[:-4], int.from_bytes(block[-4:], "little"), "a part of the index")
     content, compression = block[:size], block[size]
     if compression not in (0, 1):
-        raise Damaged(f"a compression of kind {compression}")
+        raise BundleDamage(f"a compression of kind {compression}")
     if compression == 0:
         return content
     import pyarrow  # comes with datasets
@@ -207,14 +207,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (1, 5):
             yield number, int.from_bytes(cursor.take(8 if kind == 1 else 4), "little")
         else:
-            raise Damaged(f"a field of kind {kind}")
+            raise BundleDamage(f"a field of kind {kind}")
 
 
 def _shards(message: bytes) -> int:
     """Return the number of data files, from the header of the index."""
     header = dict(_fields(message))
     if header.get(2):
-        raise Damaged("it was written by a big-endian machine")
+        raise BundleDamage("it was written by a big-endian machine")
     return _number(header.get(1, 1))
 
 
@@ -227,23 +227,23 @@ def _entry(message: bytes) -> Entry:
 
 def _number(value: int | bytes) -> int:
     if isinstance(value, bytes):
-        raise Damaged("text where a number belongs")
+        raise BundleDamage("text where a number belongs")
     return value
 
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise Damaged("a number where text belongs")
+        raise BundleDamage("a number where text belongs")
     return value
 
 
 def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
     if entry.type not in TYPES or entry.sliced:
         what = "is stored in slices" if entry.sliced else f"has the type {entry.type}"
-        raise Damaged(f"{name} {what}, which is not supported")
+        raise BundleDamage(f"{name} {what}, which is not supported")
     kind = TYPES[entry.type]
     if entry.size != math.prod(entry.shape) * kind.itemsize or entry.offset + entry.size > file.stat().st_size:
-        raise Damaged(f"{name} has not the size that it should have")
+        raise BundleDamage(f"{name} has not the size that it should have")
     if not entry.size:
         return torch.empty(entry.shape, dtype=kind)
     with file.open("rb") as opened:
@@ -269,4 +269,4 @@ def _check(data: bytes, stated: int, name: str) -> None:
     checksum = google_crc32c.value(data)
     turned = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
     if (turned + 0xA282EAD8) & 0xFFFFFFFF != stated:
-        raise Damaged(f"the checksum of {name} does not agree")
+        raise BundleDamage(f"the checksum of {name} does not agree")

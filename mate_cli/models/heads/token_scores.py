@@ -76,7 +76,7 @@ class TokenScores(nn.Module):
             own = getattr(self, kind)
             if own is not None and getattr(head, name) is not None:
                 delattr(head, name)
-                setattr(head, name, Lent(own))
+                setattr(head, name, SharedLayer(own))
                 return True
         return False
 
@@ -91,7 +91,7 @@ class TokenScores(nn.Module):
         return means.gather(1, batch.column_ids.clamp(max=grid.columns - 1))
 
 
-class Lent:
+class SharedLayer:
     """A layer that belongs to another module, and is saved and trained there."""
 
     def __init__(self, layer: nn.Module) -> None:

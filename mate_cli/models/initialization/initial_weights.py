@@ -16,7 +16,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.models.checkpoints.transformer_xh import hop_names
-from mate_cli.models.initialization.base import Initializer, LoadReport, combined
+from mate_cli.models.initialization.base import Initializer, LoadReport, combine_reports
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class InitialWeights(Initializer):
                 given = own._files(encoder.encoders[prefix])
                 plain = {} if given is None else _plain_names(given)
                 reports.append(own._fill(encoder, prefix, given, plain, heads_inside(encoder)))
-        return combined(reports)
+        return combine_reports(reports)
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
         """Return what is read for an encoder; None for random weights."""

@@ -118,7 +118,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
             state[f"{prefix}projections.{leaf}"] = torch.cat([state.pop(name) for name in names])
 
 
-def parameter_named(name: str) -> str:
+def parameter_name(name: str) -> str:
     """Return the parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
     owner, _, leaf = name.rpartition(".")
     attention, _, projection = owner.rpartition(".")
@@ -173,7 +173,7 @@ class EncoderLayer(nn.Module):
             {"self": attention, "output": ResidualOutput(size.hidden_size, size, options)},
         )
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.hidden_size, size.intermediate_size)})
-        self.activation = activation_named(options.activation)
+        self.activation = find_activation(options.activation)
         self.output = ResidualOutput(size.intermediate_size, size, options)
 
     @property
@@ -261,7 +261,7 @@ class FirstState(nn.Module):
         return states[:, 0]
 
 
-def activation_named(name: str) -> nn.Module:
+def find_activation(name: str) -> nn.Module:
     """Return the activation of this name in transformers.
 
     Raises:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.initialization.schemes import Deepened, draw, scheme_named
+from mate_cli.models.initialization.schemes import DeepenedNetwork, draw, find_scheme
 from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
 from mate_cli.tokenization.layout import TableBatch
 
@@ -78,7 +78,7 @@ class ExtraLayers(nn.Module):
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        width, scheme = extra.width or given, scheme_named(extra.scheme)
+        width, scheme = extra.width or given, find_scheme(extra.scheme)
         if width % extra.heads:
             problem = f"a width of {width} cannot be cut into {extra.heads} heads"
             raise ConfigError(problem, where="model.extra.heads", remedy="Choose a divisor of the width")
@@ -113,12 +113,12 @@ class ExtraLayers(nn.Module):
 
     def prepare(
         self,
-        network: Deepened,
+        network: DeepenedNetwork,
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
         """Let the scheme change the layers in place by what the training split says; return what was done, in words."""
-        scheme, layers = scheme_named(self.extra.scheme), self.encoder.layers
+        scheme, layers = find_scheme(self.extra.scheme), self.encoder.layers
         if not layers:
             return {}
         measured = agree(lambda: scheme.measure(network, layers, batches))

@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
-from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.subsets import parts_by_tokens
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice

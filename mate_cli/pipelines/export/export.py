@@ -23,7 +23,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
-from mate_cli.pipelines.export.model_card import Exported, model_card
+from mate_cli.pipelines.export.model_card import ExportedModel, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
 from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
@@ -81,7 +81,7 @@ def export_run(
     check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
     parts = load_best(config, folder, NoDataset())
     about = parts.task.spec.about_tables
-    card = Exported(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
+    card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
     if card.own_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _written(target) as partial:

@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
-from mate_cli.lit_modules.base import AboutTables
+from mate_cli.lit_modules.base import TableAnswerSpec
 from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.models.auto_classes import MateForQuestionAnswering, auto_name
 from mate_cli.runs.record import RunRecord
@@ -29,7 +29,7 @@ UNKNOWN = DatasetInfo(
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedModel:
     """A model and the run that it comes from.
 
     Args:
@@ -46,7 +46,7 @@ class Exported:
     settings: Mapping[str, Any]
     init: Mapping[str, Any]
     transformers_class: str
-    about_tables: AboutTables | None
+    about_tables: TableAnswerSpec | None
     licence: str | None = None
     hub: str | None = None
 
@@ -92,7 +92,7 @@ class Exported:
         return self.base_model or ("random weights" if self.init["kind"] == "random" else "weights of an earlier run")
 
 
-def model_card(model: Exported, folder: str) -> str:
+def model_card(model: ExportedModel, folder: str) -> str:
     """Return the whole text.
 
     Args:
@@ -127,7 +127,7 @@ def model_card(model: Exported, folder: str) -> str:
         folder=folder,
         pruner=pruner,
         auto_class=name if name.startswith("Tapas") else auto_name(name),
-        question=AboutTables().question,
+        question=TableAnswerSpec().question,
         results=_results(record.metrics),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
         command=command_line(record.command, record.overrides),
@@ -135,7 +135,7 @@ def model_card(model: Exported, folder: str) -> str:
     )
 
 
-def front_matter(model: Exported) -> dict[str, Any]:
+def front_matter(model: ExportedModel) -> dict[str, Any]:
     """Return the entries that the Hugging Face hub reads."""
     record, dataset = model.record, model.dataset
     licence = model.licence or dataset.licence

@@ -34,7 +34,7 @@ Tables = Any
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTables:
     """Output of a network for a batch; names are those of transformers.
 
     Args:
@@ -165,7 +165,7 @@ class PretrainedEncoder(nn.Module):
         *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> Encoded:
+    ) -> EncodedTables:
         """Encode a batch, or tables and the questions about them.
 
         Args:
@@ -183,7 +183,7 @@ class PretrainedEncoder(nn.Module):
         output, states, weights = encode_with_layers(
             self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
         )
-        return Encoded(output.states, output.pooled, output.batch, states, weights)
+        return EncodedTables(output.states, output.pooled, output.batch, states, weights)
 
 
 def check_batch_size(batch_size: int) -> None:

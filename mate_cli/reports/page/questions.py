@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName, subset_title
+from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.answers.terminal import hidden_text
 from mate_cli.reports.answers.window import cell_window, shorten
 from mate_cli.reports.compare.answer_tables import AnswerTable, read_tables

@@ -29,7 +29,7 @@ from mate_cli.errors import ConfigError, known_cause
 
 
 @contextmanager
-def explained_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
+def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
     """Turn errors that a configuration can cause into `ConfigError`; those of the module at `file` stay what they are.
 
     Raises:
