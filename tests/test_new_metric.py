@@ -98,7 +98,7 @@ def test_curves_and_published_figures_know_its_direction(report, tmp_path, monke
     published = [
         type("Row", (), {"label": str(v), "model": "x", "metrics": {"m/surprise": v}, "source": ""})() for v in (3, 1)
     ]
-    monkeypatch.setattr("mate_cli.reports.page.page_data.published_for", lambda dataset: published)
+    monkeypatch.setattr("mate_cli.reports.page.page_data.published_results", lambda dataset: published)
     assert [one.label for one in references(report, "m/surprise", "hybridqa")] == ["1"]
 
 

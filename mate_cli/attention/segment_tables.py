@@ -93,7 +93,7 @@ class SegmentTables:
     globals: tuple[Tensor, ...]
     spans: tuple[tuple[int, int], ...]
 
-    def asking(self) -> list[tuple[Tensor, tuple[int, int]]]:
+    def global_queries(self) -> list[tuple[Tensor, tuple[int, int]]]:
         """Return the global tokens and the span of every example that has global tokens."""
         return [pair for pair in zip(self.globals, self.spans, strict=True) if len(pair[0])]
 

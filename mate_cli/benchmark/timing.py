@@ -18,7 +18,7 @@ from mate_cli.errors import ConfigError, MateError
 
 NO_MEMORY, NO_GPU_MEMORY = "can't allocate memory", "CUDA error: out of memory"
 """In PyTorch's errors where a CPU or a GPU has not enough."""
-LONGEST_REASON = 200
+MAX_REASON = 200
 """Letters of an error of a library in a record."""
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -157,7 +157,7 @@ def failure_text(error: Exception) -> str:
     if isinstance(error, NotImplementedError):
         return text or "not implemented"
     name = type(error).__name__
-    return f"{name}: {text[:LONGEST_REASON]}" if text else name
+    return f"{name}: {text[:MAX_REASON]}" if text else name
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:

@@ -203,7 +203,7 @@ class WeightedSplit:
 
     @property
     def cuts(self) -> np.ndarray:
-        """Parts that were cut from each passage, see `CUTS`."""
+        """Parts that were cut from each passage, see `TRUNCATION_COUNTS`."""
         return self.encodings.cuts
 
     def __len__(self) -> int:

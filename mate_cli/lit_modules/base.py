@@ -66,7 +66,7 @@ class TaskSpec:
         monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
             better.
         label: what an encoding must mark for it (`Serializer.marks`); None where it learns from no mark.
-        about_tables: how it answers about any table; None where its predictions say nothing that people could look up
+        table_answers: how it answers about any table; None where its predictions say nothing that people could look up
             in one.
         transformers_class: the class of transformers that does the same with a TAPAS.
         auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
@@ -75,7 +75,7 @@ class TaskSpec:
 
     monitor: str
     label: Label | None = None
-    about_tables: TableAnswerSpec | None = None
+    table_answers: TableAnswerSpec | None = None
     transformers_class: str | None = None
     auto_class: str | None = None
     uses_pooler: bool = False
@@ -146,7 +146,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return the answer text of each prediction, by example."""
 
     @abstractmethod
-    def right(self, prediction: Prediction, example: ExampleT) -> bool:
+    def is_correct(self, prediction: Prediction, example: ExampleT) -> bool:
         """Tell whether a prediction counts as correct, for tables that people read."""
 
     def train_poolers(self, needed: bool) -> None:
@@ -187,7 +187,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Options that the pipelines of transformers read from a configuration."""
         return {}
 
-    def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
+    def join_members(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
         """Return one prediction per example, of those of several networks that were trained alike.
 
         The mean of their scores.
@@ -240,14 +240,14 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._predictions.append(predict(output, batch))
         self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
-    def collected(self) -> list[Prediction]:
+    def collect_predictions(self) -> list[Prediction]:
         """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
         kept, self._predictions = self._predictions, []
         left, self._prunings = self._prunings, []
         self.pruned |= {one.example_id: one for one in gather_predictions(left)}
         return gather_predictions(kept)
 
-    def pruned_of(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
+    def find_prunings(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
         """Return what was left of the inputs of examples that have predictions, by name."""
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}

@@ -60,7 +60,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     Source: MATE paper, section 4.1.
     """
 
-    spec = TaskSpec("dev/hits@1", label="cells", about_tables=TableAnswerSpec(), auto_class="TableQuestionAnswering")
+    spec = TaskSpec("dev/hits@1", label="cells", table_answers=TableAnswerSpec(), auto_class="TableQuestionAnswering")
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         """The statement that there are no aggregations."""
         return {"aggregation_labels": None}
 
-    def joined(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
+    def join_members(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
         """Rank cells by the mean of their probabilities; a cell that a member did not keep has none of that member."""
         shares: dict[str, Counter[tuple[int, int]]] = {}
         for ranking in chain.from_iterable(members):
@@ -147,7 +147,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         best = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
         return {name: examples[name].table.rows[row][column].text for name, (row, column) in best.items()}
 
-    def right(self, prediction: CellRanking, example: TableExample) -> bool:
+    def is_correct(self, prediction: CellRanking, example: TableExample) -> bool:
         """Tell whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 

@@ -47,7 +47,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     spec = TaskSpec(
         "dev/accuracy",
-        about_tables=TableAnswerSpec("the north sold most", verdict=True),
+        table_answers=TableAnswerSpec("the north sold most", verdict=True),
         transformers_class="TapasForSequenceClassification",
         auto_class="SequenceClassification",
         uses_pooler=True,
@@ -85,14 +85,14 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
-        right = {p.example_id: self.right(p, examples[p.example_id]) for p in predictions}
+        right = {p.example_id: self.is_correct(p, examples[p.example_id]) for p in predictions}
         return by_parts(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the label in words, by example."""
         return {prediction.example_id: CLASSES[prediction.label] for prediction in predictions}
 
-    def right(self, prediction: Verdict, example: TableExample) -> bool:
+    def is_correct(self, prediction: Verdict, example: TableExample) -> bool:
         """Tell whether the verdict is the label."""
         return prediction.label == _label(example)
 

@@ -99,7 +99,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         """Return answers in words, by example."""
         return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
 
-    def right(self, prediction: MaskedPieces, example: Example) -> bool:
+    def is_correct(self, prediction: MaskedPieces, example: Example) -> bool:
         """Tell whether all masked pieces were told."""
         return prediction.right == prediction.masked
 

@@ -42,14 +42,14 @@ class OptionChoice(CandidateTask[ChoiceExample]):
 
         One without a choice is wrong.
         """
-        right = {choice.example_id: self.right(choice, examples[choice.example_id]) for choice in predictions}
+        right = {choice.example_id: self.is_correct(choice, examples[choice.example_id]) for choice in predictions}
         return by_parts(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, str]:
         """Return the text of each chosen option, by example."""
         return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
 
-    def right(self, prediction: Choice, example: ChoiceExample) -> bool:
+    def is_correct(self, prediction: Choice, example: ChoiceExample) -> bool:
         """Tell whether the chosen option is the right one."""
         return example.answer is not None and prediction.place == example.answer.label
 

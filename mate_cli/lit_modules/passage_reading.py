@@ -50,7 +50,7 @@ class PassageReading(SpanReading):
         found = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(found, examples)
 
-    def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
+    def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
         """Tell whether the span is one of the references, by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)

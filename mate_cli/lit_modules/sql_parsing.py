@@ -133,7 +133,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         best = texts[0] if texts else ""
         return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
 
-    def right(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
+    def is_correct(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
         """Tell whether the query is the known one, by the official exact-set match."""
         query = prediction.query(example)
         return bool(query and example.query and queries_match(query, example.query, example.schema))

@@ -90,7 +90,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     spec = TaskSpec(
         "dev/denotation_accuracy",
         label="cells",
-        about_tables=TableAnswerSpec(),
+        table_answers=TableAnswerSpec(),
         transformers_class="TapasForQuestionAnswering",
         auto_class="TableQuestionAnswering",
     )
@@ -221,7 +221,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             for p in predictions
         }
 
-    def right(self, prediction: TableAnswer, example: TableExample) -> bool:
+    def is_correct(self, prediction: TableAnswer, example: TableExample) -> bool:
         """Tell whether the denotation is the true one."""
         return denotation_is_right(prediction, example)
 

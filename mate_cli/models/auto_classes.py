@@ -35,7 +35,7 @@ from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
-OURS = "MateFor"
+CLASS_PREFIX = "MateFor"
 
 
 def auto_name(name: str) -> str:
@@ -108,8 +108,8 @@ class MateForTask(MateModel):
             raise CheckpointError("has no head", where=self.config.name_or_path, remedy="Load it with AutoModel")
         task = instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder, _WordsOnDemand(self.config)))
         name = task.spec.auto_class
-        if OURS + str(name) != type(self).__name__:
-            wanted = auto_name(OURS + name) if name else "AutoModel"
+        if CLASS_PREFIX + str(name) != type(self).__name__:
+            wanted = auto_name(CLASS_PREFIX + name) if name else "AutoModel"
             problem = f"{type(task).__name__} is no task for {type(self).__name__}"
             raise CheckpointError(problem, where=self.config.name_or_path, remedy=f"Load it with {wanted}")
         parts: dict[str, nn.Module] = {name: part for name, part in task.named_children() if name != "encoder"}
@@ -146,9 +146,9 @@ class MateForTask(MateModel):
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
         )
-        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
-    def scored(
+    def run_task(
         self,
         batch: TableBatch,
         labels: Tensor | None,
@@ -266,7 +266,7 @@ class MateForTableQuestionAnswering(MateForTask):
             answer_numbers=unknown[:, 0] if float_answer is None else float_answer.flatten(),
             numeric_values=unknown if numeric_values is None else numeric_values,
         )
-        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 
 class MateForSequenceClassification(MateForTask):
@@ -340,7 +340,7 @@ class MateForQuestionAnswering(MateForTask):
             first, last = start_positions.view(-1, 1), end_positions.view(-1, 1)
             labels = ((places >= first) & (places <= last)).long()
         batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features)
-        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)

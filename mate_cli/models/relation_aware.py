@@ -93,7 +93,7 @@ class RelationAware(TableEncoder):
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Return all word pieces for the pre-trained layers, nodes for the others."""
         assert self.extra is not None
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]

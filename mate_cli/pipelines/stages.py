@@ -21,7 +21,7 @@ from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.shared_stages import shared_folder
 from mate_cli.pipelines.summary import print_results, taken_table
-from mate_cli.pipelines.systems.base import LEARNT, System, TrainedStage, joint_throughput, save_answers
+from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
@@ -218,5 +218,5 @@ def answer_all(run: Run, system: System, done: CompletedStages) -> None:
                 answered = system.answer(stages, examples, split)
             run.record.metrics |= {f"{split}/{name}": v for name, v in system.score(answered, examples).items()}
             save_answers(run.folder, split, system, examples, answered)
-    if system.learnt:
-        run.folder.write_json(LEARNT, dict(system.learnt))
+    if system.parameters:
+        run.folder.write_json(PARAMETERS, dict(system.parameters))

@@ -66,7 +66,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     )
     development = ranks.rank_zero_first(lambda: data.encodings("dev"))
     done = (last_step(checkpoint) or 0) * schedule.accumulate
-    data.follow(schedule, first_batch=done)
+    data.set_schedule(schedule, first_batch=done)
     module = LitTask(
         task,
         Optimization(

@@ -16,7 +16,7 @@ from mate_cli.files.safe_load import read_lines
 from mate_cli.runs.record import RunFolder, RunRecord
 
 Row = dict[str, float]
-LONGEST_TAG = 64
+MAX_TAG = 64
 WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
 OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
@@ -77,7 +77,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"
     of_sweep = [f"sweep-{sweep}"] if sweep else []
-    chosen = dict.fromkeys(tag[:LONGEST_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
+    chosen = dict.fromkeys(tag[:MAX_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
     arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}
     if mode == "online":
         try:

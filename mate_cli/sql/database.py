@@ -242,7 +242,7 @@ def _schema(name: str, parts: Mapping[str, Mapping[str, Any]], notes: tuple[str,
         primary[fold(original)] = [place for _, place in sorted(numbered)]
     tables = [SchemaTable(words_of_name(original), original) for original in parts]
     keys = sorted(key for some in primary.values() for key in some)
-    return Schema.expanded(name, tables, columns, keys, list(_foreign_keys(parts, places, primary)), notes)
+    return Schema.from_parts(name, tables, columns, keys, list(_foreign_keys(parts, places, primary)), notes)
 
 
 def _foreign_keys(

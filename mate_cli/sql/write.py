@@ -24,7 +24,7 @@ class _Writer:
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
-        if following := query.following():
+        if following := query.set_operation():
             parts += [following[0].upper(), self.query(following[1])]
         return " ".join(parts)
 

@@ -163,7 +163,7 @@ class Expander:
         self._index = SentenceIndex([sentence for found in self._by_link.values() for sentence in found])
         self._limit, self._titles = limit, titles
 
-    def chosen(self, question: str) -> dict[str, Parts]:
+    def choose(self, question: str) -> dict[str, Parts]:
         """Return the text to append for each link with a chosen sentence: "( s1 s2 )" in the order of the passage."""
         best = {sentence for sentence, _ in self._index.search(question, self._limit)}
         found = {link: [s for s in sentences if s in best] for link, sentences in self._by_link.items()}

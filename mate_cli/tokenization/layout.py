@@ -136,7 +136,7 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     Args:
         example_id: the example's name, to join predictions to questions.
-        cut: how much of the table was left out [4], see `truncation.CUTS`; None where nobody counted.
+        cut: how much of the table was left out [4], see `truncation.TRUNCATION_COUNTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
         more: what a serializer adds, see `Serializer.arrays`.
     """
@@ -233,7 +233,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         kept["more"] = {one: gather_tokens(each, tokens) if one.is_of_tokens else each for one, each in more}
         return replace(self, **kept, prepared={})
 
-    def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
+    def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
         """Find the place in its encoding of one token of each example [B], Int64 [B]."""
         return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 

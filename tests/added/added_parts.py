@@ -208,7 +208,7 @@ class SideChoice(TableTask[SideExample, Side]):
     spec = TaskSpec(
         "dev/side_error",
         label="side",
-        about_tables=TableAnswerSpec("which side is larger?", verdict=True),
+        table_answers=TableAnswerSpec("which side is larger?", verdict=True),
         uses_pooler=True,
     )
 
@@ -229,13 +229,13 @@ class SideChoice(TableTask[SideExample, Side]):
         return [Side(name, p > 0.5, max(p, 1 - p)) for name, p in zip(given.example_ids, shares, strict=True)]
 
     def score(self, predictions, examples):
-        wrong = sum(not self.right(one, examples[one.example_id]) for one in predictions)
+        wrong = sum(not self.is_correct(one, examples[one.example_id]) for one in predictions)
         return {"side_error": (wrong + len(examples) - len(predictions)) / len(examples)}
 
     def answers(self, predictions, examples):
         return {one.example_id: SIDES[one.left] for one in predictions}
 
-    def right(self, prediction, example):
+    def is_correct(self, prediction, example):
         return prediction.left == example.left
 
     def selection(self, prediction):

@@ -80,7 +80,7 @@ class Corpus(StreamedDataset):
 def module(shards, tmp_path, kind="masked", first_batch=0, ranks=1, rank=0, **options):
     own = loading(tmp_path, rank=rank, ranks=ranks, **options)
     data = StreamDataModule(Corpus(shards, kind), MASKING, own, list, list)
-    data.follow(Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks), first_batch)
+    data.set_schedule(Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks), first_batch)
     return data
 
 

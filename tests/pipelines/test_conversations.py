@@ -49,13 +49,13 @@ class NextRow(TableTask[TableExample, Next]):
         return [Next(name, int(row) or 1) for name, row in zip(batch.example_ids, last, strict=True)]
 
     def score(self, predictions, examples):
-        right = sum(self.right(one, examples[one.example_id]) for one in predictions)
+        right = sum(self.is_correct(one, examples[one.example_id]) for one in predictions)
         return {"accuracy": right / len(examples), "accuracy/part": 0.0}
 
     def answers(self, predictions, examples):
         return {one.example_id: str(one.row) for one in predictions}
 
-    def right(self, prediction, example):
+    def is_correct(self, prediction, example):
         return example.answer.coordinates == ((prediction.row, 0),)
 
     def selection(self, prediction):
@@ -110,7 +110,7 @@ def test_confidences_are_calibrated_where_there_are_enough_answers(parts, tmp_pa
     result = evaluate(parts, SimpleNamespace(hardware=HARDWARE), "dev")
     save_result(RunFolder(tmp_path), "dev", result)
     assert not (tmp_path / CALIBRATION).exists()
-    monkeypatch.setattr(evaluation, "FEWEST_ANSWERS", 5)
+    monkeypatch.setattr(evaluation, "MIN_ANSWERS", 5)
     save_result(RunFolder(tmp_path), "test", result)
     assert not (tmp_path / CALIBRATION).exists()
     save_result(RunFolder(tmp_path), "dev", result)

@@ -28,7 +28,7 @@ from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_row
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
-SCHEMA = Schema.expanded(
+SCHEMA = Schema.from_parts(
     "music",
     [SchemaTable("singer", "singer"), SchemaTable("song", "song"), SchemaTable("prize", "prize")],
     [

@@ -79,7 +79,7 @@ def texts(batches):
 def learnt_from(cache, *, first=0, **options):
     data = data_module(cache, **options)
     ranks, micro = options.get("ranks", 1), options.get("micro_batch", 2)
-    data.follow(Schedule(4, micro, 16, ranks), first)
+    data.set_schedule(Schedule(4, micro, 16, ranks), first)
     return texts(data.train_dataloader())
 
 

@@ -78,7 +78,7 @@ class _Fused(torch.autograd.Function):
             slots.append(_join_heads(output))
             log_sums.append(log_sum)
         outputs = _assemble(slots, tables, qkv)
-        for places, span in tables.asking():
+        for places, span in tables.global_queries():
             output, log_sum = _flash(*_global_heads(qkv, places, span), attn_mask=_span_bias(key_bias, span))
             outputs[places] = output[0].transpose(0, 1)
             log_sums.append(log_sum)
@@ -91,7 +91,7 @@ class _Fused(torch.autograd.Function):
         qkv, outputs, *log_sums = ctx.saved_tensors
         gradient, count = gradient.contiguous(), len(ctx.masks)
         result = _segment_gradients(ctx, qkv, outputs, gradient, log_sums[:count])
-        for (places, span), log_sum in zip(ctx.tables.asking(), log_sums[count:], strict=True):
+        for (places, span), log_sum in zip(ctx.tables.global_queries(), log_sums[count:], strict=True):
             sent, output = (x[places].transpose(0, 1)[None] for x in (gradient, outputs))
             heads, mask = _global_heads(qkv, places, span), _span_bias(ctx.key_bias, span)
             found = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)

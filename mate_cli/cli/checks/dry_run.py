@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SECONDS = 10.0
 """For measurements, of all stages together."""
-LEAST_SECONDS = 1.0
+MIN_SECONDS = 1.0
 """For those of one stage of many."""
 GIGABYTE = 10**9
 
@@ -81,7 +81,7 @@ def stage_costs(specs: Sequence[RunSpec]) -> dict[str, Cost]:
     from mate_cli.pipelines.cost.estimate import estimate
 
     stages = {_key(stage): stage for spec in specs for stage in stages_to_train(spec)}
-    seconds = max(LEAST_SECONDS, SECONDS / max(len(stages), 1))
+    seconds = max(MIN_SECONDS, SECONDS / max(len(stages), 1))
     with nothing_fetched():
         return {key: estimate(stage.config, seconds) for key, stage in stages.items()}
 

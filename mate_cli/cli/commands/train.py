@@ -17,9 +17,9 @@ MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
 TEXTS = ("model.freeze", "model.lora.layers")
 """Keys whose values are patterns of names."""
-OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
+FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
 """Flags that are answered here; Hydra answers those that only ask something."""
-NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
+REFUSED_FLAGS = ("--config-name", "--config-path", "--experimental-rerun")
 """Flags that ask for other configurations than those of stages."""
 
 
@@ -49,9 +49,9 @@ def run_words(words: Sequence[str]) -> int:
         MateError: something the user can mend.
     """
     flags, overrides = split_flags(words)
-    if refused := [flag for flag in NOT_OURS if flag in flags]:
+    if refused := [flag for flag in REFUSED_FLAGS if flag in flags]:
         raise ConfigError("mate train has no such flag", where=refused[0], remedy="Use --config-dir FOLDER")
-    if set(flags) - OURS or len(set(flags) & MODES) > 1:
+    if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         hydra_entry(CONFIG, print)()
         return 0
     if PRINT_SCRIPT in flags:

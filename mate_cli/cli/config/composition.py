@@ -62,7 +62,7 @@ class Composition:
         """Take the values that were applied so far for part of the choices."""
         return replace(self, base=self.config)
 
-    def checked(self) -> RunConfig:
+    def to_run_config(self) -> RunConfig:
         """Return the typed configuration.
 
         Raises:

@@ -68,7 +68,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         if not options:
             whole = choices.with_values([word for word in top if not word.group])
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
-            stage = Stage("", whole.checked(), whole.names, recorded)
+            stage = Stage("", whole.to_run_config(), whole.names, recorded)
             return replace(spec, stages=(stage,), settings=join_settings([own]))
         _refuse_beside_stages(typed)
         general = [word for word in typed if not word.is_below(*WHOLE)]
@@ -282,7 +282,7 @@ class _StageWords:
 
     def _checked(self) -> RunConfig:
         try:
-            return self.composed.checked()
+            return self.composed.to_run_config()
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{self.name}") from error
 

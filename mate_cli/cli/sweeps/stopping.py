@@ -20,7 +20,7 @@ MARK = "stopped"
 """Lies beside the notes of a sweep's jobs once no other may begin."""
 STILL_THERE, PAUSE = 0, 0.2
 """The signal that changes nothing, and the seconds between two of them."""
-TOLD = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
+NOTICE = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
 
 
 class Stopping:
@@ -74,7 +74,7 @@ class Stopping:
         if not self._tell(signal.SIGTERM):
             raise KeyboardInterrupt
         with suppress(OSError):
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, TOLD)  # print could meet itself in a handler
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print could meet itself in a handler
 
     def _tell(self, number: int) -> int:
         """Send a signal to the jobs at work on this machine; return how many there are."""

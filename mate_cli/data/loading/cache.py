@@ -21,14 +21,14 @@ from datasets.arrow_writer import ArrowWriter
 import mate_cli.sql
 import mate_cli.tables
 import mate_cli.tokenization
-from mate_cli.data.loading.encoded_rows import COLUMNS, OWN, columns_of, encode_rows
+from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, COLUMNS, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers
 from mate_cli.tokenization.serializers.serializer import Serializer
 
@@ -50,7 +50,7 @@ class EncodedSplit:
         columns: the arrays of an encoding.
 
     Attributes:
-        cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
+        cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
     """
 
     def __init__(self, dataset: Dataset, columns: Mapping[str, Array] = COLUMNS) -> None:
@@ -65,7 +65,9 @@ class EncodedSplit:
         lengths = np.asarray(offsets.value_lengths()) if offsets is not None else np.zeros(0, int)
         self.lengths: np.ndarray = lengths[self.rows]
         cuts = list(dataset["cut"])
-        self.cuts = np.array([cuts[row] for row in self.rows if cuts[row]], np.int32).reshape(-1, len(CUTS))
+        self.cuts = np.array([cuts[row] for row in self.rows if cuts[row]], np.int32).reshape(
+            -1, len(TRUNCATION_COUNTS)
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -82,7 +84,7 @@ class EncodedSplit:
         known = {name: row[name] for name, one in self._columns.items() if _is_known(one, row[name])}
         for name in [name for name in known if len(self._columns[name].axes) > 1]:
             known[name] = known[name].reshape(_shape(self._columns[name].axes, known[name].size, known))
-        more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(OWN)}
+        more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(ADDED_PREFIX)}
         return TableEncoding(example_id=row["example_id"], **known, more=more)
 
 

@@ -14,7 +14,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 COLUMNS = declared_arrays(TableEncoding)
 """What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
 
-OWN = "own/"
+ADDED_PREFIX = "own/"
 """What stands before the names of arrays that a serializer adds."""
 
 Places = Sequence[int]
@@ -22,7 +22,7 @@ Places = Sequence[int]
 
 def columns_of(serializer: Serializer) -> dict[str, Array]:
     """Return the arrays of a serializer's encodings, by the name of their column."""
-    return {**COLUMNS, **{f"{OWN}{one.name}": one for one in serializer.arrays}}
+    return {**COLUMNS, **{f"{ADDED_PREFIX}{one.name}": one for one in serializer.arrays}}
 
 
 def encode_rows(serializer: Serializer, chunk: tuple[Places, Sequence[TableExample]]) -> list[Mapping[str, Any]]:

@@ -21,11 +21,11 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
 
-MOST_LANES = 64
+MAX_SEQUENCES = 64
 """More are not read side by side."""
 SAMPLE = 64
 """Examples whose lengths stand for all."""
@@ -88,7 +88,7 @@ class TableStream(Dataset[TableBatch]):
         numbered = [(number, shard) for number, shard in enumerate(shards) if shard.tables]
         if not numbered:
             raise DataError("this corpus has no table to learn from", remedy="Name more data.sources")
-        lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
+        lanes = max(count for count in range(1, min(MAX_SEQUENCES, len(numbered)) + 1) if len(numbered) % count == 0)
         self.maker, self.loading, self.masks = maker, loading, masks
         self.lanes = [ShardSequence(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
 
@@ -100,7 +100,7 @@ class TableStream(Dataset[TableBatch]):
 
     failures: Mapping[str, str] = {}
     """None are told of: tables that are good for nothing are passed over as they come."""
-    cuts = np.zeros((0, len(CUTS)), np.int32)
+    cuts = np.zeros((0, len(TRUNCATION_COUNTS)), np.int32)
     """Not counted: a part of each table is all that is wanted."""
 
     def __len__(self) -> int:

@@ -67,7 +67,7 @@ class TrainingSet(Protocol):
 
     @property
     def cuts(self) -> np.ndarray:
-        """Counts of what was cut from each table, [N, 4], see `CUTS`; [0, 4] where nobody counted."""
+        """Counts of what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where nobody counted."""
 
     def __len__(self) -> int:
         """Count the examples of an epoch."""
@@ -238,7 +238,7 @@ class TableDataModule:
         """Return batches of all training examples, made one by one as they are asked for; the same for any schedule."""
         return self.some_batches(len(self.training()))
 
-    def follow(self, schedule: Schedule, first_batch: int = 0) -> None:
+    def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
         """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
         self._schedule, self._first_batch = schedule, first_batch
 
@@ -246,7 +246,7 @@ class TableDataModule:
     def schedule(self) -> Schedule:
         """Sizes of batches and of the run."""
         if self._schedule is None:
-            raise RuntimeError("there is no schedule: call `follow` before training")
+            raise RuntimeError("there is no schedule: call `set_schedule` before training")
         return self._schedule
 
     def epoch(self, step: int) -> float:

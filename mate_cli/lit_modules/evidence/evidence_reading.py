@@ -98,8 +98,8 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         for row, node, sentence in chosen.nonzero().tolist():
             found[row].append((int(cells[row, node, 0]), sentence))
         columns = (
-            output.batch.encoded_at(first + start).tolist(),
-            output.batch.encoded_at(first + end).tolist(),
+            output.batch.find_places(first + start).tolist(),
+            output.batch.find_places(first + end).tolist(),
             kinds.tolist(),
             [(row, column) for row, column in cells[example, best].tolist()],
             logits.nodes[example, best].sigmoid().tolist(),
@@ -116,7 +116,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
             return ANSWER_KINDS[prediction.kind]
         return self.serializer.span_text(example, prediction.start, prediction.end)
 
-    def right(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
+    def is_correct(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
         """Tell whether the answer is right, by the official exact match."""
         return self.score([prediction], {example.example_id: example})["em"] == 1
 

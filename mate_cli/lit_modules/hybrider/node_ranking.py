@@ -25,14 +25,14 @@ class NodeRanking(CandidateChoice):
         """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
         return self.linked(examples)
 
-    def chosen(self, choice: Choice, example: LinkedExample) -> Node:
+    def candidate(self, choice: Choice, example: LinkedExample) -> Node:
         """Return the node that was chosen."""
         return example.nodes[choice.place]
 
-    def right(self, prediction: Choice, example: LinkedExample) -> bool:
+    def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
         """Tell whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
-        return self.chosen(prediction, example).coordinate[0] in rows
+        return self.candidate(prediction, example).coordinate[0] in rows
 
     def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
         """Return the accuracy of choosing the node that was found most surely, nothing learned."""

@@ -20,7 +20,7 @@ DENSE_BACKWARD = 2.0
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
     """Count operations of a network on a batch: dense layers on real tokens, attention as each layer computes it."""
-    return sum(_one_flops(*reader, backward=backward) for reader in encoder.reading(batch))
+    return sum(_one_flops(*reader, backward=backward) for reader in encoder.layer_inputs(batch))
 
 
 def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:

@@ -148,7 +148,7 @@ class TableEncoder(nn.Module):
         """The planner that prepares batches for this network where they are made; it takes no weights there."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Give which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
         return [(self, batch)]
 
@@ -206,7 +206,7 @@ class TableEncoder(nn.Module):
         """
         assert self.extra is not None
         plans = self.plans(batch)
-        return [self.extra.measured(self.encoder(self.embeddings(batch, plans.packing), plans))]
+        return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch, plans.packing), plans))]
 
 
 def _said(layers: Sequence[int], count: int) -> str:

@@ -70,7 +70,7 @@ class TokenScores(nn.Module):
             return outside_counts(self._column_scores(states, batch), batch)
         return outside_counts(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
-    def lend(self, head: nn.Module) -> bool:
+    def share_layer(self, head: nn.Module) -> bool:
         """Let a head score by the weights of this, which stay here; False where it has no such scores (`choices`)."""
         for kind, name in getattr(head, "choices", {}).items():
             own = getattr(self, kind)

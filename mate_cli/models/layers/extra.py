@@ -107,7 +107,7 @@ class ExtraLayers(nn.Module):
         """The specification of each layer."""
         return self.encoder.specs
 
-    def measured(self, states: Tensor) -> Tensor:
+    def scheme_inputs(self, states: Tensor) -> Tensor:
         """Return what the scheme measures of the states [P, given] that come in."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 

@@ -41,8 +41,8 @@ class Ensemble(TrainedStage):
         return cls(first.name, first.parts, first.config, members)
 
     def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
-        """Return the mean of the members' predictions, see `TableTask.joined`."""
-        return self.parts.task.joined([one.predict(examples, name) for one in self.members])
+        """Return the mean of the members' predictions, see `TableTask.join_members`."""
+        return self.parts.task.join_members([one.predict(examples, name) for one in self.members])
 
 
 def _reading(member: TrainedStage) -> tuple[Mapping[str, Any], str]:
@@ -124,7 +124,7 @@ def with_mean(systems: Sequence[System]) -> System:
     Raises:
         ConfigError: they have not learnt the same things.
     """
-    keys = systems[0].learnt
-    if any(one.learnt.keys() != keys.keys() for one in systems):
+    keys = systems[0].parameters
+    if any(one.parameters.keys() != keys.keys() for one in systems):
         raise ConfigError("they do not answer alike", where="run", remedy="Name runs that differ by their seed")
-    return systems[0].with_learnt({key: sum(one.learnt[key] for one in systems) / len(systems) for key in keys})
+    return systems[0].with_parameters({key: sum(one.parameters[key] for one in systems) / len(systems) for key in keys})

@@ -18,7 +18,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.summary import results_table
-from mate_cli.pipelines.systems.base import LEARNT, System, TrainedStage, answer_split
+from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -191,8 +191,8 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
         raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
     if not isinstance(system, System):
         raise RunError("names no system", where=str(path), remedy="Give a folder below outputs/")
-    file = folder.path / LEARNT
-    return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
+    file = folder.path / PARAMETERS
+    return system.with_parameters(read_object(file, RunError, "Train the run again")) if file.is_file() else system
 
 
 def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:

@@ -16,7 +16,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.files.targets import find_targets
-from mate_cli.models.auto_classes import OURS, auto_name
+from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
@@ -80,14 +80,14 @@ def export_run(
     settings = exported_settings(config)
     check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
     parts = load_best(config, folder, NoDataset())
-    about = parts.task.spec.about_tables
+    about = parts.task.spec.table_answers
     card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
     if card.own_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _written(target) as partial:
         _write_network(partial, parts, settings, card.transformers_class)
         serializer = parts.serializer
-        tokenizer = tokenizer_class(serializer, about_tables=about is not None)
+        tokenizer = tokenizer_class(serializer, table_answers=about is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
         write_settings(partial, settings)
         if (folder.path / CALIBRATION).is_file():
@@ -144,7 +144,7 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
 def loading_class(parts: Parts) -> str:
     """Name the class of transformers that loads a network with its head."""
     auto_class = parts.task.spec.auto_class
-    return tapas_class(parts.task) or (f"{OURS}{auto_class}" if auto_class else MateModel.__name__)
+    return tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:

@@ -21,7 +21,7 @@ from mate_cli.runs.record import RunRecord
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
+OMITTED_WORDS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
 """Overrides for the machine, not for the result."""
 UNKNOWN = DatasetInfo(
     "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""
@@ -37,7 +37,7 @@ class ExportedModel:
         settings: what mate.yaml holds.
         init: the weights that training began with: `kind` and `checkpoint`.
         transformers_class: the class of transformers that loads it.
-        about_tables: how it answers about any table; None where it does not.
+        table_answers: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
         hub: the repository that the folder is uploaded to.
     """
@@ -46,14 +46,14 @@ class ExportedModel:
     settings: Mapping[str, Any]
     init: Mapping[str, Any]
     transformers_class: str
-    about_tables: TableAnswerSpec | None
+    table_answers: TableAnswerSpec | None
     licence: str | None = None
     hub: str | None = None
 
     @property
     def own_pipeline(self) -> bool:
         """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
-        if self.about_tables is None or self.transformers_class.startswith("Tapas"):
+        if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False
         as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
         return bool(self.settings["model"].get("lexical_features")) or not as_tapas
@@ -73,7 +73,7 @@ class ExportedModel:
         """The pipeline of the Hugging Face hub that it is for."""
         if self.is_reader:
             return "question-answering"
-        is_judge = self.about_tables is not None and self.about_tables.verdict
+        is_judge = self.table_answers is not None and self.table_answers.verdict
         return "text-classification" if is_judge else "table-question-answering"
 
     @property
@@ -182,5 +182,5 @@ def _column(name: MetricName) -> str:
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
     """Return the command, without overrides that concern the machine alone."""
-    typed = [word for word in overrides if not word.lstrip("+~").startswith(UNSAID)]
+    typed = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
     return shlex.join(["mate", command, *typed])

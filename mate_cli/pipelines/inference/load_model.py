@@ -61,7 +61,7 @@ def load_model(
             problem = f"{type(task).__name__} does not answer with SQL"
             raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
         return model
-    if task.spec.about_tables is None:
+    if task.spec.table_answers is None:
         raise RunError(
             f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
             where=model.name,

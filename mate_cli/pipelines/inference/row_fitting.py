@@ -23,7 +23,7 @@ from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 CELL_PIECES = 4
 """So many word pieces of each cell should have room when rows are chosen: with fewer, names are no longer told apart;
 with more, few rows are left."""
-FEWEST_ROWS = 16
+MIN_ROWS = 16
 """So many rows should fit; where they do not, columns are left out."""
 FIRST_COLUMN = 0.25
 """The first column often names what a row is about; so much nearer to any question it counts."""
@@ -101,7 +101,7 @@ class RowFitter:
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
         """Return all columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
-        needed = costs[0] + np.ceil(min(FEWEST_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
+        needed = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if needed.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
         asked = stems(choice.question)

@@ -122,8 +122,8 @@ class _Answering(Pipeline):
         config, folder = self.model.config, Path(save_directory)
         parts = {part: getattr(config, part) for part in ("encoding", "model", "attention", "task")}
         write_settings(folder, parts | {"init": FOUND_BESIDE})
-        about_tables = self.model.task.spec.about_tables is not None
-        name = tokenizer_class(self.serializer, about_tables=about_tables)
+        table_answers = self.model.task.spec.table_answers is not None
+        name = tokenizer_class(self.serializer, table_answers=table_answers)
         write_tokenizer(folder, self.serializer.tokenizer, self.serializer.max_tokens, name)
 
 

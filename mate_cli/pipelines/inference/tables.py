@@ -20,7 +20,7 @@ from mate_cli.tables.formats.grid import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _answer(
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(found, by_name)
     predictions = {prediction.example_id: prediction for prediction in found}
-    answers, about = [], parts.task.spec.about_tables
+    answers, about = [], parts.task.spec.table_answers
     verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
@@ -178,7 +178,7 @@ def _text(selection: Selection, table: Table, text: str) -> str:
 def _truncation_notes(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
     """Return the rows and columns that were chosen and cut, as sentences."""
     notes = list(question.view.notes)
-    counts = dict(zip(CUTS, cut or (), strict=False))
+    counts = dict(zip(TRUNCATION_COUNTS, cut or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
         if count := counts.get(kind):
             done = "shortened" if noun == "cell" else "left out"

@@ -18,7 +18,7 @@ from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
 
-LEARNT = "system.json"
+PARAMETERS = "system.json"
 """File with the numbers that a system has learnt from the development split."""
 Task = TypeVar("Task", bound=TableTask[Any, Any])
 
@@ -107,11 +107,11 @@ class System(ABC):
         """Answer questions."""
 
     @property
-    def learnt(self) -> Mapping[str, float]:
+    def parameters(self) -> Mapping[str, float]:
         """Numbers that it has learnt from a development split, as a run keeps them; may be none."""
         return {}
 
-    def with_learnt(self, learnt: Mapping[str, float]) -> System:
+    def with_parameters(self, parameters: Mapping[str, float]) -> System:
         """Return the same system with the numbers that one like it has learnt."""
         return self
 

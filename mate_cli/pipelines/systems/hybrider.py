@@ -46,12 +46,14 @@ def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], 
     linked = {example.example_id: example for example in ranker.linked(examples)}
     chosen = stages[RANK].predict(list(linked.values()), name)
     hops = {
-        choice.example_id: replace(linked[choice.example_id], current=ranker.chosen(choice, linked[choice.example_id]))
+        choice.example_id: replace(
+            linked[choice.example_id], current=ranker.candidate(choice, linked[choice.example_id])
+        )
         for choice in chosen
     }
     found = stages[HOP].predict(list(hops.values()), "hops")
     hopper = stages[HOP].task_of(RowHopping)
-    return {choice.example_id: hopper.chosen(choice, hops[choice.example_id]) for choice in found}
+    return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in found}
 
 
 def _read(reader: TrainedStage, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:

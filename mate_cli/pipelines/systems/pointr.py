@@ -22,7 +22,7 @@ from mate_cli.tables.example import TableExample
 SELECT, READ = "cell_selection", "span_reading"
 WEIGHTS = tuple(step / 20 for step in range(21))
 """Among which the weight of the reader is chosen."""
-LEAST = 1e-30
+MIN_PROBABILITY = 1e-30
 """Lower bound of a probability, before its logarithm is taken."""
 
 
@@ -71,13 +71,13 @@ class PointR(System):
         self.cells, self.weight, self.whole_cells = cells, weight, whole_cells
 
     @property
-    def learnt(self) -> Mapping[str, float]:
+    def parameters(self) -> Mapping[str, float]:
         """The weight of the reader, where several cells are read."""
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
-    def with_learnt(self, learnt: Mapping[str, float]) -> PointR:
+    def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
         """Return the same with the weight that was learnt."""
-        return PointR(self.compared_by, self.cells, learnt.get("weight", self.weight), self.whole_cells)
+        return PointR(self.compared_by, self.cells, parameters.get("weight", self.weight), self.whole_cells)
 
     def learn(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
@@ -86,7 +86,7 @@ class PointR(System):
         if self.cells == 1 or self.weight is not None:
             return self, self.answer(stages, examples, name)
         read, hits = self._read(stages, examples, name)
-        system = self.with_learnt({"weight": best_weight(read, examples)})
+        system = self.with_parameters({"weight": best_weight(read, examples)})
         return system, system._answered(read, hits)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
@@ -148,7 +148,7 @@ def _widened(read: ReadCell, example: TableExample) -> ReadCell:
 
 
 def _log(probability: float) -> float:
-    return math.log(max(probability, LEAST))
+    return math.log(max(probability, MIN_PROBABILITY))
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:

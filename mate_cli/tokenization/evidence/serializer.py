@@ -137,7 +137,7 @@ class EvidenceSerializer(Serializer):
         answers = example.answer.texts if example.answer else ()
         self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *told))
         found = [one for text, said in zip(texts, told, strict=True) for one in self._nodes(example, text, said)]
-        return known.chosen(example.question, found)
+        return known.choose(example.question, found)
 
     def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[NodePieces]:
         """Yield the node of a text; of segments several, each of whole sentences where they fit."""
@@ -216,9 +216,9 @@ class _Known:
             return {}
         if self._expander is None:
             self._expander = Expander(self.table.passages, limit, titles=False)
-        return self._expander.chosen(question)
+        return self._expander.choose(question)
 
-    def chosen(self, question: str, found: Sequence[NodePieces]) -> list[NodePieces]:
+    def choose(self, question: str, found: Sequence[NodePieces]) -> list[NodePieces]:
         """Return the nodes of the rows that fit the question best, in reading order, as many as there is room for."""
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
         if len(found) <= nodes and sum(len(laid.ids) for laid in found) <= tokens:

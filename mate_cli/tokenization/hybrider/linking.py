@@ -17,7 +17,7 @@ from mate_cli.tokenization.hybrider.nodes import Node, Source, asks_superlative,
 
 TAU = 0.80
 """Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""
-FARTHEST = 0.95
+MAX_DISTANCE = 0.95
 """Without a sentence within `TAU`, the nearest one links its page when it is nearer than this."""
 _WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
@@ -122,13 +122,13 @@ def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int
     """Return places of the sentences that link their page.
 
     They are those within `TAU` that are nearer than every sentence before them of the same page; or else the
-    nearest of all, when it is nearer than `FARTHEST`.
+    nearest of all, when it is nearer than `MAX_DISTANCE`.
     `links` are the pages of sentences in reading order; distances may be fewer, when nothing could be measured.
     """
     nearest: dict[str, float] = {}
     falling = []
     for place, distance in enumerate(distances):
-        if distance < nearest.get(links[place], FARTHEST):
+        if distance < nearest.get(links[place], MAX_DISTANCE):
             nearest[links[place]] = distance
             falling.append(place)
     near = [place for place in falling if distances[place] <= TAU]

@@ -90,7 +90,7 @@ class TextSerializer(Serializer):
     def additions(self, table: Table) -> Additions:
         """Return the text that a question appends to the cells of a table for each of their links."""
         if self.sentences and table.passages:
-            return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
+            return Expander(table.passages, self.sentences, titles=self.entity_titles).choose
         return lambda question: {}
 
     def read_of(self, example: TableExample) -> Table:
