@@ -84,6 +84,6 @@ class CandidateChoice(CandidateTask[LinkedExample]):
         """Return the text of what is chosen, or the title of a page, by example."""
         return {one.example_id: self.candidate(one, examples[one.example_id]).content for one in predictions}
 
-    def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+    def link(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return the questions with their nodes, linked once and read from the cache ever after."""
         return link_examples(examples, self.links)

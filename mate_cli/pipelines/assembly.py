@@ -13,7 +13,7 @@ from hydra.utils import get_class, instantiate
 from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.loading.parallel import count_cores
-from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask
@@ -103,7 +103,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     encoder.train()  # what is frozen as a whole may have no dropout, and Lightning leaves modes as they are
     encoder.use_cache(cache)
     _check_length(serializer, encoder)
-    loading = Loading(
+    loading = LoaderOptions(
         micro_batch=hardware.micro_batch,
         workers=hardware.workers or 0,
         encoders=hardware.prepare_workers or hardware.threads or count_cores(),

@@ -116,7 +116,7 @@ class RunSpec:
         stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
         return {**self.values(), **stages, ORIGIN: origin}
 
-    def own_modules(self) -> list[str]:
+    def user_modules(self) -> list[str]:
         """Return the modules of the user's own that it is made of."""
         names = {
             name.rpartition(".")[0] for stage in self.stages if not stage.run for name in find_targets(stage.values())

@@ -20,7 +20,7 @@ from mate_cli.pipelines.machine import resolve_hardware
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.shared_stages import shared_folder
-from mate_cli.pipelines.summary import print_results, taken_table
+from mate_cli.pipelines.summary import print_results, reused_runs_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
@@ -80,7 +80,7 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
         run.folder.write_text("config.yaml", to_yaml(spec.document()))
         run.folder.write_record(run.record)
         if spec.taken:
-            run.console.print(taken_table(spec))
+            run.console.print(reused_runs_table(spec))
         ranks.broadcast_from_rank_zero(lambda: look_ahead(spec, run.folder.path))
         done = run_stages(spec, run)
         if system is None:

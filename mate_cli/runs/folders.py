@@ -205,18 +205,18 @@ def first_difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any,
     Raises:
         RunError: the file is damaged.
     """
-    there, here = shaping(read_settings(folder)), shaping(config)
+    there, here = training_settings(read_settings(folder)), training_settings(config)
     for key in [*there, *here]:
         if there.get(key) != here.get(key):
             return key, there.get(key), here.get(key)
     return None
 
 
-def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+def training_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
     leaves = flat_keys({part: config.get(part) for part in SHAPING})
     for name, stage in (config.get("stages") or {}).items():
-        own = {**shaping(stage), "run": stage.get("run")}
+        own = {**training_settings(stage), "run": stage.get("run")}
         leaves |= {f"stages.{name}.{key}": value for key, value in own.items()}
     return leaves
 

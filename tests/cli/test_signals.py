@@ -12,7 +12,7 @@ import forked_commands
 import pytest
 
 from mate_cli.cli.signals import ENDING, interrupt_on_end
-from mate_cli.cli.sweeps.stopping import MARK, Stopping, is_stopped
+from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
 from mate_cli.runs.liveness import process_name
 
 SAVES = (
@@ -76,7 +76,7 @@ def notes(folder):
 
 def sweep(folder, *steps):
     """A sweep to which this happens, one after the other."""
-    with Stopping(lambda: sorted(folder.glob("*.json"))):
+    with StopHandler(lambda: sorted(folder.glob("*.json"))):
         for step in steps:
             step()
 

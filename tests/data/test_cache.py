@@ -16,7 +16,7 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell
@@ -271,7 +271,7 @@ def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):
 
 
 def loading(tmp_path, workers):
-    return Loading(4, workers, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=40)
+    return LoaderOptions(4, workers, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=40)
 
 
 def test_workers_do_not_change_the_order(serializer, tmp_path):

@@ -14,7 +14,7 @@ from mate_cli.data.corpora.table_corpus import MaskedTables
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
-from mate_cli.data.loading.table_data_module import Loading
+from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.masking import MaskingSerializer
@@ -43,7 +43,7 @@ def shards(tmp_path_factory):
 
 def loading(tmp_path, **options):
     known = {"micro_batch": 3, "workers": 0, "seed": 5, "reset_positions": False, "max_positions": 512}
-    return Loading(**{**known, "cache": tmp_path, **options})
+    return LoaderOptions(**{**known, "cache": tmp_path, **options})
 
 
 def stream(shards, tmp_path, masks="dynamic", **options):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.loading.table_data_module import PORTION, Loading, TableDataModule, take_selected
+from mate_cli.data.loading.table_data_module import PORTION, LoaderOptions, TableDataModule, take_selected
 from mate_cli.errors import DataError
 
 
@@ -23,7 +23,7 @@ def with_answer(examples):
 
 @pytest.fixture
 def data(tmp_path):
-    loading = Loading(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_dev=3)
+    loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_dev=3)
     return TableDataModule(Blind(), None, loading, with_answer, with_answer)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.models.base.task_context import TaskContext
@@ -89,7 +89,7 @@ class Conversations:
 @pytest.fixture
 def parts(tmp_path):
     serializer = TapasSerializer(load_tokenizer("sample"), max_tokens=64)
-    loading = Loading(2, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path)
+    loading = LoaderOptions(2, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path)
     task = NextRow(TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)))
     data = TableDataModule(Conversations(), serializer, loading, list, list)
     return Parts(task, data, serializer, InitialWeights(), LoadReport())

@@ -6,7 +6,7 @@ from music_questions import examples
 
 from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
 from mate_cli.data.loading.collate import collate
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.tokenization.schema.serializer import SchemaSerializer, shuffle_names
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -63,7 +63,7 @@ def test_tables_and_columns_are_mixed(serializer):
 
 def data_module(cache, *, shuffle, rank=0, ranks=1, micro_batch=2, seed=1):
     serializer = SchemaSerializer(load_tokenizer("sample"), max_tokens=128, shuffle=shuffle)
-    loading = Loading(micro_batch, 0, seed, False, 128, cache, rank=rank, ranks=ranks)
+    loading = LoaderOptions(micro_batch, 0, seed, False, 128, cache, rank=rank, ranks=ranks)
     return TableDataModule(Music(), serializer, loading, list, list)
 
 

@@ -23,7 +23,7 @@ STILL_THERE, PAUSE = 0, 0.2
 NOTICE = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
 
 
-class Stopping:
+class StopHandler:
     """Handling of signals in the process of a sweep, whichever launcher runs the jobs.
 
     A job is a process in a session of its own, which a terminal tells nothing.
@@ -36,7 +36,7 @@ class Stopping:
             on this machine.
     """
 
-    current: Stopping | None = None
+    current: StopHandler | None = None
     """The handler of this process; None in the workers of a launcher."""
 
     def __init__(self, notes: Callable[[], Sequence[Path]]) -> None:
@@ -44,9 +44,9 @@ class Stopping:
         self._notes = notes
         self._stack = ExitStack()
 
-    def __enter__(self) -> Stopping:
+    def __enter__(self) -> StopHandler:
         self._stack.enter_context(handle_signals((signal.SIGINT, *ENDING), self._stop))
-        Stopping.current = self
+        StopHandler.current = self
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -58,7 +58,7 @@ class Stopping:
             ended = KeyboardInterrupt
             raise
         finally:
-            Stopping.current = None
+            StopHandler.current = None
             self._stack.close()
             if ended is KeyboardInterrupt:
                 self._tell(signal.SIGKILL)
@@ -95,7 +95,7 @@ def is_stopped(jobs: Path) -> bool:
 
 def ignore_interrupts() -> None:
     """Leave, in a launcher's worker, what a terminal sends to the process of the sweep, which tells the job."""
-    if Stopping.current is None:
+    if StopHandler.current is None:
         with suppress(ValueError):  # not the main thread
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)

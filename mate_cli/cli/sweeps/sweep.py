@@ -25,7 +25,7 @@ from mate_cli.cli.config.composition import COMMAND, composer
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
-from mate_cli.cli.sweeps.stopping import MARK, Stopping
+from mate_cli.cli.sweeps.stopping import MARK, StopHandler
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.safe_load import load_json
 
@@ -128,7 +128,7 @@ class JobLauncher:
         except MateError as error:  # what it would train is wrong, or a search looks the wrong way
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
-            self.trust[:] = dict.fromkeys([*self.trust, *spec.own_modules()])
+            self.trust[:] = dict.fromkeys([*self.trust, *spec.user_modules()])
             notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document()))
         notes.write_json(f"{number}.json", note)
 
@@ -168,7 +168,7 @@ def run_sweep(words: Sequence[str]) -> int:
     jobs, problem = None, None
     try:
         # Jobs share what the first composer has composed; the second one composes the sweep itself.
-        with composer(), composer(hydra_settings), Stopping(lambda: job_files(jobs)), quiet_controllers():
+        with composer(), composer(hydra_settings), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule, TableDataset
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
@@ -80,7 +80,7 @@ class TableStream(Dataset[TableBatch]):
     processes reads only its own files wherever their number divides that of the lanes.
     """
 
-    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: Loading, masks: Masks = "dynamic") -> None:
+    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: LoaderOptions, masks: Masks = "dynamic") -> None:
         limit = loading.limit_train
         if limit is not None:
             share = -(-limit // len(shards))

@@ -74,7 +74,7 @@ class TrainingSet(Protocol):
 
 
 @dataclass(frozen=True)
-class Loading:
+class LoaderOptions:
     """Settings that turn encodings into batches.
 
     Args:
@@ -122,7 +122,7 @@ class Loading:
 class Batches(Dataset[TableBatch]):
     """Encodings indexed by lists: each list is a batch."""
 
-    def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: Loading) -> None:
+    def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: LoaderOptions) -> None:
         self.encodings, self.loading = encodings, loading
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
@@ -133,7 +133,7 @@ class Batches(Dataset[TableBatch]):
 class AugmentedBatches(Batches):
     """Encodings indexed by lists of draws, each changed by chance that follows from the seed and the draw's place."""
 
-    def __init__(self, encodings: EncodedSplit, loading: Loading, change: Augmentation) -> None:
+    def __init__(self, encodings: EncodedSplit, loading: LoaderOptions, change: Augmentation) -> None:
         super().__init__(encodings, loading)
         self.change = change
 
@@ -160,7 +160,7 @@ class TableDataModule:
         self,
         dataset: TableDataset,
         serializer: Serializer,
-        loading: Loading,
+        loading: LoaderOptions,
         training_examples: Selector,
         evaluation_examples: Selector,
     ) -> None:

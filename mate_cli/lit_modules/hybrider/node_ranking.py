@@ -19,11 +19,11 @@ class NodeRanking(CandidateChoice):
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return the questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
-        return [example for example in self.linked(examples) if find_target(example, example.nodes).ranks]
+        return [example for example in self.link(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
-        return self.linked(examples)
+        return self.link(examples)
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Node:
         """Return the node that was chosen."""

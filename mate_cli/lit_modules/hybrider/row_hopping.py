@@ -49,7 +49,7 @@ class RowHopping(CandidateChoice):
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
         """Yield of each question that hops are learnt from one example per node in a row with the answer."""
         found = []
-        for example in self.linked(examples):
+        for example in self.link(examples):
             target = find_target(example, example.nodes)
             rows = target.answer_of_row if target.ranks else {}
             found.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])

@@ -49,7 +49,7 @@ class TableAnswerLoss:
             ids = _given(batch.aggregation_ids)
             known = cross_entropy(logits.aggregation, ids, ignore_index=-1, reduction="none")
             return selection + self.aggregation_importance * known
-        computed = self.computed(logits, batch)
+        computed = self.must_compute(logits, batch)
         chosen = self.aggregation_importance * weak_aggregation_loss(logits.aggregation, computed)
         return selection * ~computed + self.within_cutoff(chosen, self.answer(logits, batch, computed))
 
@@ -66,7 +66,7 @@ class TableAnswerLoss:
             weighting=self.label_weighting,
         )
 
-    def computed(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
+    def must_compute(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return which examples learn to compute their answer, Bool [B]."""
         has_cells = _given(batch.label_ids).sum(-1) > 0
         answers = _given(batch.answer_numbers)

@@ -82,7 +82,7 @@ def export_run(
     parts = load_best(config, folder, NoDataset())
     about = parts.task.spec.table_answers
     card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
-    if card.own_pipeline:
+    if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _written(target) as partial:
         _write_network(partial, parts, settings, card.transformers_class)

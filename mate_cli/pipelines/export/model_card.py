@@ -51,7 +51,7 @@ class ExportedModel:
     hub: str | None = None
 
     @property
-    def own_pipeline(self) -> bool:
+    def has_pipeline(self) -> bool:
         """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
         if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False

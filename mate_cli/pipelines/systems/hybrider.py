@@ -43,7 +43,7 @@ class Hybrider(System):
 def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
     """Find the cell where the hop of each question ends; questions that are linked to nothing are missing."""
     ranker = stages[RANK].task_of(NodeRanking)
-    linked = {example.example_id: example for example in ranker.linked(examples)}
+    linked = {example.example_id: example for example in ranker.link(examples)}
     chosen = stages[RANK].predict(list(linked.values()), name)
     hops = {
         choice.example_id: replace(

@@ -58,7 +58,7 @@ TRUNCATION_NAMES = ("cells shortened", "rows dropped", "columns dropped", "answe
 
 
 def count_cuts(example: TableExample, cells: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Count what is missing from an encoding, int32 [4], see `TRUNCATION_COUNTS`; dropped rows and columns have no cells.
+    """Count what is missing from an encoding, int32 [4], see `TRUNCATION_COUNTS`; dropped ones have no cells.
 
     Args:
         example: what was encoded.

@@ -33,7 +33,7 @@ class CannotEncodeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextInput:
     """An example whose texts are known but not split yet."""
 
     example: TableExample
@@ -114,14 +114,14 @@ class TextSerializer(Serializer):
         """Return the texts before the table."""
 
     @abstractmethod
-    def _lay_out(self, reading: Reading) -> TableEncoding:
+    def _lay_out(self, reading: TextInput) -> TableEncoding:
         """Encode an example.
 
         Raises:
             CannotEncodeError: it cannot be encoded.
         """
 
-    def _read(self, examples: Sequence[TableExample]) -> list[Reading]:
+    def _read(self, examples: Sequence[TableExample]) -> list[TextInput]:
         tables = {id(example.table): example.table for example in examples}
         facts = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self.additions(table) for key, table in tables.items()}
@@ -131,11 +131,11 @@ class TextSerializer(Serializer):
             key = id(example.table)
             whole = self.read_of(example) is example.table
             changes = facts[key].changes(additions[key](example.question) if whole else self.find_additions(example))
-            readings.append(Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
+            readings.append(TextInput(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
         self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
         return readings
 
-    def _encode(self, reading: Reading) -> TableEncoding | EncodingFailure:
+    def _encode(self, reading: TextInput) -> TableEncoding | EncodingFailure:
         try:
             self._check_size(reading.facts.table)
             return self._lay_out(reading)
@@ -160,7 +160,7 @@ class TextSerializer(Serializer):
         left = f"{budget} of {self.max_tokens} tokens are left"
         return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
 
-    def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
+    def _with_features(self, encoding: TableEncoding, reading: TextInput, cells: np.ndarray) -> TableEncoding:
         """Return the encoding with the lexical features of its cells, where they are wanted.
 
         The cell of a token is -1 where it is none of the table's.
