@@ -211,7 +211,7 @@ class OptunaSweeper(Sweeper):
 
 
 def value_of(returned: Any) -> float | None:  # noqa: ANN401 - Hydra's own
-    """What a job came to; None for one that has failed or found no finite number."""
+    """Return the result of a job; None for one that has failed or found no finite number."""
     try:
         value = float(returned.return_value)
     except Exception:  # whatever the job has raised

@@ -36,7 +36,7 @@ class RunError(MateError):
 
 
 class TrustError(MateError):
-    """What was read from a file would build something that is not known to be harmless."""
+    """Content of a file that would build something that is not known to be harmless."""
 
 
 class MissingDependencyError(MateError):
@@ -48,7 +48,7 @@ class Interrupted(BaseException):
 
 
 def known_cause(error: BaseException) -> MateError | None:
-    """The error of ours that this is, or that a library has wrapped into its own, if any."""
+    """Return the error of ours that this is, or that a library has wrapped into its own, if any."""
     cause: BaseException | None = error
     while cause and not isinstance(cause, MateError):
         cause = cause.__cause__

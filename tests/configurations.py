@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.schema import SCHEMAS
-from mate_cli.cli.config.validate import plain_problems, resolved, target_problems, validate
+from mate_cli.cli.config.validate import plain_problems, resolve_values, target_problems, validate
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.sweep import GridSweeper
 from mate_cli.errors import ConfigError
@@ -97,14 +97,14 @@ def negative_numbers(config: DictConfig) -> tuple[set[str], list[str]]:
         keys.add(key)
         return type(value)(-1)
 
-    values = negated(resolved(config), "")
+    values = negated(resolve_values(config), "")
     problems = [*plain_problems(values, "train"), *target_problems(values)]
     return keys, [problem.partition(": ")[0] for problem in problems]
 
 
 def run_config(words: Sequence[str]) -> RunConfig:
     """What one training run of our own configuration is made of, typed."""
-    values = resolved(composed(config_dir(), "train", words))
+    values = resolve_values(composed(config_dir(), "train", words))
     return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
 
 

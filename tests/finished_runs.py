@@ -8,18 +8,18 @@ from configurations import run_config
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import save_module
 
 SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=96", "hardware.threads=1"]
 
 
-def here(cache: Path) -> Here:
+def here(cache: Path) -> RuntimeOverrides:
     """This machine, with a cache of its own, and outputs in it."""
     config = run_config(SMALL)
     paths = config.paths.model_copy(update={"cache": str(cache), "outputs": str(cache / "outputs")})
-    return Here(config.hardware, paths)
+    return RuntimeOverrides(config.hardware, paths)
 
 
 def finished_run(folder: Path, words: list[str], **record) -> Path:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema
 
@@ -33,7 +33,7 @@ def examples() -> list[SchemaExample]:
     schema = Schema.from_entry(ENTRY)
     table = schema_table(schema)
     return [
-        schema_example(str(place), question, schema, table, KnownQuery.of(sql, parse(sql, schema), schema))
+        schema_example(str(place), question, schema, table, GoldQuery.of(sql, parse(sql, schema), schema))
         for place, (question, sql) in enumerate(QUESTIONS.items())
     ]
 

@@ -12,7 +12,7 @@ from rich.console import Console
 import mate_cli.metrics
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import metric_specs, subset_specs
-from mate_cli.pipelines.export.model_card import Exported, front_matter, model_card
+from mate_cli.pipelines.export.model_card import ExportedModel, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.latex import report_latex
@@ -98,7 +98,7 @@ def test_curves_and_published_figures_know_its_direction(report, tmp_path, monke
     published = [
         type("Row", (), {"label": str(v), "model": "x", "metrics": {"m/surprise": v}, "source": ""})() for v in (3, 1)
     ]
-    monkeypatch.setattr("mate_cli.reports.page.page_data.published_for", lambda dataset: published)
+    monkeypatch.setattr("mate_cli.reports.page.page_data.published_results", lambda dataset: published)
     assert [one.label for one in references(report, "m/surprise", "hybridqa")] == ["1"]
 
 
@@ -108,7 +108,7 @@ def test_a_model_card_names_it_as_the_hub_does():
     record.metrics = {"dev/surprise": 1.5, "dev/em": 0.5, "baseline/tfidf/dev/f1": 0.25}
     settings = {"encoding": {"max_tokens": 64, "_target_": "x"}, "init": {}}
     settings |= {"task": {}, "model": {"size": "tiny", "activation": "gelu"}}
-    model = Exported(record, settings, {"kind": "random"}, "Mate", None)
+    model = ExportedModel(record, settings, {"kind": "random"}, "Mate", None)
     assert front_matter(model)["metrics"] == ["exact_match", "brier_score"]
     assert "| Surprise (`surprise`) | 1.50 | - |" in model_card(model, "folder")
 

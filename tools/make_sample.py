@@ -111,7 +111,7 @@ def make_sample_questions(
 
 
 def _row_phrase(rng: random.Random, table: SyntheticTable, r: int, avoid: int) -> str:
-    """A phrase that singles out one row by another column than `avoid`; three times out of four by a number."""
+    """Return a phrase that singles out one row by another column than `avoid`; three times out of four by a number."""
     able = [c for c, column in enumerate(table.domain.columns) if column.phrases and c != avoid]
     numbers = [c for c in able if ".." in table.domain.columns[c].pool]
     c = rng.choice(numbers if rng.random() < 0.75 else able)
@@ -145,7 +145,7 @@ def _passage_question(rng: random.Random, table: SyntheticTable) -> dict[str, An
 
 
 def make_files(seed: int = SEED) -> dict[str, bytes]:
-    """The whole dataset: file contents by path, in the layout of the HybridQA release, and vocab.txt."""
+    """Return the whole dataset: file contents by path, in the layout of the HybridQA release, and vocab.txt."""
     rng = random.Random(seed)
     contents: dict[str, Any] = {}
     traced: dict[str, list[dict[str, Any]]] = {split: [] for split in TABLES}
@@ -185,7 +185,7 @@ def _split_files(split: str, questions: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def make_vocabulary(contents: Mapping[str, Any], at_least: int = 3) -> str:
-    """A WordPiece vocabulary in BERT's format: special tokens, all single characters, and words by frequency.
+    """Return a WordPiece vocabulary in BERT's format: special tokens, all single characters, and words by frequency.
 
     It is counted rather than trained, so that it does not depend on the version of any library.
     """

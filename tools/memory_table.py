@@ -14,7 +14,7 @@ GIGABYTE, MOST = 10**9, 64
 
 
 def memory_of(size: str, tokens: int) -> TrainingMemory:
-    """The memory of training MATE of a size in 16 bits, with `triton`."""
+    """Return the memory of training MATE of a size in 16 bits, with `triton`."""
     with torch.device("meta"):
         network = Mate(size, attention=Auto())
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -23,7 +23,7 @@ def memory_of(size: str, tokens: int) -> TrainingMemory:
 
 
 def table() -> list[str]:
-    """The rows, as Markdown."""
+    """Return the rows, as Markdown."""
     heads = [f"{card} GB" for card in CARDS]
     rows = [["size", "tokens", "16 examples need", *heads], ["---"] * (3 + len(CARDS))]
     for size in SIZES:
@@ -35,7 +35,7 @@ def table() -> list[str]:
 
 
 def _fitting(memory: TrainingMemory, card: int) -> str:
-    """The largest power of two that fits, without checkpointing / with it."""
+    """Return the largest power of two that fits, without checkpointing / with it."""
     pair = (one.most_examples(card) for one in (memory, memory.with_checkpointing()))
     return " / ".join(str(min(MOST, 1 << count.bit_length() - 1)) if count else "-" for count in pair)
 

@@ -58,7 +58,7 @@ def list_messages(root: Path = PACKAGE) -> Iterator[Message]:
 
 
 def _message(node: ast.AST, place: str) -> Message | None:
-    """The message that a node is, if it is one."""
+    """Return the message that a node is, if it is one."""
     if isinstance(node, ast.Call) and ERRORS.search(ast.unparse(node.func)):
         parts = [_text(argument) for argument in node.args[:1]]
         parts += [_text(keyword.value) for keyword in node.keywords if keyword.arg == "remedy"]
@@ -72,7 +72,7 @@ def _message(node: ast.AST, place: str) -> Message | None:
 
 
 def _text(node: ast.AST) -> str:
-    """A text with placeholders; empty for what is computed elsewhere."""
+    """Return a text with placeholders; empty for what is computed elsewhere."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):

@@ -16,9 +16,9 @@ from typing import Any
 
 from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.metrics.exact_set_match import score_queries
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.inference.opened import open_model
+from mate_cli.pipelines.inference.load_model import load_model
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.folders import open_run
 from mate_cli.sql.example import SchemaExample
@@ -29,7 +29,7 @@ BEAM, ROWS, CELLS = 5, 5, (None, 0, 1, 2, "a", "b")
 
 
 def small_database(schema: Schema) -> sqlite3.Connection:
-    """Makes a database in memory, of a few rows for each table."""
+    """Make a database in memory, of a few rows for each table."""
     chance, database = random.Random(schema.name), sqlite3.connect(":memory:")
     for number, table in enumerate(schema.tables[1:], 1):
         columns = [f'"{c.original}"' for c in schema.columns if c.table == number and c.original != "*"]
@@ -42,9 +42,9 @@ def small_database(schema: Schema) -> sqlite3.Connection:
 
 
 def main(run: str, root: str, count: int) -> None:
-    """Prints, for each search, how many queries are found, run, and match."""
+    """Print, for each search, how many queries are found, run, and match."""
     config: Any = load_config(open_run(run).path)
-    model = open_model(run, None, Here(config.hardware, config.paths), "databases")
+    model = load_model(run, None, RuntimeOverrides(config.hardware, config.paths), "databases")
     task: Any = model.parts.task
     task.search = replace(task.search, width=BEAM)
     known = [one for one in Spider(Path(root)).examples("dev") if isinstance(one, SchemaExample) and one.query]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.data.datasets.synthetic_questions import Made, SyntheticQuestions
-from mate_cli.data.synthesis.questions import MadeQuestion
+from mate_cli.data.synthesis.questions import SyntheticQuestion
 from mate_cli.tables.example import TableExample
 
 
@@ -29,7 +29,7 @@ def write_questions(made: Sequence[Made], path: Path) -> None:
         file.write_text(json.dumps(entries, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def format_entry(example: TableExample, question: MadeQuestion) -> dict[str, Any]:
+def format_entry(example: TableExample, question: SyntheticQuestion) -> dict[str, Any]:
     """Format one question as the release does."""
     cell = example.table.rows[question.row][question.column]
     node = [cell.text, [question.row, question.column], question.link, "passage" if question.link else "table"]

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mate_cli.analysis.base import Analysis, evenly
+from mate_cli.analysis.base import Analysis, pick_evenly
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError, RunError
@@ -62,7 +62,7 @@ class AttentionFlow(Analysis):
             refuse_slots(one)
         device = device_of(config.hardware)
         parts.task.to(device).eval()
-        chosen = evenly(data.examples(split), self.examples)
+        chosen = pick_evenly(data.examples(split), self.examples)
         loader = data.loader_of(chosen, f"{split}, {self.name}")
         flows = observe(encoder, (batch.to(device) for batch in loader), parts.serializer.tokenizer.cls_id)
         if not all(flow.examples for flow in flows.values()):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
@@ -31,7 +31,9 @@ class Analysis(ABC):
         """
 
 
-def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[RunFolder, dict[str, Any]]:
+def analyse_run(
+    run: str, split: str, runtime: RuntimeOverrides, analysis: Analysis
+) -> tuple[RunFolder, dict[str, Any]]:
     """Analyse a finished run with its best weights, and write `analysis/NAME.json` in its folder.
 
     Batches are small: what is looked at may grow with the square of the length.
@@ -48,15 +50,15 @@ def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[R
     if stages:
         remedy = f"Name one of its stages: run={folder.path / next(iter(stages))}"
         raise RunError("this run is a system of several networks", where=run, remedy=remedy)
-    config = here.config(folder)
+    config = runtime.config(folder)
     config = config.model_copy(update={"hardware": config.hardware.model_copy(update={"micro_batch": 1})})
     found = {"analysis": analysis.name, "split": split, **analysis.find(load_best(config, folder), config, split)}
     folder.write_json(f"{FOLDER}/{analysis.name}.json", found)
     return folder, found
 
 
-def evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
-    """So many examples at even distances; all where there are no more, or no number is given."""
+def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
+    """Pick so many examples at even distances; all where there are no more, or no number is given."""
     if count is None or count >= len(examples):
         return list(examples)
     return [examples[place * len(examples) // count] for place in range(count)]

@@ -45,7 +45,7 @@ class Attention(ABC):
         return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
-        """Weights of its own of which rows are added to values [rows, H], such as those of relations; none mostly."""
+        """Return weights of which rows are added to values [rows, H], such as those of relations; none mostly."""
         return ()
 
     @abstractmethod

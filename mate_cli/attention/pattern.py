@@ -66,7 +66,7 @@ class SegmentedPattern(Protocol):
 
 
 def global_tokens(batch: TableBatch) -> Tensor:
-    """Tokens that see and are seen by all: segment 0 and not padding (never the header row), Bool [B, T].
+    """Find tokens that see and are seen by all: segment 0 and real (never the header row), Bool [B, T].
 
     Source: google-research/tapas, `attention_utils`; MATE paper, section 3.
     """
@@ -74,13 +74,13 @@ def global_tokens(batch: TableBatch) -> Tensor:
 
 
 def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Pairs of dense attention, padding included, over all heads."""
+    """Count pairs of dense attention, padding included, over all heads."""
     examples, tokens = batch.input_ids.shape
     return pattern.num_heads * examples * tokens**2
 
 
 def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Pairs of real tokens that the pattern lets through, over all heads: no exact method can do with fewer."""
+    """Count pairs of real tokens that the pattern lets through, over all heads: no exact method can do with fewer."""
     if not isinstance(pattern, SegmentedPattern):
         real = batch.attention_mask == 1
         masks = pattern.group_masks(batch) & real[:, None, :, None]

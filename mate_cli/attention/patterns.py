@@ -23,7 +23,7 @@ class Full(AttentionPattern):
         return batch.attention_mask == 1
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, 1, T, T], the same row for every query (a view that takes no memory)."""
+        """Return Bool [B, 1, T, T], the same row for every query (a view that takes no memory)."""
         real = batch.attention_mask == 1
         return real[:, None, None, :].expand(-1, 1, real.shape[1], -1)
 
@@ -37,15 +37,15 @@ class SameRowOrColumn(AttentionPattern):
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
+        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
         sees_all = (is_global | ~real)[:, :, None]
-        seen = same(batch.row_ids) | same(batch.column_ids) | sees_all | is_global[:, None, :]
+        seen = equal_ids(batch.row_ids) | equal_ids(batch.column_ids) | sees_all | is_global[:, None, :]
         return (seen & real[:, None, :])[:, None]
 
 
-def same(ids: Tensor) -> Tensor:
-    """Pairs of tokens with equal ids: [B, T] to Bool [B, T, T]."""
+def equal_ids(ids: Tensor) -> Tensor:
+    """Compare ids in pairs: [B, T] to Bool [B, T, T]."""
     return ids[:, :, None] == ids[:, None, :]
 
 
@@ -73,14 +73,14 @@ class RowColumnHeads(AttentionPattern):
         super().__init__(self.num_row_heads, num_heads - self.num_row_heads)
 
     def group_labels(self) -> list[str]:
-        """Row heads and column heads, where there are both."""
+        """Return row heads and column heads, where there are both."""
         if len(self.head_groups) == 1:
             return super().group_labels()
         named = zip(self.head_groups, ("row", "column"), strict=True)
         return [f"{heads} {kind} head{'s' * (heads > 1)}" for heads, kind in named]
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
-        """Row ids for the row heads, column ids for the column heads: Int64 [groups, B, T]."""
+        """Return row ids for the row heads, column ids for the column heads: Int64 [groups, B, T]."""
         views = [batch.row_ids] * (self.num_row_heads > 0) + [batch.column_ids] * (self.num_row_heads < self.num_heads)
         return torch.stack(views)
 
@@ -89,7 +89,7 @@ class RowColumnHeads(AttentionPattern):
         return global_tokens(batch)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, groups, T, T]; padding sees all that is real, so that no query is left without a key."""
+        """Return Bool [B, groups, T, T]; padding sees all that is real, so that no query is left without a key."""
         ids = self.segment_ids(batch).transpose(0, 1)
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
         same_segment = ids[..., :, None] == ids[..., None, :]
@@ -114,11 +114,11 @@ class SatLayer(AttentionPattern):
         self.columns = columns
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, 1, T, T]; row 0 is the question and the header, so padding (row 0 too) sees these."""
+        """Return Bool [B, 1, T, T]; row 0 is the question and the header, so padding (row 0 too) sees these."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
-        seen = same(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
+        seen = equal_ids(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
         if self.columns:
-            seen |= same(batch.column_ids)
+            seen |= equal_ids(batch.column_ids)
         return (seen & real[:, None, :])[:, None]
 
 
@@ -136,7 +136,7 @@ class Window(AttentionPattern):
         self.radius = radius
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, 1, T, T]; padding may be left without a key."""
+        """Return Bool [B, 1, T, T]; padding may be left without a key."""
         real = batch.attention_mask == 1
         place = torch.arange(real.shape[1], device=real.device)
         return ((place - place[:, None]).abs() <= self.radius) & real[:, None, None, :]
@@ -150,13 +150,13 @@ class CandidateBlocks(AttentionPattern):
         return batch.row_ids[None]
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """None: Bool [B, T]."""
+        """Return none: Bool [B, T]."""
         return torch.zeros_like(batch.row_ids, dtype=torch.bool)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
+        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real = batch.attention_mask == 1
-        return ((same(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]
+        return ((equal_ids(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]
 
 
 class PreviousSegment(AttentionPattern):
@@ -167,7 +167,7 @@ class PreviousSegment(AttentionPattern):
     """
 
     def group_masks(self, batch: TableBatch) -> Tensor:
-        """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
+        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real = batch.attention_mask == 1
         back = batch.row_ids[:, :, None] - batch.row_ids[:, None, :]
         return (((back == 0) | (back == 1) | ~real[:, :, None]) & real[:, None, :])[:, None]

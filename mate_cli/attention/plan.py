@@ -101,7 +101,7 @@ class AttentionPlan:
         return self.derived[key]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
-        """Query, key and value with padding, each [B, N, T, H], of the packed projections [P, 3, N, H]."""
+        """Return query, key and value with padding, each [B, N, T, H], of the packed projections [P, 3, N, H]."""
         return self.packing.unpack(qkv).permute(2, 0, 3, 1, 4).unbind()
 
     def pack_heads(self, output: Tensor) -> Tensor:

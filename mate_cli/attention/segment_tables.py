@@ -93,8 +93,8 @@ class SegmentTables:
     globals: tuple[Tensor, ...]
     spans: tuple[tuple[int, int], ...]
 
-    def asking(self) -> list[tuple[Tensor, tuple[int, int]]]:
-        """Global tokens and span of every example that has global tokens."""
+    def global_queries(self) -> list[tuple[Tensor, tuple[int, int]]]:
+        """Return the global tokens and the span of every example that has global tokens."""
         return [pair for pair in zip(self.globals, self.spans, strict=True) if len(pair[0])]
 
 
@@ -192,7 +192,7 @@ def _task_class(query_slots: Ints, key_slots: Ints, projected: Ints) -> TaskClas
 
 
 def _gather(slots: Ints) -> Gather:
-    """From the row of every slot, -1 where empty."""
+    """Build the gathering from the row of every slot, -1 where empty."""
     filled = slots >= 0
     return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
 

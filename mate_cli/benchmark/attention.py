@@ -34,7 +34,7 @@ REHEARSED = (64, 512)
 """Tokens of the tables that everything is called on once."""
 
 
-class Ready(NamedTuple):
+class PreparedVariant(NamedTuple):
     """A variant that is prepared for the batch of a case."""
 
     attention: LayerSpec
@@ -118,10 +118,10 @@ class AttentionBenchmark(BenchmarkOptions):
                     named[f"attention/{name}/{case.name}/forward/max_error"] = error
         return named
 
-    def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, Ready]]:
+    def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, PreparedVariant]]:
         """Return the variants that can do a case, what their plans cost, and why others cannot."""
         named: Figures = {}
-        ready: dict[str, Ready] = {}
+        ready: dict[str, PreparedVariant] = {}
         for name, attention in self.variants(case.tokens).items():
             place = f"attention/{name}/{case.name}"
             made = self._make(name, attention, case, device)
@@ -131,7 +131,9 @@ class AttentionBenchmark(BenchmarkOptions):
                 ready[name], named[f"{place}/plan/ms"] = made
         return named, ready
 
-    def _make(self, name: str, attention: LayerSpec, case: Case, device: torch.device) -> tuple[Ready, float] | NotRun:
+    def _make(
+        self, name: str, attention: LayerSpec, case: Case, device: torch.device
+    ) -> tuple[PreparedVariant, float] | NotRun:
         refusal = self._refusal(name, attention, case)
         return refusal if refusal else attempt(partial(prepare_variant, attention, case.batch, device))
 
@@ -145,29 +147,29 @@ class AttentionBenchmark(BenchmarkOptions):
         values = torch.randn(tokens, 3, self.heads, self.head_size, generator=generator)
         return values.to(device, self.torch_dtype)
 
-    def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
+    def _work(self, ready: PreparedVariant, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else forward_pass, ready, qkv)
         backend, gflop = ready.attention.backend, self._gflop_of(ready.attention, batch, backward=backward)
         return Variant(call, gflop, not (isinstance(backend, AttentionBackend) and backend.exact))
 
 
 @torch.no_grad()
-def forward_pass(ready: Ready, qkv: Tensor) -> Tensor:
+def forward_pass(ready: PreparedVariant, qkv: Tensor) -> Tensor:
     """Return the forward pass alone: [P, 3, N, H] to [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
 
-def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
+def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
     """Return the forward and the backward pass; the output stands in for its own gradient."""
     inputs = qkv.detach().requires_grad_()
     output = ready.attention.backend.forward(inputs, ready.plan)
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
 
 
-def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
+def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[PreparedVariant, float]:
     """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan."""
     planned, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
-    return Ready(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
+    return PreparedVariant(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
 
 
 def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
@@ -194,11 +196,11 @@ def bounds(case: Case, heads: int, head_size: int) -> Figures:
     return named
 
 
-def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float | NotRun]:
+def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, float | NotRun]:
     """Return the largest difference of any output from what the variant's pattern defines, or why it is not known."""
     exact: dict[AttentionPattern, Tensor] = {}
 
-    def largest(one: Ready) -> float:
+    def largest(one: PreparedVariant) -> float:
         pattern = one.attention.pattern
         if pattern not in exact:
             exact[pattern] = attend_by_definition(qkv, one.plan)
@@ -220,6 +222,6 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
+    """Return some queries [B, n, t, H] of one group of heads, with their mask [B, t, T]."""
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     return scores.masked_fill_(~mask[:, None], float("-inf")).softmax(-1) @ value

@@ -80,7 +80,7 @@ class Case:
 
 
 def draw_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
-    """Batches of drawn tables, the shortest first; a mixed batch has lengths n, 3/4 n, n/2 and n/4.
+    """Return batches of drawn tables, the shortest first; a mixed batch has lengths n, 3/4 n, n/2 and n/4.
 
     Raises:
         ConfigError: there is no such shape, or no room for a question and a table.
@@ -137,7 +137,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def pick_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
+    """Pick batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
         if label == "mixed":
@@ -177,7 +177,7 @@ def find_real(real: Mapping[str, str] | None, folders: Sequence[str]) -> dict[st
 
 
 def real_lengths(batch: TableBatch) -> list[int]:
-    """Real tokens of every example."""
+    """Count the real tokens of every example."""
     return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]
 
 

@@ -173,7 +173,7 @@ class EncoderBenchmark(BenchmarkOptions):
     def _jobs(
         self, case: Case, device: torch.device
     ) -> tuple[dict[str, EncoderJob], dict[str, float], dict[str, NotRun]]:
-        """Models with their batches, what the plans of ours cost in ms, and why others cannot be had."""
+        """Return models with their batches, what the plans of ours cost in ms, and why others cannot be had."""
         jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float] = {}
         refused = dict(self.refused)
@@ -215,7 +215,7 @@ def is_approximate(model: nn.Module) -> bool:
 
 
 def list_variants() -> dict[str, tuple[str, str]]:
-    """Networks of ours, and their backends, by the names of variants."""
+    """Return networks of ours, and their backends, by the names of variants."""
     networks, backends = list_networks(), list_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
@@ -247,7 +247,7 @@ def declare_padding_real(batch: TableBatch) -> TableBatch:
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
-    """Operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
+    """Return the operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
     work = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
@@ -279,7 +279,7 @@ def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None,
 
 
 def states_of(job: EncoderJob) -> Tensor:
-    """States [B, T, D] of ours or a peer."""
+    """Return the states [B, T, D] of ours or a peer."""
     return output_of(job).states
 
 

@@ -65,7 +65,7 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
 
 
 def speed(variant: Variant, timing: Timing) -> float:
-    """GFLOP per second of wall time."""
+    """Return GFLOP per second of wall time."""
     return variant.gflop / max(timing.ms / 1000, 1e-9)
 
 

@@ -18,7 +18,7 @@ from mate_cli.errors import ConfigError, MateError
 
 NO_MEMORY, NO_GPU_MEMORY = "can't allocate memory", "CUDA error: out of memory"
 """In PyTorch's errors where a CPU or a GPU has not enough."""
-LONGEST_REASON = 200
+MAX_REASON = 200
 """Letters of an error of a library in a record."""
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -117,7 +117,7 @@ def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timin
 
 
 def time_call(call: Call, read: Clock) -> tuple[float, float]:
-    """Wall and on-CPU seconds of one call."""
+    """Return the wall and on-CPU seconds of one call."""
     wall, on_cpu = read()
     call()
     wall_after, on_cpu_after = read()
@@ -125,7 +125,7 @@ def time_call(call: Call, read: Clock) -> tuple[float, float]:
 
 
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Wall seconds and MB of the first call, or why it failed."""
+    """Return the wall seconds and MB of the first call, or why it failed."""
     spent: list[tuple[float, float]] = []
     memory = attempt(lambda: peak_mb(lambda: spent.append(time_call(call, read)), device))
     return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
@@ -157,7 +157,7 @@ def failure_text(error: Exception) -> str:
     if isinstance(error, NotImplementedError):
         return text or "not implemented"
     name = type(error).__name__
-    return f"{name}: {text[:LONGEST_REASON]}" if text else name
+    return f"{name}: {text[:MAX_REASON]}" if text else name
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:
@@ -235,7 +235,7 @@ def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int = SIDE, s
 
 
 def machine_facts(device: torch.device) -> dict[str, float | str]:
-    """Cores, threads, and the names of CPU, device and PyTorch, as `machine/...`."""
+    """Return cores, threads, and the names of CPU, device and PyTorch, as `machine/...`."""
     facts: dict[str, float | str] = {
         "machine/cores": float(os.cpu_count() or 0),
         "machine/threads": float(torch.get_num_threads()),

@@ -188,7 +188,7 @@ def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> T
 
 
 def take_steps(learner: Learner, autocast: Autocast) -> None:
-    """One optimizer step on every batch."""
+    """Take one optimizer step on every batch."""
     for job, labelled in zip(learner.jobs, learner.labelled, strict=True):
         with autocast():
             output = output_of(job)

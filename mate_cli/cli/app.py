@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.cli.flags import split_flags
-from mate_cli.cli.signals import ending_as_interrupts
+from mate_cli.cli.signals import interrupt_on_end
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import wrap_machine_errors
 from mate_cli.terminal.progress import Progress
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mate` with the given arguments and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with clean_streams(), plain_warnings(), ending_as_interrupts():
+        with clean_streams(), plain_warnings(), interrupt_on_end():
             try:
                 check_words(words)
                 with wrap_machine_errors():
@@ -121,8 +121,8 @@ def dispatch(words: list[str]) -> int:
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli.config.mistakes import explained_errors, find_key, use_user_config
-    from mate_cli.cli.config.syntax import Syntax
+    from mate_cli.cli.config.argument_hints import Syntax
+    from mate_cli.cli.config.hydra_errors import find_key, use_user_config, wrap_hydra_errors
     from mate_cli.cli.shell import help as texts
 
     if "--version" in words:
@@ -142,14 +142,14 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     folder = split_flags(words)[0].get("--config-dir")
     with (
         typed_config_dir(folder),
-        explained_errors(module.CONFIG, words, module.__file__),
+        wrap_hydra_errors(module.CONFIG, words, module.__file__),
         hydra_arguments(name, words),
     ):
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
         with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself
-            hydra_entry(module.CONFIG, checked(module, words))()
+            hydra_entry(module.CONFIG, add_validation(module, words))()
     return 0
 
 
@@ -163,16 +163,16 @@ def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Calla
     return entry
 
 
-def checked(module: ModuleType, words: list[str]) -> Callable[[DictConfig], None]:
+def add_validation(module: ModuleType, words: list[str]) -> Callable[[DictConfig], None]:
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
-        from mate_cli.cli.config.mistakes import explained_errors
+        from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
         from mate_cli.cli.config.validate import validate
 
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained_errors(module.CONFIG, words, module.__file__), wrap_machine_errors():
+            with wrap_hydra_errors(module.CONFIG, words, module.__file__), wrap_machine_errors():
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

@@ -77,27 +77,27 @@ def read_config(path: Path | None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def extended(command: str) -> Iterator[dict[str, Any]]:
+def read_extended(command: str) -> Iterator[dict[str, Any]]:
     """Yield the primary configuration of a command, after those that it extends."""
     content = read_config(find_config(command))
     for entry in content.get("defaults") or []:
         if isinstance(entry, str) and entry not in ("_self_", "program"):
-            yield from extended(entry)
+            yield from read_extended(entry)
     yield content
 
 
-def chosen(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the groups in the defaults of a file, with its choices."""
     for entry in content.get("defaults") or []:
         if isinstance(entry, dict):
             yield from ((str(name), value) for name, value in entry.items())
 
 
-def overridden(group: str, name: str) -> dict[str, Any]:
+def override_choices(group: str, name: str) -> dict[str, Any]:
     """Return the groups that a file overrides, and those that it extends, with what they choose."""
     found: dict[str, Any] = {}
     for content in extended_choice(group, name):
-        found |= {key.removeprefix("override /"): value for key, value in chosen(content)}
+        found |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
     return found
 
 
@@ -111,11 +111,11 @@ def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
     yield content
 
 
-def own_keys(command: str) -> dict[str, Any]:
+def top_keys(command: str) -> dict[str, Any]:
     """Return the keys at the top of a command's configuration, and of those that it extends, that are no groups."""
     return {
         key: value
-        for content in extended(command)
+        for content in read_extended(command)
         for key, value in content.items()
         if key not in ("defaults", "hydra")
     }

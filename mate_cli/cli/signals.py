@@ -12,18 +12,18 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def ending_as_interrupts() -> Iterator[None]:
+def interrupt_on_end() -> Iterator[None]:
     """Turn the signals that end a command into `KeyboardInterrupt`."""
 
     def stop() -> None:
         raise KeyboardInterrupt
 
-    with handling(ENDING, stop):
+    with handle_signals(ENDING, stop):
         yield
 
 
 @contextmanager
-def handling(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
+def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on signals, in this process alone: those that it forks end as they would without.
 
     A hang-up that is ignored, as below nohup, stays so.

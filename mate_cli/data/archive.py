@@ -78,7 +78,7 @@ def _single_member(path: Path) -> bytes:
 
 
 def _content(stream: IO[bytes], where: Path | str) -> bytes:
-    """All bytes of a file, unpacked, as long as they are not too many.
+    """Unpack all bytes of a file, as long as they are not too many.
 
     Raises:
         DataError: they are.

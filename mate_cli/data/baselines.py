@@ -62,7 +62,7 @@ class ColumnRule(NamedTuple):
     rows: Rows
 
     def __call__(self, table: Table) -> Coordinates:
-        """(row, column) of the cells in a table."""
+        """Return (row, column) of the cells in a table."""
         count = len(table.rows)
         rows = {"first": range(min(1, count)), "last": range(max(0, count - 1), count), "all": range(count)}
         column = min(self.column, len(table.header) - 1)

@@ -65,7 +65,7 @@ def page_example(example: TableExample, link: str, example_id: str | None = None
 
 
 def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
-    """Cells that do not hold the answer, each as an example that nothing answers, by the name of the question.
+    """Return cells that do not hold the answer, each as an example that nothing answers, by the name of the question.
 
     Half of them are those nearest to the question by TF-IDF, which a selector mistakes for the right ones most easily;
     the others are drawn of all cells, by the name of the question.

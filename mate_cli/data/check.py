@@ -175,5 +175,5 @@ class Sizes:
             self.add("words in a passage", len(passage.split()))
 
     def percentiles(self) -> dict[str, dict[int, int]]:
-        """Every measure's values at `LEVELS`."""
+        """Return every measure's values at `LEVELS`."""
         return {measure: percentiles(values) for measure, values in self._values.items()}

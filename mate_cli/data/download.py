@@ -156,7 +156,7 @@ def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
 
 
 def _asked_pause(response: requests.Response) -> float:
-    """Seconds that a busy server asks to wait, as far as anybody would."""
+    """Return seconds that a busy server asks to wait, as far as anybody would."""
     asked = response.headers.get("Retry-After", "")
     return min(float(asked), MAX_PAUSE) if asked.isascii() and asked.isdigit() else 0.0
 

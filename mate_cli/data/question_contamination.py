@@ -45,7 +45,7 @@ class QuestionMarks:
         return cls(words, grams, numbers, () if question.answer is None else normalize_words(question.answer))
 
     def overlap(self, other: QuestionMarks) -> float:
-        """Jaccard's index of the words and pairs of two questions, 0 to 1."""
+        """Return Jaccard's index of the words and pairs of two questions, 0 to 1."""
         shared = len(self.grams & other.grams)
         return shared / (len(self.grams) + len(other.grams) - shared)
 

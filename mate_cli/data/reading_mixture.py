@@ -106,7 +106,7 @@ class ReadingMixture:
         return {"an epoch has": ", ".join(shares), **left}
 
     def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split, mixed.
+        """Return all questions of a split, mixed.
 
         Raises:
             DataError: there is no such split, or a dataset is missing or damaged.
@@ -203,11 +203,11 @@ class WeightedSplit:
 
     @property
     def cuts(self) -> np.ndarray:
-        """Parts that were cut from each passage, see `CUTS`."""
+        """Parts that were cut from each passage, see `TRUNCATION_COUNTS`."""
         return self.encodings.cuts
 
     def __len__(self) -> int:
-        """Examples of an epoch."""
+        """Count the examples of an epoch."""
         return sum(self.counts)
 
     def epoch(self, seed: int, number: int) -> np.ndarray:

@@ -162,7 +162,7 @@ def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Plain values as YAML, which `read_yaml` turns into the same."""
+    """Write plain values as YAML, which `read_yaml` turns into the same."""
     return str(
         yaml.dump(
             dict(values), Dumper=get_omega_conf_dumper(), default_flow_style=False, allow_unicode=True, sort_keys=False
@@ -171,7 +171,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Plain values as a line or lines of JSON; NaN and infinities, which it has no word for, become null."""
+    """Write plain values as JSON; NaN and infinities, which it has no word for, become null."""
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:

@@ -109,7 +109,7 @@ def find_targets(value: object) -> Iterator[str]:
 
 
 def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]]:
-    """Every target, whatever it is, and every value that is no collection, with its key."""
+    """Return every target, whatever it is, and every value that is no collection, with its key."""
     if isinstance(value, Mapping) and key != "_target_":
         for name, part in value.items():
             yield from _leaves(part, name)

@@ -11,9 +11,9 @@ from torch import nn
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.processes import HasExampleId, gather_predictions
 from mate_cli.lit_modules.pruning import prunings
-from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -46,7 +46,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class AboutTables:
+class TableAnswerSpec:
     """The way in which a task answers about any table.
 
     Args:
@@ -66,7 +66,7 @@ class TaskSpec:
         monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
             better.
         label: what an encoding must mark for it (`Serializer.marks`); None where it learns from no mark.
-        about_tables: how it answers about any table; None where its predictions say nothing that people could look up
+        table_answers: how it answers about any table; None where its predictions say nothing that people could look up
             in one.
         transformers_class: the class of transformers that does the same with a TAPAS.
         auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
@@ -75,7 +75,7 @@ class TaskSpec:
 
     monitor: str
     label: Label | None = None
-    about_tables: AboutTables | None = None
+    table_answers: TableAnswerSpec | None = None
     transformers_class: str | None = None
     auto_class: str | None = None
     uses_pooler: bool = False
@@ -120,15 +120,15 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return one prediction per example, from what the network makes of the batch that it was given."""
 
     def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
-        """As `predictions`, of a validation during training, where a task may take a quicker way."""
+        """Predict as `predictions`, of a validation during training, where a task may take a quicker way."""
         return self.predictions(output, given)
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
+        """Return metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
 
     def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
-        """Metrics of a split: those of the task, and those that its configuration adds.
+        """Return metrics of a split: those of the task, and those that its configuration adds.
 
         Raises:
             ConfigError: an added one has the name of one of the task.
@@ -146,7 +146,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Return the answer text of each prediction, by example."""
 
     @abstractmethod
-    def right(self, prediction: Prediction, example: ExampleT) -> bool:
+    def is_correct(self, prediction: Prediction, example: ExampleT) -> bool:
         """Tell whether a prediction counts as correct, for tables that people read."""
 
     def train_poolers(self, needed: bool) -> None:
@@ -187,7 +187,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Options that the pipelines of transformers read from a configuration."""
         return {}
 
-    def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
+    def join_members(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
         """Return one prediction per example, of those of several networks that were trained alike.
 
         The mean of their scores.
@@ -218,7 +218,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         return None
 
     def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
-        """Metrics of what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
+        """Score what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
@@ -240,28 +240,28 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._predictions.append(predict(output, batch))
         self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
-    def collected(self) -> list[Prediction]:
+    def collect_predictions(self) -> list[Prediction]:
         """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
         kept, self._predictions = self._predictions, []
         left, self._prunings = self._prunings, []
         self.pruned |= {one.example_id: one for one in gather_predictions(left)}
         return gather_predictions(kept)
 
-    def pruned_of(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
+    def find_prunings(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
         """Return what was left of the inputs of examples that have predictions, by name."""
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}
 
 
 def missing_answer(example: Example) -> str:
-    """Why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
+    """Say why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
     if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
     return (example.answer.source or NO_ANSWER) if example.outcome.startswith(UNUSABLE) else ""
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
-    """Cells as [row, column, probability]."""
+    """Return cells as [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 

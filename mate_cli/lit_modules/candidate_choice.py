@@ -36,7 +36,7 @@ class Choice:
     probability: float
 
 
-class Choosing(TableTask[ExampleT, Choice]):
+class CandidateTask(TableTask[ExampleT, Choice]):
     """Softmax over the candidates of a question, cross entropy towards all right ones alike."""
 
     def output_loss(
@@ -53,7 +53,7 @@ class Choosing(TableTask[ExampleT, Choice]):
         return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]
 
 
-class CandidateChoice(Choosing[LinkedExample]):
+class CandidateChoice(CandidateTask[LinkedExample]):
     """Chooses of what a question is linked to.
 
     Args:
@@ -71,19 +71,19 @@ class CandidateChoice(Choosing[LinkedExample]):
         self.add_heads(lambda one: CandidateHead(one.size.hidden_size, self.side_vocabularies))
 
     @abstractmethod
-    def chosen(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
+    def candidate(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
         """Return what was chosen: a node, or a cell or page of its row."""
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
         """Return the share of questions with an answer whose choice is right."""
-        right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
+        right = [choice.example_id for choice in predictions if self.is_correct(choice, examples[choice.example_id])]
         known = [name for name, example in examples.items() if example.answer]
         return accuracy(MetricName.parse(self.spec.monitor).score, right, known, by_source(examples))
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
         """Return the text of what is chosen, or the title of a page, by example."""
-        return {one.example_id: self.chosen(one, examples[one.example_id]).content for one in predictions}
+        return {one.example_id: self.candidate(one, examples[one.example_id]).content for one in predictions}
 
-    def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+    def link(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return the questions with their nodes, linked once and read from the cache ever after."""
         return link_examples(examples, self.links)

@@ -19,11 +19,11 @@ class CellAnswering(CellSelection):
     spec = replace(CellSelection.spec, monitor="dev/f1")
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Examples with such a cell, which alone count as candidates."""
+        """Return the examples with such a cell, which alone count as candidates."""
         return super().training_examples([_in_table(example) for example in examples])
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Exact match and F1 of the best cell's text, and Hits@k as for any other selector."""
+        """Return exact match and F1 of the best cell's text, and Hits@k as for any other selector."""
         answers = self.answers(predictions, examples)
         return {**super().score(predictions, examples), **score_answers(answers, examples)}
 

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import (
-    AboutTables,
     Selection,
+    TableAnswerSpec,
     TableTask,
     TaskSpec,
     Training,
@@ -21,8 +21,8 @@ from mate_cli.lit_modules.base import (
 )
 from mate_cli.lit_modules.losses.likelihood import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
-from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_subset
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -60,7 +60,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     Source: MATE paper, section 4.1.
     """
 
-    spec = TaskSpec("dev/hits@1", label="cells", about_tables=AboutTables(), auto_class="TableQuestionAnswering")
+    spec = TaskSpec("dev/hits@1", label="cells", table_answers=TableAnswerSpec(), auto_class="TableQuestionAnswering")
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Examples with a candidate cell, or with exactly one when ambiguous ones are dropped."""
+        """Return the examples with a candidate cell, or with exactly one when ambiguous ones are dropped."""
         known = super().training_examples(examples)
         if not self.drop_ambiguous:
             return known
@@ -89,7 +89,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return CellSelectionHead(encoder.size.hidden_size)
 
     def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
-        """Scores of cells, with dropout in training."""
+        """Return the scores of cells, with dropout in training."""
         cells: CellLogits = head(output.with_states(self.dropout(output.states)))
         return cells
 
@@ -127,7 +127,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         """The statement that there are no aggregations."""
         return {"aggregation_labels": None}
 
-    def joined(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
+    def join_members(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
         """Rank cells by the mean of their probabilities; a cell that a member did not keep has none of that member."""
         shares: dict[str, Counter[tuple[int, int]]] = {}
         for ranking in chain.from_iterable(members):
@@ -139,7 +139,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         ]
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""
+        """Return hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""
         return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
 
     def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:
@@ -147,7 +147,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         best = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
         return {name: examples[name].table.rows[row][column].text for name, (row, column) in best.items()}
 
-    def right(self, prediction: CellRanking, example: TableExample) -> bool:
+    def is_correct(self, prediction: CellRanking, example: TableExample) -> bool:
         """Tell whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 
@@ -162,7 +162,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Hits of ranking the cells by TF-IDF, nothing learned."""
+        """Return hits of ranking the cells by TF-IDF, nothing learned."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}
 
@@ -170,7 +170,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 def score_rankings(
     rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
+    """Return hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
     candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
     groups = by_source(examples) | by_subset({name: examples[name] for name in candidates})
     return hits_at_k({name: rankings.get(name, ()) for name in candidates}, candidates, groups)

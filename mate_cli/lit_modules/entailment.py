@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.baselines import majority_label
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
-from mate_cli.metrics.parts import by_parts
+from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_parts
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -47,7 +47,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     spec = TaskSpec(
         "dev/accuracy",
-        about_tables=AboutTables("the north sold most", verdict=True),
+        table_answers=TableAnswerSpec("the north sold most", verdict=True),
         transformers_class="TapasForSequenceClassification",
         auto_class="SequenceClassification",
         uses_pooler=True,
@@ -58,7 +58,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         self.add_heads(_class_head)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Statements with a label."""
+        """Return statements with a label."""
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
@@ -84,15 +84,15 @@ class Entailment(TableTask[TableExample, Verdict]):
         return {"id2label": dict(enumerate(CLASSES)), "label2id": {name: place for place, name in enumerate(CLASSES)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Accuracy of all statements with a label and of parts of them; one without a verdict counts as wrong."""
-        right = {p.example_id: self.right(p, examples[p.example_id]) for p in predictions}
+        """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
+        right = {p.example_id: self.is_correct(p, examples[p.example_id]) for p in predictions}
         return by_parts(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the label in words, by example."""
         return {prediction.example_id: CLASSES[prediction.label] for prediction in predictions}
 
-    def right(self, prediction: Verdict, example: TableExample) -> bool:
+    def is_correct(self, prediction: Verdict, example: TableExample) -> bool:
         """Tell whether the verdict is the label."""
         return prediction.label == _label(example)
 
@@ -101,7 +101,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Accuracy of the commonest label; none where what is learnt from is streamed."""
+        """Return the accuracy of the commonest label; none where what is learnt from is streamed."""
         known = training()
         if not known:
             return {}

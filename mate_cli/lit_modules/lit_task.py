@@ -91,9 +91,9 @@ class LitTask(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
-        predictions = self.task.collected()
+        predictions = self.task.collect_predictions()
         metrics = self.task.all_scores(predictions, self.development)
-        metrics |= pruning_scores(self.task.pruned_of(predictions).values())
+        metrics |= pruning_scores(self.task.find_prunings(predictions).values())
         named = {f"dev/{name}": value for name, value in metrics.items()}
         self.log_dict(named, logger=False)  # a row of them has the epoch of the data, which Lightning cannot know
 
@@ -126,7 +126,7 @@ class LitData(pl.LightningDataModule):
         return self.data.schedule
 
     def epoch(self, step: int) -> float:
-        """Passes over the training split after `step` optimizer steps."""
+        """Return passes over the training split after `step` optimizer steps."""
         return self.data.epoch(step)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:

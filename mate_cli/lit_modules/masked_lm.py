@@ -53,7 +53,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         self.add_heads(lambda one: MaskedLMHead(one.size.hidden_size, words, one.activation))
 
     def training_examples(self, examples: Sequence[Example]) -> list[Example]:
-        """All: what is learnt needs no answer."""
+        """Return all: what is learnt needs no answer."""
         return list(examples)
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
@@ -96,16 +96,16 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         )
 
     def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, str]:
-        """In words, by example."""
+        """Return answers in words, by example."""
         return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
 
-    def right(self, prediction: MaskedPieces, example: Example) -> bool:
+    def is_correct(self, prediction: MaskedPieces, example: Example) -> bool:
         """Tell whether all masked pieces were told."""
         return prediction.right == prediction.masked
 
 
 def masked_logits(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
+    """Return the scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
     label_ids = output.batch.label_ids
     assert label_ids is not None
     masked = label_ids > 0

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
-from mate_cli.lit_modules.candidate_choice import Choice, Choosing
-from mate_cli.metrics.parts import by_parts
+from mate_cli.lit_modules.candidate_choice import CandidateTask, Choice
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_parts
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import OptionHead
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import ChoiceExample
 
 
-class OptionChoice(Choosing[ChoiceExample]):
+class OptionChoice(CandidateTask[ChoiceExample]):
     """Scores each option by its first token's state.
 
     Args:
@@ -30,11 +30,11 @@ class OptionChoice(Choosing[ChoiceExample]):
         self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-        """Questions of which the right option is known."""
+        """Return the questions of which the right option is known."""
         return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-        """Questions with options."""
+        """Return the questions with options."""
         return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
@@ -42,14 +42,14 @@ class OptionChoice(Choosing[ChoiceExample]):
 
         One without a choice is wrong.
         """
-        right = {choice.example_id: self.right(choice, examples[choice.example_id]) for choice in predictions}
+        right = {choice.example_id: self.is_correct(choice, examples[choice.example_id]) for choice in predictions}
         return by_parts(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, str]:
         """Return the text of each chosen option, by example."""
         return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
 
-    def right(self, prediction: Choice, example: ChoiceExample) -> bool:
+    def is_correct(self, prediction: Choice, example: ChoiceExample) -> bool:
         """Tell whether the chosen option is the right one."""
         return example.answer is not None and prediction.place == example.answer.label
 
@@ -58,7 +58,7 @@ class OptionChoice(Choosing[ChoiceExample]):
         return Selection((), (), prediction.probability)
 
     def baselines(self, examples: Mapping[str, ChoiceExample], training: Training[ChoiceExample]) -> dict[str, float]:
-        """Accuracy of the place that is right most often in what is learnt from."""
+        """Return the accuracy of the place that is right most often in what is learnt from."""
         label = majority_label(training())
         guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]
         return {f"majority/{name}": value for name, value in self.score(guesses, examples).items()}

@@ -50,13 +50,13 @@ class PassageReading(SpanReading):
         found = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
         return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(found, examples)
 
-    def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
+    def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
         """Tell whether the span is one of the references, by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Official exact match and F1: of all questions, of each subset, with an answer and without."""
+        """Return the official exact match and F1: of all questions, of each subset, with an answer and without."""
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
         groups: dict[str, list[str]] = {}

@@ -104,7 +104,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
             shares[:, 0] = 0  # its span is that of [CLS], which is no text
         best, index = shares.max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]
-        begins, ends = (output.batch.encoded_at(token).tolist() for token in (start, start + length))
+        begins, ends = (output.batch.find_places(token).tolist() for token in (start, start + length))
         spans = zip(output.batch.example_ids, begins, ends, best.tolist(), nothing, strict=True)
         return [SpanPrediction(*span) for span in spans]
 
@@ -123,7 +123,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
             "span_logits": logits,
         }
 
-    def joined(self, members: Sequence[Sequence[SpanPrediction]]) -> list[SpanPrediction]:
+    def join_members(self, members: Sequence[Sequence[SpanPrediction]]) -> list[SpanPrediction]:
         """Return the span with the best mean probability.
 
         A span that is not the best of a member has none of that member.
@@ -137,13 +137,13 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         """Return the text of each predicted span, by example."""
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
 
-    def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
+    def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
         """Tell whether the span is the answer, by the official exact match."""
         answer = self.answers([prediction], {example.example_id: example})[example.example_id]
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
+        """Return exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}
 
@@ -158,7 +158,7 @@ def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPredi
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
-    """Exact match and F1 of answers; a question without an answer of ours counts as wrong."""
+    """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     ours = {name: answers.get(name, "") for name in references}
     return score_predictions(ours, references, by_source(examples))

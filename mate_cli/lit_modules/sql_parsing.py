@@ -19,7 +19,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
 from mate_cli.models.heads.tree_decoder import DecoderSize
-from mate_cli.models.heads.tree_search import Derived, Search, ranked_derivations
+from mate_cli.models.heads.tree_search import ScoredDerivation, Search, ranked_derivations
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import queries_match
@@ -92,7 +92,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         self.runs: Callable[[SchemaExample, str], bool] | None = None
 
     def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
-        """Questions whose query the grammar has."""
+        """Return the questions whose query the grammar has."""
         return [example for example in examples if example.actions]
 
     def skip_reason(self, example: SchemaExample) -> str:
@@ -133,13 +133,13 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         best = texts[0] if texts else ""
         return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
 
-    def right(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
+    def is_correct(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
         """Tell whether the query is the known one, by the official exact-set match."""
         query = prediction.query(example)
         return bool(query and example.query and queries_match(query, example.query, example.schema))
 
     def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-        """Exact-set match of all questions whose query is known and by how hard they are, and the kinds of errors."""
+        """Return the exact-set match of all questions with a known query, also by hardness, and the kinds of errors."""
         queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
         return score_queries(queries, examples)
 
@@ -148,7 +148,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return {"score": prediction.score} if prediction.actions else {}
 
 
-def _prediction(name: str, found: Sequence[Derived]) -> SqlPrediction:
+def _prediction(name: str, found: Sequence[ScoredDerivation]) -> SqlPrediction:
     if not found:
         return SqlPrediction(name)
     best, *others = found

@@ -10,12 +10,12 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.baselines import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
+from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
-from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_parts
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -90,7 +90,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     spec = TaskSpec(
         "dev/denotation_accuracy",
         label="cells",
-        about_tables=AboutTables(),
+        table_answers=TableAnswerSpec(),
         transformers_class="TapasForQuestionAnswering",
         auto_class="TableQuestionAnswering",
     )
@@ -157,7 +157,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return (own.max_rows - 1, own.max_columns - 1) if own.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Examples whose answer says what is to be learnt."""
+        """Return the examples whose answer says what is to be learnt."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
 
     def _teaches(self, answer: Answer) -> bool:
@@ -204,7 +204,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         }
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Denotation accuracy of all questions, of parts of them, and of conversations; all with an answer count."""
+        """Return the denotation accuracy of all questions with an answer, of subsets, and of conversations."""
         chosen = {prediction.example_id: prediction for prediction in predictions}
         right = right_denotations(chosen, examples)
         scores = by_parts(right, examples, "denotation_accuracy")
@@ -221,7 +221,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             for p in predictions
         }
 
-    def right(self, prediction: TableAnswer, example: TableExample) -> bool:
+    def is_correct(self, prediction: TableAnswer, example: TableExample) -> bool:
         """Tell whether the denotation is the true one."""
         return denotation_is_right(prediction, example)
 
@@ -231,7 +231,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
-        """Scores of the column that most often is the answer, and of the cell nearest to the question by TF-IDF."""
+        """Score the column that most often is the answer, and the cell nearest to the question by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
             f"{baseline}/{name}": value

@@ -149,7 +149,7 @@ def _against(prediction: str, reference: str) -> Kind:
 
 
 def _numbered(words: Sequence[str]) -> list[str]:
-    """Words with numbers in digits, without what makes them ordinal."""
+    """Return the words with numbers in digits, without what makes them ordinal."""
     found = [NUMBER_WORDS.get(word, word) for word in words]
     return [match[1].lstrip("0") or "0" if (match := _DIGITS.match(word)) else word for word in found]
 

@@ -68,7 +68,7 @@ class Calibration:
         return next((found for found in self.thresholds if found.target >= target), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return asdict(self)
 
     @classmethod

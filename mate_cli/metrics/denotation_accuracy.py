@@ -29,7 +29,7 @@ STRUCTURE = (
 )
 
 
-class Selected(Protocol):
+class SelectedCells(Protocol):
     """Cells and what is done with them; `Selection` is one."""
 
     @property
@@ -53,7 +53,7 @@ def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
     return normal_form(denotation_of(answer.aggregation or "none", answer.coordinates, table))
 
 
-def denotation_is_right(selected: Selected, example: TableExample) -> bool:
+def denotation_is_right(selected: SelectedCells, example: TableExample) -> bool:
     """Tell whether the denotation of a selection is the true one."""
     if example.answer is None:
         return False
@@ -61,7 +61,9 @@ def denotation_is_right(selected: Selected, example: TableExample) -> bool:
     return predicted == true_denotation(example.answer, example.table)
 
 
-def right_denotations(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, bool]:
+def right_denotations(
+    predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
+) -> dict[str, bool]:
     """Tell whether each question with an answer is right, by name; without a prediction it is not."""
     return {
         name: name in predictions and denotation_is_right(predictions[name], example)
@@ -70,7 +72,9 @@ def right_denotations(predictions: Mapping[str, Selected], examples: Mapping[str
     }
 
 
-def structure_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
+def structure_accuracy(
+    predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
+) -> dict[str, float]:
     """Return the shares of questions whose aggregation, whose cells, and whose both are exactly the true ones.
 
     An answer that names no aggregation has none. Where the answers were found by text alone, as for

@@ -34,7 +34,7 @@ def exact_match(prediction: str, reference: str) -> bool:
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Harmonic mean of precision and recall over normalised tokens, 0 to 1.
+    """Return the harmonic mean of precision and recall over normalised tokens, 0 to 1.
 
     Where either text has no token left, it is 1 if both have none, else 0.
     """
@@ -53,7 +53,7 @@ def score_predictions(
     references: Mapping[str, str],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Mean exact match and F1 over all references and over each group of them, as fractions.
+    """Average exact match and F1 over all references and over each group of them, as fractions.
 
     Args:
         predictions: answer text by question id.

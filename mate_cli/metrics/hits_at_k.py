@@ -25,7 +25,7 @@ def hits_at_k(
     *,
     ks: Sequence[int] = KS,
 ) -> dict[str, float]:
-    """Fraction of questions with a candidate cell among the k best ranked cells.
+    """Return the fraction of questions with a candidate cell among the k best ranked cells.
 
     Args:
         rankings: cells by question id, the best one first; may be shorter than k, or empty where a model gave none.

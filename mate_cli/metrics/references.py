@@ -30,7 +30,7 @@ def score_reading(
     references: Mapping[str, Sequence[str]],
     groups: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, float]:
-    """Mean exact match and F1 over all questions and over each group of them, as fractions.
+    """Average exact match and F1 over all questions and over each group of them, as fractions.
 
     Args:
         predictions: answer text by question, empty where the reader says that there is none; a question that is

@@ -39,7 +39,7 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0)
 
 
 def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -> Overlap:
-    """F1 of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole.
+    """Return the F1 of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole.
 
     Args:
         prediction: the answer.
@@ -67,7 +67,7 @@ def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Colle
 
 
 def joint_overlap(answer: Overlap, supporting: Overlap) -> Overlap:
-    """Products of precisions and of recalls, and the F1 of these."""
+    """Return the products of precisions and of recalls, and the F1 of these."""
     em = answer.em * supporting.em
     return _overlap(em, answer.precision * supporting.precision, answer.recall * supporting.recall)
 
@@ -80,7 +80,7 @@ def score_supported_answers(
     groups: Mapping[str, Collection[str]] | None = None,
     by_words: Collection[str] = (),
 ) -> dict[str, float]:
-    """Means over all references, and over each group of them.
+    """Return the means over all references, and over each group of them.
 
     Args:
         answers: text by question; one without an answer counts as wrong.

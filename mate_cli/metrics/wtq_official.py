@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mate_cli.metrics.accuracy import ACCURACIES, accuracy
-from mate_cli.metrics.denotation_accuracy import Selected
+from mate_cli.metrics.denotation_accuracy import SelectedCells
 from mate_cli.metrics.specs.spec import MetricSpec
 from mate_cli.tables.denotation import denotation_of, official_items
 from mate_cli.tables.example import TableExample
@@ -112,7 +112,9 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
     return len(found) == len(wanted) and all(any(item.agrees(other) for other in found) for item in wanted)
 
 
-def official_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
+def official_accuracy(
+    predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
+) -> dict[str, float]:
     """Return the share of questions with an answer that are right by this evaluation.
 
     Without a prediction they are not.
@@ -127,7 +129,7 @@ def official_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str
     return accuracy("official_accuracy", right, known)
 
 
-def is_right_for(selected: Selected, example: TableExample) -> bool:
+def is_right_for(selected: SelectedCells, example: TableExample) -> bool:
     """Tell whether what a selection gives is the example's answer by this evaluation."""
     if example.answer is None:
         return False

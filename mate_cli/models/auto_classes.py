@@ -29,13 +29,13 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.base.traced import is_exported
+from mate_cli.models.base.tracing import is_exported
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
-OURS = "MateFor"
+CLASS_PREFIX = "MateFor"
 
 
 def auto_name(name: str) -> str:
@@ -49,7 +49,7 @@ class Task(Protocol):
     spec: ClassVar[Any]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Scores by the names that transformers has for them."""
+        """Return the scores by the names that transformers has for them."""
 
     def loss_of(self, output: EncoderOutput) -> Tensor:
         """Return the mean loss of what the network makes of a batch with labels."""
@@ -58,7 +58,7 @@ class Task(Protocol):
         """Return what follows from the scores, one per example."""
 
     def named_children(self) -> Any:  # noqa: ANN401 - as of every module
-        """Its parts by name: the network and the heads."""
+        """Return its parts by name: the network and the heads."""
 
 
 class _WordsOnDemand:
@@ -108,8 +108,8 @@ class MateForTask(MateModel):
             raise CheckpointError("has no head", where=self.config.name_or_path, remedy="Load it with AutoModel")
         task = instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder, _WordsOnDemand(self.config)))
         name = task.spec.auto_class
-        if OURS + str(name) != type(self).__name__:
-            wanted = auto_name(OURS + name) if name else "AutoModel"
+        if CLASS_PREFIX + str(name) != type(self).__name__:
+            wanted = auto_name(CLASS_PREFIX + name) if name else "AutoModel"
             problem = f"{type(task).__name__} is not a task for {type(self).__name__}"
             raise CheckpointError(problem, where=self.config.name_or_path, remedy=f"Load it with {wanted}")
         parts: dict[str, nn.Module] = {name: part for name, part in task.named_children() if name != "encoder"}
@@ -146,9 +146,9 @@ class MateForTask(MateModel):
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
         )
-        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
-    def scored(
+    def run_task(
         self,
         batch: TableBatch,
         labels: Tensor | None,
@@ -194,7 +194,7 @@ class MateForTask(MateModel):
         return others.get(name)
 
     def known_labels(self, labels: Tensor) -> Tensor:
-        """Labels of tokens as the task reads them: 0 where nothing is known."""
+        """Return labels of tokens as the task reads them: 0 where nothing is known."""
         return labels.clamp(min=0)
 
 
@@ -266,7 +266,7 @@ class MateForTableQuestionAnswering(MateForTask):
             answer_numbers=unknown[:, 0] if float_answer is None else float_answer.flatten(),
             numeric_values=unknown if numeric_values is None else numeric_values,
         )
-        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 
 class MateForSequenceClassification(MateForTask):
@@ -340,7 +340,7 @@ class MateForQuestionAnswering(MateForTask):
             first, last = start_positions.view(-1, 1), end_positions.view(-1, 1)
             labels = ((places >= first) & (places <= last)).long()
         batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features)
-        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+        return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)

@@ -19,14 +19,14 @@ from mate_cli.models.auto_loading import (
     WITHOUT_EFFECT,
     find_adapter,
     find_dtype,
-    loading,
     read_weights,
     resolve_device,
+    wrap_loading_errors,
 )
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder, initialise
-from mate_cli.models.base.traced import is_exported
+from mate_cli.models.base.tracing import is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.positions import cell_position_ids
@@ -180,7 +180,7 @@ class MateModel(PreTrainedModel):
         own.name_or_path = adapter.base
         model = cls(own)
         tensors = read_weights(adapter.base, download)
-        with loading(adapter.base):
+        with wrap_loading_errors(adapter.base):
             info = model.fill(tensors, wanted, ignore_mismatched_sizes=ignore_mismatched_sizes)
         if adapter.name is not None:
             model.load_adapter(adapter.name, **adapter.options)

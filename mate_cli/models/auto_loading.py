@@ -74,12 +74,12 @@ def read_weights(name: str, download: Mapping[str, Any]) -> dict[str, Tensor]:
         CheckpointError: the files are damaged.
     """
     paths = _weight_files(name, download)
-    with loading(", ".join(paths)):
+    with wrap_loading_errors(", ".join(paths)):
         return {name: tensor for path in paths for name, tensor in load_file(path).items()}
 
 
 @contextmanager
-def loading(where: str) -> Iterator[None]:
+def wrap_loading_errors(where: str) -> Iterator[None]:
     """Say of weights that they cannot be loaded, and why.
 
     Raises:

@@ -86,7 +86,7 @@ class Dot(TableEncoder):
 
         Where it scores something else and no gradient comes through attention, nothing teaches the scores.
         """
-        lent = self.scores.lend(head)
+        lent = self.scores.share_layer(head)
         self.scores.requires_grad_(lent or self.learn != "pruning")
 
     @property
@@ -94,11 +94,11 @@ class Dot(TableEncoder):
         """Prepares batches for the pruning transformer; what the other one reads is not known before."""
         return Planner(()) if self.pruner is None else self.pruner.planner
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Return all tokens for the pruning transformer; of those that the other one reads only the number is known."""
         kept = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
         own = self, batch.keep(kept.expand(len(batch.input_ids), -1))
-        return [own] if self.pruner is None else [*self.pruner.reading(batch), own]
+        return [own] if self.pruner is None else [*self.pruner.layer_inputs(batch), own]
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode the tokens of a batch that are kept, in the order in which they stand; no more than K."""

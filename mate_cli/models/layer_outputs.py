@@ -59,12 +59,12 @@ def _has_pair_weights(layer: EncoderLayer) -> bool:
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:
-    """States of tokens with their padding, [B, T, D], without what a layer has beside tokens."""
+    """Return the states of tokens with their padding, [B, T, D], without what a layer has beside tokens."""
     return plan.packing.unpack(states[: sum(plan.packing.lengths)])
 
 
 def _attention_weights(layer: EncoderLayer, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-    """Attention weights [B, N, T, T] as the pattern defines them; padding sees nothing."""
+    """Return attention weights [B, N, T, T] as the pattern defines them; padding sees nothing."""
     attention = cast(SelfAttention, layer.attention["self"])
     qkv = attention.projections(layer.sub_layers[0].before(states)).unflatten(-1, attention.shape)
     return Eager().probabilities(qkv, plan, key_bias) * plan.mask

@@ -89,7 +89,7 @@ class Mixer(nn.Module):
             self.values = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, length), INITIAL_GAIN))
 
     def forward(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values [B, N, T, H], zero on padding, to [B, N, k, H].
+        """Map keys and values [B, N, T, H], zero on padding, to [B, N, k, H].
 
         Raises:
             ConfigError: there are more tokens than positions.
@@ -149,7 +149,7 @@ class MixedAttention(Attention):
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:
-    """[k, T] on [B, N, T, H]: [B, N, k, H]; a sum over thousands of float16 numbers is kept in float32."""
+    """Mix by [k, T] on [B, N, T, H]: [B, N, k, H]; a sum over thousands of float16 numbers is kept in float32."""
     if states.dtype != torch.float16:
         return weights @ states
     with torch.autocast(states.device.type, enabled=False):

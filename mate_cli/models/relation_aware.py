@@ -93,7 +93,7 @@ class RelationAware(TableEncoder):
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Return all word pieces for the pre-trained layers, nodes for the others."""
         assert self.extra is not None
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
@@ -141,7 +141,7 @@ class RelationAware(TableEncoder):
         return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
 
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
-        """Words [B, K, D] and names [B, K, width], zero for nodes of the other kind."""
+        """Return the words [B, K, D] and names [B, K, width], zero for nodes of the other kind."""
         kinds = node_kinds(batch)
         pieces = NodePieces.of(batch, kinds.shape[1])
         states = self.token_states(batch).flatten(0, 1)
@@ -169,7 +169,7 @@ def _relational(size: EncoderSize) -> LayerSpec:
 
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
-    """States [B, K, D] of nodes, to those of columns the state of their table added."""
+    """Map states [B, K, D] of nodes, to those of columns the state of their table added."""
     assert nodes.node_tables is not None
     tables = nodes.node_tables
     found = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))

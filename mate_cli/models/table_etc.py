@@ -31,7 +31,7 @@ class TableEtcLayer(EncoderLayer):
         self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States of tokens and, behind them, of slots, [P + B * G, D]."""
+        """Return the states of tokens and, behind them, of slots, [P + B * G, D]."""
         context = self.attention["self"](states, plan, key_bias)
         tokens = sum(plan.packing.lengths)
         parts = (("output", slice(tokens)), ("slot_output", slice(tokens, None)))

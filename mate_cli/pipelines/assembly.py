@@ -13,7 +13,7 @@ from hydra.utils import get_class, instantiate
 from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.loading.parallel import count_cores
-from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask
@@ -29,9 +29,9 @@ from mate_cli.models.checkpoints.settings import (
     different_tables,
 )
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.layers.encoder import parameter_named
+from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.low_rank import add_adapters
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
@@ -80,7 +80,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
         ConfigError: the parts do not fit together, or the machine lacks what they need.
         CheckpointError: the initial weights do not fit the network.
     """
-    hardware, device = fill_in(cfg.hardware, moved=moved), device_of(cfg.hardware)
+    hardware, device = resolve_profile(cfg.hardware, moved=moved), device_of(cfg.hardware)
     use_machine(hardware)
     torch.manual_seed(cfg.seed)
     check_label(cfg)
@@ -98,12 +98,12 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     report = compare_settings(report, serializer, task, cfg.task)
     if load:  # weights that are loaded later have adapters in them
-        add_adapters(encoder, encoder.lora, set(map(parameter_named, report.loaded)))
+        add_adapters(encoder, encoder.lora, set(map(parameter_name, report.loaded)))
     freeze(encoder, encoder.freeze)
     encoder.train()  # what is frozen as a whole may have no dropout, and Lightning leaves modes as they are
     encoder.use_cache(cache)
     _check_length(serializer, encoder)
-    loading = Loading(
+    loading = LoaderOptions(
         micro_batch=hardware.micro_batch,
         workers=hardware.workers or 0,
         encoders=hardware.prepare_workers or hardware.threads or count_cores(),
@@ -193,7 +193,7 @@ class CellRanker:
         return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """The rows of each question's table, from 0, that of the best cell first, by `example_id`.
+        """Return the rows of each question's table, from 0, that of the best cell first, by `example_id`.
 
         The network is on the device of the run for so long, which then has its memory back.
         """

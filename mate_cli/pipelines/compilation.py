@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import EncoderLayer
-from mate_cli.pipelines.machine import fill_in
+from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.runs.configuration import Hardware
 
 WHERE = "trainer.compile"
@@ -19,7 +19,7 @@ def check_compiler(hardware: Hardware) -> None:
     Raises:
         ConfigError: it lacks what compiles for its device.
     """
-    accelerator = fill_in(hardware).accelerator
+    accelerator = resolve_profile(hardware).accelerator
     if accelerator == "gpu" and find_spec("triton") is None:
         raise ConfigError("compiling for a GPU needs triton", where=WHERE, remedy="Install it: pip install triton")
     if accelerator == "cpu":

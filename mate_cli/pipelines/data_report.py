@@ -8,7 +8,7 @@ from typing import Any
 from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.fitting.truncation import CUTS, describe_cuts
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe_cuts
 
 IN_WORDS = {
     "no answer": "without an answer",
@@ -24,8 +24,8 @@ IN_WORDS = {
 def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> None:
     """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
 
-    Its `data` gets `<split>/not_encoded`, and of the tables that were counted `<split>/<one of CUTS>`: of how many
-    examples something is missing. Its `facts` get a sentence where something is.
+    Its `data` gets `<split>/not_encoded`, and of the tables that were counted, for each of `TRUNCATION_COUNTS`, the
+    number of examples from which something is missing. Its `facts` get a sentence where something is.
     """
     reasons = Counter(map(plain_reason, encodings.failures.values()))
     record.data[f"{split}/not_encoded"] = reasons.total()
@@ -33,7 +33,7 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> 
         record.facts[f"not encoded, {split}"] = counts_text(reasons)
     if len(encodings.cuts):
         counts = (encodings.cuts > 0).sum(0).tolist()
-        record.data |= {f"{split}/{name}": count for name, count in zip(CUTS, counts, strict=True)}
+        record.data |= {f"{split}/{name}": count for name, count in zip(TRUNCATION_COUNTS, counts, strict=True)}
         if any(counts):
             record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
 

@@ -53,7 +53,7 @@ def read_state(path: Path) -> Mapping[str, Any]:
 
 
 @contextmanager
-def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
+def wrap_resume_errors(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
     """Go on from a last state; until the first step is done, what fails without a name is its misfit.
 
     Raises:

@@ -14,7 +14,7 @@ GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
 
 
-def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
+def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
     """Return the profile with a device, a precision and workers in place of `auto` and null.
 
     Args:
@@ -37,18 +37,18 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
     return hardware.model_copy(update=found)
 
 
-def filled_in(config: RunConfig) -> RunConfig:
+def resolve_hardware(config: RunConfig) -> RunConfig:
     """Return a configuration with the hardware that it trains on, so that it computes in this precision elsewhere too.
 
     Raises:
-        ConfigError: as `fill_in`.
+        ConfigError: as `resolve_profile`.
     """
-    return config.model_copy(update={"hardware": fill_in(config.hardware)})
+    return config.model_copy(update={"hardware": resolve_profile(config.hardware)})
 
 
 def device_of(hardware: Hardware) -> torch.device:
     """Return the device that this process computes on."""
-    accelerator = fill_in(hardware, moved=True).accelerator
+    accelerator = resolve_profile(hardware, moved=True).accelerator
     if accelerator == "gpu":
         return torch.device("cuda", ranks.local_rank())
     return torch.device(accelerator)

@@ -9,7 +9,7 @@ from torch import nn
 from mate_cli.errors import MateError, RunError
 from mate_cli.models.base.memory import TrainingMemory, training_memory
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.pipelines.machine import fill_in
+from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.runs.configuration import Hardware
 
 GIGABYTE = 10**9
@@ -26,7 +26,7 @@ def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: H
         hardware: the machine.
     """
     parameters = sum(parameter.numel() for parameter in task.parameters())
-    half = fill_in(hardware, moved=True).precision != "32-true"
+    half = resolve_profile(hardware, moved=True).precision != "32-true"
     return training_memory(encoder, parameters, tokens, half=half)
 
 
@@ -35,7 +35,7 @@ def device_memory() -> float:
     return float(torch.cuda.mem_get_info()[1])
 
 
-def advice(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
+def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
     """Advise on memory: what a step needs, what the device has, and what to type so that it fits.
 
     Args:

@@ -16,7 +16,7 @@ from mate_cli.files.io_errors import find_machine_error
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
-from mate_cli.terminal.streams import copied_streams
+from mate_cli.terminal.streams import copy_streams
 from mate_cli.terminal.transcript import Transcript
 
 
@@ -49,12 +49,12 @@ class Run:
 
 
 @contextmanager
-def recorded(run: Run) -> Iterator[None]:
+def record_outcome(run: Run) -> Iterator[None]:
     """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
     record, refused = run.record, False
 
     try:
-        with copied_streams(run.transcript.write):
+        with copy_streams(run.transcript.write):
             yield
         record.status = "finished"
     except (Interrupted, KeyboardInterrupt) as error:

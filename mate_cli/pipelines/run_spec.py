@@ -16,8 +16,8 @@ from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
-from mate_cli.runs.liveness import own_process
-from mate_cli.runs.lock import hold
+from mate_cli.runs.liveness import process_id
+from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -116,7 +116,7 @@ class RunSpec:
         stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
         return {**self.values(), **stages, ORIGIN: origin}
 
-    def own_modules(self) -> list[str]:
+    def user_modules(self) -> list[str]:
         """Return the modules of the user's own that it is made of."""
         names = {
             name.rpartition(".")[0] for stage in self.stages if not stage.run for name in find_targets(stage.values())
@@ -224,7 +224,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     """
     if is_finished(folder.path):
         return folder.read_record()
-    hold(folder.path)
+    acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record():
         named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}
@@ -232,7 +232,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     record = folder.read_record()
     if record.status != "finished":
         record.status, record.reason, record.finished = "running", None, None
-        record.process, record.host = own_process(), platform.node()
+        record.process, record.host = process_id(), platform.node()
     return record
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from mate_cli.files.safe_load import to_json
 from mate_cli.pipelines.run_spec import Stage, is_finished
 from mate_cli.runs import ranks
-from mate_cli.runs.folders import find_same, shaping
-from mate_cli.runs.lock import LockedError, hold
-from mate_cli.runs.record import RunFolder, SeenFolder
+from mate_cli.runs.folders import find_same, training_settings
+from mate_cli.runs.lock import LockedError, acquire_lock
+from mate_cli.runs.record import ReadOnlyFolder, RunFolder
 from mate_cli.terminal.console import Console
 
 POLL = 1.0
@@ -25,20 +25,20 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
     Raises:
         RunError: it cannot be locked, or a run of the experiment is damaged.
     """
-    folder = ranks.from_first(lambda: _folder_of(stage))
+    folder = ranks.broadcast_from_rank_zero(lambda: _folder_of(stage))
     waited = False
-    while not ranks.from_first(lambda: _is_free(folder.path)):
+    while not ranks.broadcast_from_rank_zero(lambda: _is_free(folder.path)):
         if not waited:
             console.print(f"waiting for {folder.path}, in training by another process", soft_wrap=True)
         waited = True
         time.sleep(POLL)
-    return folder if ranks.is_first() else SeenFolder(folder.path)
+    return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path)
 
 
 def _folder_of(stage: Stage) -> RunFolder:
     outputs, values = Path(stage.config.paths.outputs), stage.config.model_dump()
     found = find_same(outputs, "train", stage.names.experiment, values)
-    name = hashlib.sha256(to_json(dict(sorted(shaping(values).items()))).encode()).hexdigest()[:12]
+    name = hashlib.sha256(to_json(dict(sorted(training_settings(values).items()))).encode()).hexdigest()[:12]
     return found or RunFolder(outputs / "train" / stage.names.experiment / name)
 
 
@@ -47,7 +47,7 @@ def _is_free(folder: Path) -> bool:
     if is_finished(folder):
         return True
     try:
-        hold(folder)
+        acquire_lock(folder)
     except LockedError:
         return False
     return True

@@ -16,18 +16,18 @@ from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
-from mate_cli.pipelines.machine import filled_in
-from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.machine import resolve_hardware
+from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.shared_stages import shared_folder
-from mate_cli.pipelines.summary import print_results, taken_table
-from mate_cli.pipelines.systems.base import LEARNT, System, Trained, joint_throughput, save_answers
+from mate_cli.pipelines.summary import print_results, reused_runs_table
+from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
-from mate_cli.runs.lock import release
-from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
+from mate_cli.runs.lock import release_lock
+from mate_cli.runs.record import ReadOnlyFolder, RunFolder, RunRecord
 from mate_cli.runs.tracking import apart_from_agents
 from mate_cli.terminal.console import Console
 
@@ -36,7 +36,7 @@ WEIGHTS = "checkpoints/final.safetensors"
 
 
 @dataclass
-class Finished:
+class CompletedStages:
     """The stages that are done so far, by name."""
 
     runs: dict[str, Run] = field(default_factory=dict)
@@ -59,8 +59,8 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         KeyboardInterrupt: the user asked to stop; the state is saved.
     """
     system: System | None = instantiate(spec.system) if spec.system else None
-    spec = replace(spec, stages=tuple(replace(stage, config=filled_in(stage.config)) for stage in spec.stages))
-    run = Run.of(*begin(spec, folder))
+    spec = replace(spec, stages=tuple(replace(stage, config=resolve_hardware(stage.config)) for stage in spec.stages))
+    run = Run.of(*open_run_folder(spec, folder))
     try:
         if run.record.status == "finished":
             run.console.print(f"{run.folder.path} is already finished")
@@ -72,16 +72,16 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
             print(f"interrupted; to continue, type mate run {run.folder.path}")
         raise
     finally:
-        release(run.folder.path)
+        release_lock(run.folder.path)
 
 
 def _train(spec: RunSpec, run: Run, system: System | None) -> None:
-    with recorded(run):
+    with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml(spec.document()))
         run.folder.write_record(run.record)
         if spec.taken:
-            run.console.print(taken_table(spec))
-        ranks.from_first(lambda: look_ahead(spec, run.folder.path))
+            run.console.print(reused_runs_table(spec))
+        ranks.broadcast_from_rank_zero(lambda: look_ahead(spec, run.folder.path))
         done = run_stages(spec, run)
         if system is None:
             if spec.before:
@@ -135,22 +135,22 @@ def _heading(stage: str) -> Text:
     return Text(stage.replace("_", " "), style="bold")
 
 
-def begin(spec: RunSpec, folder: RunFolder) -> tuple[RunFolder, RunRecord]:
+def open_run_folder(spec: RunSpec, folder: RunFolder) -> tuple[RunFolder, RunRecord]:
     """Open the run's folder and record; of several processes one does, and the others only look.
 
     Raises:
         RunError: another process trains it, or not all processes see its folder.
     """
-    record = ranks.from_first(lambda: open_record(spec, folder))
-    return folder if ranks.is_first() else SeenFolder(folder.path), record
+    record = ranks.broadcast_from_rank_zero(lambda: open_record(spec, folder))
+    return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path), record
 
 
-def run_stages(spec: RunSpec, whole: Run) -> Finished:
+def run_stages(spec: RunSpec, whole: Run) -> CompletedStages:
     """Train the stages that have folders of their own, one after the other."""
-    done = Finished()
+    done = CompletedStages()
     for stage in spec.before:
         whole.console.rule(_heading(stage.name))
-        run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole)
+        run = load_stage(stage, whole.console) if stage.run else train_stage(stage, done, whole)
         config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, done.runs)
         done.runs[stage.name], done.configs[stage.name] = run, config
         folders = whole.record.stages if spec.system else whole.record.pretraining
@@ -159,7 +159,7 @@ def run_stages(spec: RunSpec, whole: Run) -> Finished:
     return done
 
 
-def train_stage(stage: Stage, done: Finished, whole: Run) -> Run:
+def train_stage(stage: Stage, done: CompletedStages, whole: Run) -> Run:
     """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
     own = replace(stage, config=with_folders(stage.config, done.runs))
     spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides)
@@ -168,7 +168,7 @@ def train_stage(stage: Stage, done: Finished, whole: Run) -> Run:
         return train_spec(spec, folder, is_stage=True)
 
 
-def take(stage: Stage, console: Console) -> Run:
+def load_stage(stage: Stage, console: Console) -> Run:
     """Open the finished run that stands in for a stage."""
     outputs = Path(stage.config.paths.outputs)
     run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
@@ -201,10 +201,10 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
     record.throughput = joint_throughput([one.throughput for one in records])
 
 
-def answer_all(run: Run, system: System, done: Finished) -> None:
+def answer_all(run: Run, system: System, done: CompletedStages) -> None:
     """Let a system answer the questions of the development and test splits."""
     stages = {
-        name: Trained(name, load_best(done.configs[name], done.runs[name].folder), done.configs[name])
+        name: TrainedStage(name, load_best(done.configs[name], done.runs[name].folder), done.configs[name])
         for name in system.stages
     }
     run.console.rule(_heading("answers"))
@@ -218,5 +218,5 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
                 answered = system.answer(stages, examples, split)
             run.record.metrics |= {f"{split}/{name}": v for name, v in system.score(answered, examples).items()}
             save_answers(run.folder, split, system, examples, answered)
-    if system.learnt:
-        run.folder.write_json(LEARNT, dict(system.learnt))
+    if system.parameters:
+        run.folder.write_json(PARAMETERS, dict(system.parameters))

@@ -18,7 +18,7 @@ from mate_cli.terminal.console import Console
 from mate_cli.tokenization.fitting.truncation import describe_cuts
 
 
-def taken_table(spec: RunSpec) -> Table:
+def reused_runs_table(spec: RunSpec) -> Table:
     """Build a table of overrides and the stages that they hold for."""
     table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")

@@ -40,7 +40,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.pipelines.compilation import check_compiler
-from mate_cli.pipelines.machine import fill_in
+from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
@@ -53,7 +53,7 @@ from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
 OPTIONS = "trainer.options"
 
 
-class Reserved(NamedTuple):
+class ReservedOptions(NamedTuple):
     """Keywords of `pl.Trainer` that a run sets itself: why, and what to use instead."""
 
     names: tuple[str, ...]
@@ -62,22 +62,22 @@ class Reserved(NamedTuple):
 
 
 RESERVED = (
-    Reserved(
+    ReservedOptions(
         ("accelerator", "devices", "num_nodes", "strategy", "precision"),
         "hardware is configured separately",
         "Use the keys of hardware",
     ),
-    Reserved(
+    ReservedOptions(
         ("max_epochs", "min_epochs", "max_steps", "min_steps"),
         "a run is one pass of a planned number of steps, so that it can be continued inside an epoch",
         "Use trainer.max_epochs and trainer.max_steps",
     ),
-    Reserved(
+    ReservedOptions(
         ("accumulate_grad_batches", "use_distributed_sampler", "reload_dataloaders_every_n_epochs"),
         "the same micro-batches make a step for any number of processes",
         "Use trainer.batch_size and hardware.micro_batch",
     ),
-    Reserved(
+    ReservedOptions(
         (
             *("limit_train_batches", "limit_val_batches", "limit_test_batches", "limit_predict_batches"),
             *("overfit_batches", "fast_dev_run"),
@@ -85,25 +85,25 @@ RESERVED = (
         "the steps are planned, and the scores are those of whole splits",
         "Use trainer.limit_train, limit_dev and limit_test, debug=overfit or debug=fast",
     ),
-    Reserved(
+    ReservedOptions(
         ("val_check_interval", "check_val_every_n_epoch", "num_sanity_val_steps"),
         "validations choose the best weights and come after whole steps",
         "Use trainer.val_every",
     ),
-    Reserved(
+    ReservedOptions(
         ("enable_checkpointing", "default_root_dir", "barebones", "model_registry"),
         "a run is continued from checkpoints/last.ckpt of its folder",
         "Use trainer.checkpoint_every",
     ),
-    Reserved(
+    ReservedOptions(
         ("gradient_clip_val", "gradient_clip_algorithm"),
         "the norm of the whole gradient is clipped",
         "Use trainer.gradient_clip",
     ),
-    Reserved(("deterministic",), "it is a key of the whole run", "Use deterministic=true"),
-    Reserved(("log_every_n_steps",), "all loggers log the same steps", "Use trainer.log_every"),
-    Reserved(("logger",), "it is a group", "Use logger=[wandb,csv]"),
-    Reserved(
+    ReservedOptions(("deterministic",), "it is a key of the whole run", "Use deterministic=true"),
+    ReservedOptions(("log_every_n_steps",), "all loggers log the same steps", "Use trainer.log_every"),
+    ReservedOptions(("logger",), "it is a group", "Use logger=[wandb,csv]"),
+    ReservedOptions(
         ("callbacks", "enable_progress_bar", "enable_model_summary"), "it is a group", "Add a file to conf/callbacks"
     ),
 )
@@ -175,7 +175,7 @@ def devices_of(hardware: Hardware) -> dict[str, Any]:
     Raises:
         ConfigError: the machine lacks what the hardware names.
     """
-    hardware = fill_in(hardware)
+    hardware = resolve_profile(hardware)
     options: dict[str, Any] = {"accelerator": hardware.accelerator, "precision": hardware.precision, "devices": 1}
     if dist.is_initialized():
         strategy = DDPStrategy(gradient_as_bucket_view=True)
@@ -196,7 +196,7 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
 
 def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
     """Open metrics.jsonl and the loggers of a run, in the first process; rows after `step` are dropped."""
-    if ranks.is_first():
+    if ranks.is_rank_zero():
         run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
         run.close_loggers = close_loggers
         hand_lines(run.transcript, run.loggers)

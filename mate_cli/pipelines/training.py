@@ -15,15 +15,15 @@ from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, sched
 from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.encoder import parameter_named
+from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.data_report import record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
-from mate_cli.pipelines.last_state import continuing, last_step, read_state
+from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
 from mate_cli.pipelines.machine import device_of
-from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
+from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import count_parameters, print_results, print_start
 from mate_cli.pipelines.trainer import build_trainer, open_run_loggers, quiet_lightning
@@ -50,12 +50,12 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     run.record.monitor = parts.task.spec.monitor
     _fit(run, cfg, parts, checkpoint, config)
     _score(run, cfg, parts)
-    run.record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
+    run.record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
 
 
 def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
     data, task = parts.data, parts.task
-    training = ranks.first_then_all(data.training)
+    training = ranks.rank_zero_first(data.training)
     schedule = plan_schedule(
         len(training),
         batch_size=cfg.trainer.batch_size,
@@ -64,13 +64,15 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         max_steps=cfg.trainer.max_steps,
         ranks=ranks.world_size(),
     )
-    development = ranks.first_then_all(lambda: data.encodings("dev"))
+    development = ranks.rank_zero_first(lambda: data.encodings("dev"))
     done = (last_step(checkpoint) or 0) * schedule.accumulate
-    data.follow(schedule, first_batch=done)
+    data.set_schedule(schedule, first_batch=done)
     module = LitTask(
         task,
         Optimization(
-            optimizer_recipe(cfg.optimizer, pretrained(parts)), schedule_recipe(cfg.scheduler), schedule.total_steps
+            optimizer_recipe(cfg.optimizer, pretrained_parameters(parts)),
+            schedule_recipe(cfg.scheduler),
+            schedule.total_steps,
         ),
         {example.example_id: example for example in data.examples("dev")},
     )
@@ -104,21 +106,21 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         if done < schedule.total_batches:
             needed = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)
             with (
-                explain_memory_errors(lambda: advice(needed, schedule.micro_batch, device_memory())),
-                continuing(checkpoint, lambda: follow.steps > 0),
+                explain_memory_errors(lambda: memory_error(needed, schedule.micro_batch, device_memory())),
+                wrap_resume_errors(checkpoint, lambda: follow.steps > 0),
             ):
                 trainer.fit(module, datamodule=LitData(data), ckpt_path=checkpoint, weights_only=True)
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
-            with continuing(checkpoint, lambda: False):
+            with wrap_resume_errors(checkpoint, lambda: False):
                 state = read_state(checkpoint)
                 task.load_state_dict(state["state_dict"])
                 module.on_load_checkpoint(state)
     merge_adapters(task)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)
-    run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
+    run.record.weights_sha256 = ranks.broadcast_from_rank_zero(lambda: sha256(final))
 
 
 def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
@@ -131,14 +133,14 @@ def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
     encoder.to(device)
     batches = (batch.to(device) for batch in parts.data.every_batch())
     try:
-        return parts.initializer.prepare(encoder, batches, parts.report, ranks.from_first)
+        return parts.initializer.prepare(encoder, batches, parts.report, ranks.broadcast_from_rank_zero)
     finally:
         encoder.to(cpu)
 
 
-def pretrained(parts: Parts) -> set[str]:
+def pretrained_parameters(parts: Parts) -> set[str]:
     """Return the parameters of a task that were loaded, wholly or in part, by name."""
-    return {parameter_named(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
+    return {parameter_name(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:

@@ -204,7 +204,7 @@ class ReportSection:
         return tuple(view for view in self.views if view.rows and not view.is_repeated)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def visible_notes(self) -> tuple[str, ...]:
         """Notes on these tables, or why there are none."""
         return self.notes if self.tables or not self.views else ()
 

@@ -12,7 +12,7 @@ from mate_cli.files.atomic import DRAFT, remove_drafts
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.lock import NAME as LOCK
-from mate_cli.runs.lock import hold, release
+from mate_cli.runs.lock import acquire_lock, release_lock
 from mate_cli.runs.record import RunFolder
 
 ABANDONED = 60
@@ -60,9 +60,9 @@ def remove_abandoned(parent: Path) -> None:
         if any(path.name != LOCK and not DRAFT.fullmatch(path.name) for path in folder.iterdir()):
             continue
         try:
-            hold(folder)
+            acquire_lock(folder)
             remove_drafts(folder)
-            release(folder)
+            release_lock(folder)
             folder.rmdir()
         except (RunError, OSError):  # somebody is at work there after all
             continue
@@ -156,7 +156,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
 
 
 def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
-    """The folder of a run.
+    """Return the folder of a run.
 
     Args:
         path: as it is typed.
@@ -175,7 +175,7 @@ def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
 
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
-    """The newest run below a folder: one of the stage that is wanted, else a whole one rather than a stage of one."""
+    """Find the newest run below a folder: one of the wanted stage, else a whole one rather than a stage of one."""
     found = [path.parent for path in folder.glob("**/config.yaml")]
     wanted = [path for path in found if path.name == stage] or found
     depth = min((len(path.parts) for path in wanted), default=0)
@@ -192,7 +192,7 @@ def _run_beside(path: Path) -> Path | None:
 
 
 def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", stage: str = "") -> RunFolder:
-    """The folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
+    """Return the folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
 
     Raises:
         RunError: there is none.
@@ -214,18 +214,18 @@ def first_difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any,
     Raises:
         RunError: the file is damaged.
     """
-    there, here = shaping(read_settings(folder)), shaping(config)
+    there, here = training_settings(read_settings(folder)), training_settings(config)
     for key in [*there, *here]:
         if there.get(key) != here.get(key):
             return key, there.get(key), here.get(key)
     return None
 
 
-def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+def training_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
     leaves = flat_keys({part: config.get(part) for part in SHAPING})
     for name, stage in (config.get("stages") or {}).items():
-        own = {**shaping(stage), "run": stage.get("run")}
+        own = {**training_settings(stage), "run": stage.get("run")}
         leaves |= {f"stages.{name}.{key}": value for key, value in own.items()}
     return leaves
 

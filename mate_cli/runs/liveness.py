@@ -11,7 +11,7 @@ SILENT_SECONDS = 1800
 """A running run whose process cannot be looked at counts as dead when it has written nothing for so long."""
 
 
-def own_process() -> str:
+def process_id() -> str:
     """Name this process as `pid:start`; the start tells it from a later process with the same number."""
     return process_name(os.getpid())
 
@@ -27,7 +27,7 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
         return False
     process = record.get("process")
     if isinstance(process, str) and process and record.get("host") == platform.node():
-        return not lives(process)
+        return not is_alive(process)
     return time.time() - last_written(folder) > SILENT_SECONDS
 
 
@@ -37,8 +37,8 @@ def last_written(folder: Path) -> float:
     return max((path.stat().st_mtime for path in files), default=0.0)
 
 
-def lives(process: str) -> bool:
-    """Say whether a process of this machine, as `own_process` names it, is at work."""
+def is_alive(process: str) -> bool:
+    """Say whether a process of this machine, as `process_id` names it, is at work."""
     number, _, start = process.partition(":")
     try:
         os.kill(int(number), 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import REFUSALS
-from mate_cli.runs.liveness import lives, own_process
+from mate_cli.runs.liveness import is_alive, process_id
 
 NAME = ".lock"
 BEAT = 10.0
@@ -42,7 +42,7 @@ class _Held:
 _held: dict[Path, _Held] = {}
 
 
-def hold(folder: Path) -> None:
+def acquire_lock(folder: Path) -> None:
     """Take the lock of a run's folder, unless this process has it already; it is never taken from a living process.
 
     Raises:
@@ -65,7 +65,7 @@ def hold(folder: Path) -> None:
     threading.Thread(target=_beat, args=(held,), daemon=True).start()
 
 
-def release(folder: Path) -> None:
+def release_lock(folder: Path) -> None:
     """Give the lock of a run's folder free, where this process has it."""
     if held := _held.pop(folder.resolve(), None):
         held.ended.set()
@@ -74,7 +74,7 @@ def release(folder: Path) -> None:
 
 
 def _taken(path: Path) -> int:
-    """The open lock file with this process's name in it."""
+    """Return the open lock file with this process's name in it."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         try:
@@ -140,7 +140,7 @@ def _refuse_living(file: int, path: Path, knows_locks: bool) -> None:
     if not content or content == _own_name():
         return
     if host == platform.node():
-        alive = not knows_locks and lives(process)  # with its lock free, a process of this machine has ended
+        alive = not knows_locks and is_alive(process)  # with its lock free, a process of this machine has ended
     else:
         before = os.fstat(file).st_mtime
         os.utime(file)  # what time it is for the file system, which may not be what this machine thinks
@@ -161,7 +161,7 @@ def _busy(path: Path, content: str) -> LockedError:
 
 
 def _own_name() -> str:
-    return f"{platform.node()} {own_process()}"
+    return f"{platform.node()} {process_id()}"
 
 
 def _content(file: int) -> str:

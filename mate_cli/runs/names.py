@@ -12,7 +12,7 @@ REPEATED = (
     *("trainer.log_every", "trainer.checkpoint_minutes", "trainer.options.profiler."),
 )
 """Keys that may differ between two repeats of an experiment; a final dot stands for everything below that key."""
-LONGEST_NAME = 120
+MAX_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def configuration_name(experiment: str, overrides: Sequence[str]) -> str:
     keys = {item: item.lstrip("+~").partition("=")[0] for item in overrides}
     telling = [item for item, key in keys.items() if not is_ignored(key)]
     name = " · ".join([experiment, *sorted(telling, key=lambda item: ("." in keys[item], item))])
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= MAX_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
-    return f"{name[: LONGEST_NAME - len(mark) - 2]}… {mark}"
+    return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"

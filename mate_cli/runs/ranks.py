@@ -32,12 +32,12 @@ def local_rank() -> int:
     return dist.get_node_local_rank() if world_size() > 1 else 0
 
 
-def is_first() -> bool:
+def is_rank_zero() -> bool:
     """Say whether this is the process that writes and prints."""
     return rank() == 0
 
 
-def from_first(make: Callable[[], T]) -> T:
+def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
     """Do something in the first process only, and have its result in all.
 
     Raises:
@@ -47,7 +47,7 @@ def from_first(make: Callable[[], T]) -> T:
         return make()
     told: list[Any] = [None, False]
     try:
-        if is_first():
+        if is_rank_zero():
             told = [make(), True]
     except Exception as error:
         record_failure(error)  # before the others end
@@ -60,18 +60,18 @@ def from_first(make: Callable[[], T]) -> T:
     return result
 
 
-def first_then_all(make: Callable[[], T]) -> T:
+def rank_zero_first(make: Callable[[], T]) -> T:
     """Do something in the first process, then in the others, which find what it has left in a cache.
 
     Raises:
-        MateError: as `from_first`.
+        MateError: as `broadcast_from_rank_zero`.
     """
     if world_size() > 1:
-        from_first(lambda: bool(make()))
+        broadcast_from_rank_zero(lambda: bool(make()))
     return make()
 
 
-def total(values: list[float]) -> list[float]:
+def all_reduce_sum(values: list[float]) -> list[float]:
     """Return the sum of each value over all processes."""
     if world_size() == 1:
         return values
@@ -80,9 +80,9 @@ def total(values: list[float]) -> list[float]:
     return [float(value) for value in tensor]
 
 
-def anywhere(fact: bool) -> bool:
+def any_rank(fact: bool) -> bool:
     """Say whether something holds in any process."""
-    return total([float(fact)])[0] > 0
+    return all_reduce_sum([float(fact)])[0] > 0
 
 
 def record_failure(error: BaseException) -> None:

@@ -19,7 +19,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, write_text
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object, to_json
-from mate_cli.runs.liveness import own_process
+from mate_cli.runs.liveness import process_id
 
 SCHEMA = 1
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
@@ -60,7 +60,7 @@ class RunRecord:
     finished: str | None = None
     wall_seconds: float = 0.0
     host: str = field(default_factory=platform.node)
-    process: str = field(default_factory=own_process)
+    process: str = field(default_factory=process_id)
     device: str = ""
     versions: dict[str, str] = field(default_factory=lambda: package_versions())
     code_version: str | None = field(default_factory=lambda: code_version())
@@ -200,7 +200,7 @@ def _with_nan(value: object) -> object:
     return {key: math.nan if part is None else part for key, part in value.items()}
 
 
-class SeenFolder(RunFolder):
+class ReadOnlyFolder(RunFolder):
     """A run's folder as all processes but the first have it: they read it and write nothing.
 
     Raises:

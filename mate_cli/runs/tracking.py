@@ -16,7 +16,7 @@ from mate_cli.files.safe_load import read_lines
 from mate_cli.runs.record import RunFolder, RunRecord
 
 Row = dict[str, float]
-LONGEST_TAG = 64
+MAX_TAG = 64
 WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
 OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
@@ -24,7 +24,7 @@ OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Rows of a metrics file; a last line that was cut short by a kill is dropped, and there are none without a file.
+    """Read the rows of a metrics file: none without a file, and not a last line that was cut short by a kill.
 
     Raises:
         RunError: it is no file, or too large.
@@ -34,7 +34,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
-    """Wall time of a run that may have been killed: that of its record, its last row or its stages, whichever is most.
+    """Return the wall time of a run that may have been killed: its record's, last row's or stages', the longest.
 
     Raises:
         RunError: the record of a stage is damaged.
@@ -46,7 +46,7 @@ def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
 
 
 def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words of W&B
-    """The mode of `logger.wandb`, unless the environment disables W&B.
+    """Return the mode of `logger.wandb`, unless the environment disables W&B.
 
     Raises:
         ConfigError: the environment names no mode.
@@ -77,7 +77,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"
     of_sweep = [f"sweep-{sweep}"] if sweep else []
-    chosen = dict.fromkeys(tag[:LONGEST_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
+    chosen = dict.fromkeys(tag[:MAX_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
     arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}
     if mode == "online":
         try:

@@ -26,7 +26,7 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
     Raises:
         RunError: the disk is full or the folder is read-only; what was there stays.
     """
-    if not ranks.is_first():
+    if not ranks.is_rank_zero():
         return
     try:
         with replace_file(path) as draft:

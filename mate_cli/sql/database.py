@@ -190,7 +190,7 @@ Objects = Sequence[tuple[int, str, str]]
 
 
 def _described(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str, Any]], dict[int, str]]:
-    """All tables and views, what they have, and why others cannot be read, by their places.
+    """Return all tables and views, what they have, and why others cannot be read, by their places.
 
     What takes too long, or crashes, is left out; a new process goes on behind it while there is time.
     """
@@ -242,13 +242,13 @@ def _schema(name: str, parts: Mapping[str, Mapping[str, Any]], notes: tuple[str,
         primary[fold(original)] = [place for _, place in sorted(numbered)]
     tables = [SchemaTable(words_of_name(original), original) for original in parts]
     keys = sorted(key for some in primary.values() for key in some)
-    return Schema.expanded(name, tables, columns, keys, list(_foreign_keys(parts, places, primary)), notes)
+    return Schema.from_parts(name, tables, columns, keys, list(_foreign_keys(parts, places, primary)), notes)
 
 
 def _foreign_keys(
     parts: Mapping[str, Mapping[str, Any]], places: Mapping[tuple[str, str], int], primary: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of columns; a key that names no columns of its target refers to the primary key, in the order of that."""
+    """Return pairs of columns; a key that names none of its target refers to the primary key, in its order."""
     for original, part in parts.items():
         sizes = Counter(number for number, *_ in part["keys"])
         for number, place, table, source, target, *_ in part["keys"]:
@@ -295,7 +295,7 @@ def with_values(schema: Schema, path: Path, *, seconds: float = SECONDS) -> Sche
 
 
 def _texts(schema: Schema, path: Path, columns: Sequence[int], end: float) -> Iterator[tuple[int, str]]:
-    """Columns with texts that they hold. Where a query of several columns fails, each half is tried by itself."""
+    """Fill columns with texts that they hold. Where a query of several columns fails, each half is tried by itself."""
     left = end - time.monotonic()
     if not columns or left <= 0:
         return

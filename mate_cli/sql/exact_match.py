@@ -161,7 +161,7 @@ def _each(part: Part, change: Callable[[Any], Any]) -> Part:
 
 
 def _renumbered(part: Part, same: Mapping[int, int]) -> Part:
-    """With other numbers of columns, and no DISTINCT; nested queries of conditions and of FROM stay as they are."""
+    """Give columns other numbers, and drop DISTINCT; nested queries of conditions and of FROM stay as they are."""
     if isinstance(part, ir.ColumnUnit):
         return replace(part, column=same.get(part.column, part.column), distinct=False)
     if isinstance(part, ir.Condition):
@@ -173,7 +173,7 @@ def _renumbered(part: Part, same: Mapping[int, int]) -> Part:
 
 
 def _valueless(part: Part) -> Part:
-    """Without the values of conditions, of which nested queries are left."""
+    """Drop the values of conditions, of which nested queries are left."""
     if isinstance(part, ir.Condition):
         return replace(part, value=_nested(part.value), second=_nested(part.second))
     if isinstance(part, ir.From):
@@ -239,7 +239,7 @@ _LIKE = OPERATORS.index("like")
 
 
 def hardness(query: Query) -> str:
-    """One of `LEVELS`; of a gold query, as it was parsed."""
+    """Return one of `LEVELS`; of a gold query, as it was parsed."""
     parts, nested, others = _parts(query), _count_nested(query), _others(query)
     if parts <= 1 and others == 0 and nested == 0:
         return "easy"

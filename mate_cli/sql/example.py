@@ -37,7 +37,7 @@ class SchemaExample(TableExample):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownQuery:
+class GoldQuery:
     """A query with what is worked out of it once for all questions that it answers; the fields of `SchemaExample`."""
 
     sql: str
@@ -45,7 +45,7 @@ class KnownQuery:
     actions: tuple[Action, ...] | None = None
 
     @classmethod
-    def of(cls, sql: str, query: Query, schema: Schema) -> KnownQuery:
+    def of(cls, sql: str, query: Query, schema: Schema) -> GoldQuery:
         """Return a query and the actions that make one which is the same by exact-set match."""
         try:
             actions = oracle_actions(query, schema)
@@ -55,7 +55,7 @@ class KnownQuery:
 
 
 def schema_example(
-    name: str, question: str, schema: Schema, table: Table, known: KnownQuery | None = None
+    name: str, question: str, schema: Schema, table: Table, known: GoldQuery | None = None
 ) -> SchemaExample:
     """Return a question about a database; how hard its query is makes a subset of questions."""
     if known is None:

@@ -116,7 +116,7 @@ class ExpressionReader(ABC):
 
     def _named(self, tree: Tree) -> Iterator[tuple[str, int | None]]:
         """Find the name of a table in a query: its alias, and its own name behind those of others."""
-        number = self.schema.table_named(tree.name)
+        number = self.schema.find_table(tree.name)
         yield from ((fold(name), number) for name in dict.fromkeys((tree.alias, tree.name)) if name)
 
     def unit(self, tree: Tree, *, star: bool = False) -> ir.ValueUnit:
@@ -148,7 +148,7 @@ class ExpressionReader(ABC):
         if tree.args.get("table"):
             self.take(tree.args["table"], "identifier")
         for tables in self._tables(fold(tree.table)):
-            found = self.schema.column_named(tree.name, tables)
+            found = self.schema.find_column(tree.name, tables)
             if found is not None:
                 return ir.ColumnUnit(0, found, place=self._place(tree))
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
@@ -171,7 +171,7 @@ class ExpressionReader(ABC):
         places = [scope.places[fold(tree.table)]] if tree.table else range(len(scope.units))
         for place in places:
             number = scope.units[place]
-            if number is not None and self.schema.column_named(tree.name, [number]) is not None:
+            if number is not None and self.schema.find_column(tree.name, [number]) is not None:
                 return place
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
@@ -180,7 +180,7 @@ class ExpressionReader(ABC):
         return self.conditions(self.take(tree, kind).this) if tree else ir.Conditions()
 
     def conditions(self, tree: Tree) -> ir.Conditions:
-        """Conditions in the order of the text."""
+        """Return conditions in the order of the text."""
         if tree.key not in ("and", "or"):
             return ir.Conditions((self._condition(tree),))
         self.take(tree, "and", "or")
@@ -240,7 +240,7 @@ class ExpressionReader(ABC):
         start = name.meta.get("start") if name.key == "identifier" else None
         bracketed = start is not None and self._sql.lstrip()[start : start + 1] in ("`", "[")
         quoted = name.args.get("quoted") and not tree.args.get("table") and not bracketed
-        return bool(quoted and self.schema.column_named(tree.name, self.scope.tables) is None)
+        return bool(quoted and self.schema.find_column(tree.name, self.scope.tables) is None)
 
     def _string(self, text: str) -> str:
         if "\0" in text:

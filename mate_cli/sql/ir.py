@@ -50,7 +50,7 @@ class ValueUnit:
     right: ColumnUnit | None = None
 
     def columns(self) -> tuple[ColumnUnit, ...]:
-        """Both sides, or the one that there is."""
+        """Return both sides, or the one that there is."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
 
@@ -136,18 +136,18 @@ class Query:
     union: Query | None = None
     except_: Query | None = None
 
-    def following(self) -> tuple[str, Query] | None:
+    def set_operation(self) -> tuple[str, Query] | None:
         """Return the set operator that joins another query, and that query."""
         found = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
         return next(((name, query) for name, query in found if query), None)
 
-    def followed_by(self, operator: str, other: Query) -> Query:
+    def combine(self, operator: str, other: Query) -> Query:
         """Return the query joined with another one by a set operator."""
         if operator == "intersect":
             return replace(self, intersect=other)
         return replace(self, union=other) if operator == "union" else replace(self, except_=other)
 
-    def alone(self) -> Query:
+    def without_set_operation(self) -> Query:
         """Return the query without those that follow it."""
         return replace(self, intersect=None, union=None, except_=None)
 

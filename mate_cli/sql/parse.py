@@ -131,7 +131,7 @@ class _Reader(ExpressionReader):
             self._refuse_other_columns(order, queries)
         last = replace(last, order_by=order or last.order_by, limit=last.limit if limit is None else limit)
         for (operator, _), query in zip(reversed(parts[1:]), reversed(queries[:-1]), strict=True):
-            last = query.followed_by(operator, last)
+            last = query.combine(operator, last)
         return last
 
     def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
@@ -224,10 +224,10 @@ class _Reader(ExpressionReader):
             raise UnreadableQueryError(f"FROM names {write_text(tree)}")
         self._take_alias(self.take(tree, tree.key))
         self.take(tree.this, "identifier")
-        number = self.schema.table_named(tree.name)
+        number = self.schema.find_table(tree.name)
         if number is None:
             raise UnreadableQueryError(f"there is no table {tree.name}")
-        if tree.alias and self.schema.table_named(tree.alias) not in (None, number):
+        if tree.alias and self.schema.find_table(tree.alias) not in (None, number):
             raise UnreadableQueryError(f"{tree.alias} is also the name of another table")
         self.scope.add(number, tree.alias, tree.name)
         return number

@@ -140,7 +140,7 @@ def _versions(files: list[Path]) -> list[tuple[int, int]]:
 
 
 def _objects(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """All tables and views: name, "table", "view" or "virtual", and the statement that made it.
+    """Return all tables and views: name, "table", "view" or "virtual", and the statement that made it.
 
     Where SQLite cannot read one of these statements, it ignores it; nothing can be written all the same.
     """

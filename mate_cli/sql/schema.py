@@ -110,7 +110,7 @@ class Schema:
     values: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def expanded(
+    def from_parts(
         cls,
         name: str,
         tables: Sequence[SchemaTable],
@@ -148,11 +148,11 @@ class Schema:
             columns = [_column(name, original, kind, len(tables)) for name, original, kind in real]
             primary = _places(entry["primary_keys"], columns)
             foreign = [(_place(one, columns), _place(other, columns)) for one, other in entry["foreign_keys"]]
-            return cls.expanded(_name(entry["db_id"]), tables, columns, primary, foreign)
+            return cls.from_parts(_name(entry["db_id"]), tables, columns, primary, foreign)
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
 
-    def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
+    def find_column(self, name: str, tables: Sequence[int] | None = None) -> int | None:
         """Return the number of the first column of the database that SQL calls so; A to Z are as a to z.
 
         Of some tables the first one's counts first; None are all.
@@ -162,7 +162,7 @@ class Schema:
         found = {c.table: n for n, c in reversed(self._real()) if fold(c.original) == wanted_name}
         return next((found[table] for table in wanted if table in found), None)
 
-    def table_named(self, name: str) -> int | None:
+    def find_table(self, name: str) -> int | None:
         """Return the number of the table that SQL calls so; A to Z are as a to z."""
         numbers = range(1, len(self.tables))
         return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
@@ -195,7 +195,7 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 
 def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
-    """Numbers of columns from 1; a key of several columns is a list in the list."""
+    """Return numbers of columns from 1; a key of several columns is a list in the list."""
     flat = [one for key in keys for one in (key if isinstance(key, list) else [key])]
     return [_place(one, columns) for one in flat]
 

@@ -123,17 +123,17 @@ class _TreeOf:
         self._star = STAR
 
     def statement(self, query: ir.Query) -> _Node:
-        following = query.following()
+        following = query.set_operation()
         if following is None:
             return _made("SingleQuery", self.query(query))
         name, second = following
-        if second.following():
+        if second.set_operation():
             raise UnsupportedQueryError("more than one set operator")
-        return _made(name.capitalize(), self.query(query.alone()), self.query(second))
+        return _made(name.capitalize(), self.query(query.without_set_operation()), self.query(second))
 
     def query(self, query: ir.Query) -> _Node:
-        if query.following():
-            raise UnsupportedQueryError(f"{query.following()[0].upper()} in a nested query")  # type: ignore[index]
+        if query.set_operation():
+            raise UnsupportedQueryError(f"{query.set_operation()[0].upper()} in a nested query")  # type: ignore[index]
         tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
         outer, self._star = self._star, tables[0] if len(tables) == 1 else STAR
         order = query.order_by
@@ -172,7 +172,7 @@ class _TreeOf:
         found, tables = self._schema.columns[column], query.source.tables
         if found.table in tables:
             return column
-        same = self._schema.column_named(found.original, tables)
+        same = self._schema.find_column(found.original, tables)
         return column if same is None else same
 
     def _conditions(self, conditions: ir.Conditions) -> _Node:
@@ -214,7 +214,7 @@ class _QueryOf:
         first = self._query(node.node(0))
         if len(node.parts) == 1:
             return first
-        return first.followed_by(node.rule.name.lower(), self._query(node.node(1)))
+        return first.combine(node.rule.name.lower(), self._query(node.node(1)))
 
     def _query(self, node: _Node) -> ir.Query:
         select, _, where, having, order, group = (node.nodes(place) for place in range(6))

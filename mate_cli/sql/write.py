@@ -10,7 +10,7 @@ from mate_cli.sql.schema import STAR, Schema, fold, quote_identifier
 
 
 def write(query: ir.Query, schema: Schema) -> str:
-    """One line of SQL; `parse` reads the same query from it, but for what a value is quoted with."""
+    """Write one line of SQL; `parse` reads the same query from it, but for what a value is quoted with."""
     return _Writer(schema).query(query)
 
 
@@ -24,7 +24,7 @@ class _Writer:
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
-        if following := query.following():
+        if following := query.set_operation():
             parts += [following[0].upper(), self.query(following[1])]
         return " ".join(parts)
 
@@ -47,7 +47,7 @@ class _Writer:
         self._units, self._named = outer
 
     def _source(self, query: ir.Query) -> str:
-        """Tables and conditions of joins in their order, each condition as soon as its tables are there."""
+        """Return tables and conditions of joins in their order, each condition as soon as its tables are there."""
         units, joins = query.source.units, query.source.joins
         if len(units) == 1 and isinstance(units[0], int):
             return f"FROM {quote_identifier(self._original(units[0]))}"

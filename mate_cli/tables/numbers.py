@@ -81,7 +81,7 @@ _YEAR_WHEN_UNSTATED = 1900
 
 @lru_cache(maxsize=1 << 17)
 def numeric_values(text: str) -> tuple[Value, ...]:
-    """All numbers and dates of a text, from left to right, after `normalize_for_match`."""
+    """Return all numbers and dates of a text, from left to right, after `normalize_for_match`."""
     if text.isdecimal() and len(text) < _PLAIN_DIGITS:
         number = as_float32(float(text))
         year = int(text) if len(text) == 4 else 0
@@ -156,7 +156,7 @@ def as_float32(value: float) -> float:
 
 
 def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Spans of up to three words that begin like a date, each after its number of words."""
+    """Return spans of up to three words that begin like a date, each after its number of words."""
     for index, (begin, end) in enumerate(runs):
         if text[begin].isdecimal():
             least = 1 if end - begin in _YEAR_LENGTHS else 2

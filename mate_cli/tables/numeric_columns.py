@@ -65,7 +65,7 @@ def sort_key(values: Iterable[Value]) -> SortKey | None:
 
 
 def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
-    """(rank, inverse rank) by row; rank 1 is the smallest of the distinct values, inverse rank 1 the largest."""
+    """Return (rank, inverse rank) by row; rank 1 is the smallest of the distinct values, inverse rank 1 the largest."""
     key = sort_key(values.values())
     if key is None:
         return {}

@@ -73,7 +73,7 @@ def _open(path: Path, options: ReadOptions) -> TableFile:
     grid = _grid(path, options)
     survey = Survey(path, grid, options)
     lines: Iterator[list[str]] = (
-        [cell.strip() if cell.isascii() else _clean(cell) for cell in line] for line in survey.counted(grid.lines)
+        [cell.strip() if cell.isascii() else _clean(cell) for cell in line] for line in survey.limit_lines(grid.lines)
     )
     header: list[str] = []
     if grid.header is not None and options.header is not None:

@@ -143,7 +143,7 @@ def parse_mark(key: str, value: str) -> str:
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """The decimal mark that was typed, by itself, by the mark between thousands or by a locale.
+    """Return the decimal mark that was typed, by itself, by the mark between thousands or by a locale.
 
     Raises:
         ConfigError: there is no such mark or locale.

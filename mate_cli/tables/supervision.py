@@ -50,7 +50,7 @@ class CellFinder:
         self._places: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
 
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
-        """One cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
+        """Find one cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
 
         Where it is strict, a text that several cells hold is refused.
 

@@ -40,7 +40,7 @@ class Survey:
         self._below: list[tuple[int, list[str], int]] = []
         self._longest = (0, 0, 0)
 
-    def counted(self, lines: Iterable[list[str]]) -> Iterator[list[str]]:
+    def limit_lines(self, lines: Iterable[list[str]]) -> Iterator[list[str]]:
         """Yield the lines as long as there are not too many.
 
         Raises:

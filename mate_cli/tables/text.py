@@ -57,7 +57,7 @@ def is_empty(text: str) -> bool:
 
 
 def tokenize_string(text: str) -> tuple[str, ...]:
-    """Words and runs of punctuation of a lower-cased text."""
+    """Return the words and runs of punctuation of a lower-cased text."""
     return tuple(_TOKEN.findall(text.lower()))
 
 
@@ -105,13 +105,13 @@ def _whole_words(needle: str) -> re.Pattern[str]:
 
 
 def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
-    """(row, column) of the body cells whose own text holds the answer as whole words, row by row."""
+    """Return (row, column) of the body cells whose own text holds the answer as whole words, row by row."""
     needle = normalize_for_candidates(answer_text)
     return [(row, column) for row, column, cell in table.cells() if needle and _holds(cell.text, needle)]
 
 
 def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
-    """(row, column) of the body cells that hold the answer, in their text or in a linked passage, row by row.
+    """Return (row, column) of the body cells that hold the answer, in their text or in a linked passage, row by row.
 
     An answer without any word left after normalisation ("The", "?") has no candidates; in the reference it
     would match every cell.

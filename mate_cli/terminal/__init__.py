@@ -1,1 +1,1 @@
-"""What is printed: tables, questions and names of files come from strangers, and none of them may steer a terminal."""
+"""Terminal output: tables, questions and names of files come from strangers, and none may steer a terminal."""

@@ -1,4 +1,4 @@
-"""What is laid out for a terminal."""
+"""Layout for a terminal."""
 
 from __future__ import annotations
 

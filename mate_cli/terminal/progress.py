@@ -1,4 +1,4 @@
-"""How far some work is: a line that changes in a terminal, elsewhere a line a minute; nothing of what ends at once."""
+"""Progress of work: a line that changes in a terminal, elsewhere a line a minute; nothing for what ends at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Progress:
         self.done += count
 
     def text(self, *, bar: bool = False) -> str:
-        """All that is known: "encoding train 1,280 of 23,000 examples, 3 min left"."""
+        """Return all that is known: "encoding train 1,280 of 23,000 examples, 3 min left"."""
         spent, done = time.monotonic() - self.began, self.done - self._before
         time_left = f"{time_text(spent)} so far"
         if self.total and done > 0:
@@ -83,7 +83,7 @@ def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:
 
 
 def time_text(seconds: float) -> str:
-    """A time in few words: "40 s", "3 min", "2 h 5 min"."""
+    """Write a time in few words: "40 s", "3 min", "2 h 5 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -91,7 +91,7 @@ def time_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes: "1.2 MB"."""
+    """Write a number of bytes: "1.2 MB"."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 

@@ -23,7 +23,7 @@ before_write: Callable[[], None] | None = None
 
 
 def printable(text: str) -> str:
-    """A text without what would steer a terminal: control characters, marks of direction, the return to a line."""
+    """Remove what would steer a terminal from a text: control characters, marks of direction, carriage returns."""
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
 
@@ -128,7 +128,7 @@ def _open_standard_files() -> None:
 
 
 @contextmanager
-def copied_streams(copy: Callable[[str], object]) -> Iterator[None]:
+def copy_streams(copy: Callable[[str], object]) -> Iterator[None]:
     """Give a copy of all that is written to stdout and stderr, but for what consoles lay out."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in before)

@@ -1,11 +1,11 @@
-"""What a run has printed, kept for those who read it later."""
+"""Output of a run, kept for those who read it later."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 """Lines that wait until somebody takes them."""
 
 
@@ -14,7 +14,7 @@ class Transcript:
 
     def __init__(self) -> None:
         self._unended = ""
-        self._waiting: deque[str] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[str] = deque(maxlen=MAX_WAITING)
         self._take: Callable[[str], None] = self._waiting.append
 
     def write(self, text: str) -> None:

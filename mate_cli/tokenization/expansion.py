@@ -58,7 +58,7 @@ class NumberedWords:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> NumberedWords:
-        """Number the words of texts."""
+        """Give the words of texts numbers."""
         split = [split_words(text) for text in texts]
         words = list(chain.from_iterable(split))
         known = {word: number for number, word in enumerate(word for word in dict.fromkeys(words) if len(word) > 1)}
@@ -106,7 +106,7 @@ class WordIndex:
         self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
 
     def scores(self, question: str) -> np.ndarray:
-        """The cosine of every text to a question, [S]."""
+        """Return the cosine of every text to a question, [S]."""
         query = {n: count * self._idf[n] for n, count in self._terms_of(question).items() if self._idf[n]}
         length = math.sqrt(sum(weight * weight for weight in query.values()))
         scores = np.zeros(self.words.count)
@@ -116,12 +116,12 @@ class WordIndex:
         return scores
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each word of each text once, by number, and the text of each; both int64 [E]."""
+        """Return each word of each text once, by number, and the text of each; both int64 [E]."""
         end = self._bounds[np.searchsorted(self._terms, len(self.words.known))]
         return np.repeat(self._terms, np.diff(self._bounds))[:end], self._places[:end]
 
     def _terms_of(self, question: str) -> Counter[int]:
-        """How often each known term, by its place in the index, occurs in a question."""
+        """Count how often each known term, by its place in the index, occurs in a question."""
         known = self.words.known
         words = [known.get(word, -1) for word in split_words(question) if len(word) > 1]
         terms = [word for word in words if word >= 0]
@@ -163,7 +163,7 @@ class Expander:
         self._index = SentenceIndex([sentence for found in self._by_link.values() for sentence in found])
         self._limit, self._titles = limit, titles
 
-    def chosen(self, question: str) -> dict[str, Parts]:
+    def choose(self, question: str) -> dict[str, Parts]:
         """Return the text to append for each link with a chosen sentence: "( s1 s2 )" in the order of the passage."""
         best = {sentence for sentence, _ in self._index.search(question, self._limit)}
         found = {link: [s for s in sentences if s in best] for link, sentences in self._by_link.items()}

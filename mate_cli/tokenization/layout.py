@@ -136,7 +136,7 @@ class TableEncoding(Arrays[np.ndarray, float]):
 
     Args:
         example_id: the example's name, to join predictions to questions.
-        cut: how much of the table was left out [4], see `truncation.CUTS`; None where nobody counted.
+        cut: how much of the table was left out [4], see `truncation.TRUNCATION_COUNTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
         more: what a serializer adds, see `Serializer.arrays`.
     """
@@ -187,7 +187,7 @@ def _kind_of_row(row: int) -> str:
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
-    """Number the runs of tokens [T] that share a row and a column, from 0."""
+    """Give runs of tokens [T] that share a row and a column numbers, from 0."""
     numbers = np.zeros(len(row_ids), np.int64)
     numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
     return numbers
@@ -233,7 +233,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         kept["more"] = {one: gather_tokens(each, tokens) if one.is_of_tokens else each for one, each in more}
         return replace(self, **kept, prepared={})
 
-    def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
+    def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
         """Find the place in its encoding of one token of each example [B], Int64 [B]."""
         return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
@@ -256,7 +256,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return self._moved(lambda buffer: buffer.pin_memory())
 
     def __getstate__(self) -> dict[str, Any]:
-        """All tensors in one buffer: between processes each tensor costs a file descriptor, and a plan has hundreds."""
+        """Pack all tensors: between processes each costs a file descriptor, and a plan has hundreds."""
         names, content = self._content()
         kept = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
         return {"fields": kept, "names": names, "packed": pack_tensors(content)}

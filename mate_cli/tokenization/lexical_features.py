@@ -95,7 +95,7 @@ class LexicalTable:
         self._cells = np.concatenate([_cell_facts(cells, counts, self.rows, self.width), kinds])
 
     def features(self, question: str, *, header: bool = False) -> np.ndarray:
-        """`FEATURES` for a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
+        """Return `FEATURES` of a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
 
         With `header`, the cells of the header row come before those of the body.
         """
@@ -118,7 +118,7 @@ class LexicalTable:
         return np.column_stack([*flat, np.tile(asked, (len(header), 1))]).astype(np.float32)
 
     def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
-        """All `SCORES` of every cell but the last, [4, R, C]."""
+        """Return all `SCORES` of every cell but the last, [4, R, C]."""
         found = self._index.scores(question)
         best = np.maximum.reduceat(found[self._sentences], self._starts)
         order = np.empty(len(found))
@@ -173,7 +173,7 @@ class Coverage:
         return cells, others, np.repeat(rows, self._shape[1], 1)
 
     def _found(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells have which word of the question [W, R, C], and the words' weights [W], 1 in all."""
+        """Return the words of the question that each cell has [W, R, C], and the words' weights [W], 1 in all."""
         numbers = [self._numbers[word] for word in sorted(prefixes(question)) if word in self._numbers]
         words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
@@ -185,7 +185,7 @@ class Coverage:
 
 
 def prefixes(text: str) -> frozenset[str]:
-    """The first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    """Return the first five letters of each word of a text, so that "founded" and "founder" are the same."""
     return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
 
 

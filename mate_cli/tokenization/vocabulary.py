@@ -87,7 +87,7 @@ class Vocabulary:
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
     def encoding(self, text: str) -> Encoding:
-        """One text's pieces with their places in the text."""
+        """Return one text's pieces with their places in the text."""
         return self._tokenizer.encode(_valid([text])[0], add_special_tokens=False)
 
 
@@ -251,6 +251,6 @@ def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], 
 
 
 def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
-    """Pieces as a text: words separated by spaces, [EMPTY] left out."""
+    """Return pieces as a text: words separated by spaces, [EMPTY] left out."""
     tokens = [vocabulary.tokens[piece] for piece in pieces if piece != vocabulary.empty_id]
     return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)

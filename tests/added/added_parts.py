@@ -10,7 +10,7 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec
+from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.metrics.specs.spec import Metric, MetricSpec
 from mate_cli.models.base.sizes import encoder_size
@@ -208,7 +208,7 @@ class SideChoice(TableTask[SideExample, Side]):
     spec = TaskSpec(
         "dev/side_error",
         label="side",
-        about_tables=AboutTables("which side is larger?", verdict=True),
+        table_answers=TableAnswerSpec("which side is larger?", verdict=True),
         uses_pooler=True,
     )
 
@@ -229,13 +229,13 @@ class SideChoice(TableTask[SideExample, Side]):
         return [Side(name, p > 0.5, max(p, 1 - p)) for name, p in zip(given.example_ids, shares, strict=True)]
 
     def score(self, predictions, examples):
-        wrong = sum(not self.right(one, examples[one.example_id]) for one in predictions)
+        wrong = sum(not self.is_correct(one, examples[one.example_id]) for one in predictions)
         return {"side_error": (wrong + len(examples) - len(predictions)) / len(examples)}
 
     def answers(self, predictions, examples):
         return {one.example_id: SIDES[one.left] for one in predictions}
 
-    def right(self, prediction, example):
+    def is_correct(self, prediction, example):
         return prediction.left == example.left
 
     def selection(self, prediction):

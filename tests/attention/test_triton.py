@@ -14,7 +14,7 @@ from batches import batches, one_table, pad
 from hypothesis import given
 
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.backends.triton_tiles import cut
+from mate_cli.attention.backends.triton_tiles import cut_tiles
 from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
@@ -55,7 +55,7 @@ def test_other_backends_do_without_triton():
 @given(batch=batches())
 def test_tiles_cover_every_task_once(pattern, batch):
     tasks = segment_tasks(AttentionPlan(pattern, batch))
-    tiling = cut(tasks, SIZES)
+    tiling = cut_tiles(tasks, SIZES)
     queries, pairs = [], 0
     for size, table in zip(SIZES, tables_of(tiling), strict=True):
         for first, end, _, num_globals, _, num_locals, plane in table.tolist():
@@ -72,7 +72,7 @@ def test_tiles_cover_every_task_once(pattern, batch):
 
 def test_short_tasks_get_small_tiles_and_long_key_lists_the_large_ones():
     batch = pad([one_table(np.random.default_rng(0), 8, 300, 4, 2)])
-    small, large = tables_of(cut(segment_tasks(AttentionPlan(RowColumnHeads(2), batch)), SIZES))
+    small, large = tables_of(cut_tiles(segment_tasks(AttentionPlan(RowColumnHeads(2), batch)), SIZES))
     assert int((small[:, 1] - small[:, 0]).max()) <= 16
     keys = large[:, 3] + large[:, 5]
     assert int(keys[0]) == batch.input_ids.numel() > 1024
@@ -90,7 +90,7 @@ def test_long_lists_of_partners_are_cut_into_parts(pattern, batch):
 
     whole, parted = {}, {}
     for found, part in ((whole, 10**6), (parted, 5)):
-        tiling = cut(tasks, SIZES, part)
+        tiling = cut_tiles(tasks, SIZES, part)
         for size, table in zip(SIZES, tables_of(tiling), strict=True):
             for tile in sorted(table.tolist(), key=lambda one: (one[0], one[6])):
                 for row in range(tile[0], min(tile[1], tile[0] + size)):
@@ -106,7 +106,7 @@ def test_long_lists_of_partners_are_cut_into_parts(pattern, batch):
 def test_a_batch_of_padding_alone_has_no_tiles():
     batch = pad([one_table(np.random.default_rng(0), 2, 1, 1, 1)])
     empty = batch.__class__(**{**batch.tensors(), "attention_mask": torch.zeros_like(batch.attention_mask)})
-    assert cut(segment_tasks(AttentionPlan(Full(2), empty)), SIZES).ends == (0, 0)
+    assert cut_tiles(segment_tasks(AttentionPlan(Full(2), empty)), SIZES).ends == (0, 0)
 
 
 def test_refusals_name_the_remedy(monkeypatch):

@@ -10,7 +10,7 @@ from triton.compiler import ASTSource, compile
 from mate_cli.attention.backends import triton_kernels
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.backends.triton_op import launch_options
-from mate_cli.attention.backends.triton_tiles import interpreted
+from mate_cli.attention.backends.triton_tiles import is_interpreted
 from mate_cli.models.base.sizes import SIZES
 
 SHARED_MEMORY = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448}
@@ -48,7 +48,7 @@ def compiled(name, capability, dtype, head_size, tile, precision="ieee", extras=
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    if interpreted():
+    if is_interpreted():
         pytest.skip("the interpreter compiles nothing")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 

@@ -67,7 +67,7 @@ def test_equals_the_definition(case):
 @pytest.fixture
 def short_parts(monkeypatch):
     """Lists of more than eight partners are cut."""
-    monkeypatch.setattr(triton, "cut", partial(triton_tiles.cut, part=8))
+    monkeypatch.setattr(triton, "cut_tiles", partial(triton_tiles.cut_tiles, part=8))
 
 
 @pytest.mark.parametrize("case", ["many globals", "padding anywhere", "long cells", "mixed shapes", "full"])
@@ -84,7 +84,7 @@ def test_parts_drop_the_same_weights(short_parts, monkeypatch):
     batch = pad([table(6, 3, 3, 2)])
     inputs, results = projections(batch, 2), []
     for part in (8, 10**6):
-        monkeypatch.setattr(triton, "cut", partial(triton_tiles.cut, part=part))
+        monkeypatch.setattr(triton, "cut_tiles", partial(triton_tiles.cut_tiles, part=part))
         torch.manual_seed(5)
         results.append(attend(SMALL, HALF, batch, inputs, dropout=0.3))
     assert_same(*results, 2e-5)

@@ -18,7 +18,7 @@ from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import harmless, report_csv
 from mate_cli.terminal.console import Console
-from mate_cli.terminal.streams import CleanStream, copied_streams, printable
+from mate_cli.terminal.streams import CleanStream, copy_streams, printable
 from mate_cli.terminal.transcript import Transcript
 from tests.reports.runs import build_run
 
@@ -68,7 +68,7 @@ def test_a_transcript_has_each_line_once_and_no_progress(capsys):
     terminal = Console(copy=transcript.write, file=io.StringIO(), force_terminal=True, width=40)
     terminal.print(Text("before", style="red"))
     transcript.hand_to(lines.append)
-    with copied_streams(transcript.write):
+    with copy_streams(transcript.write):
         with Progress(console=terminal) as bar:
             task = bar.add_task("training", total=3)
             for step in range(3):

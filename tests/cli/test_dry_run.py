@@ -53,7 +53,7 @@ def test_a_chain_is_counted_by_stage(capsys):
 
 def test_steps_that_do_not_fit_the_time_take_at_least_so_long(capsys, monkeypatch):
     monkeypatch.setattr("mate_cli.cli.checks.dry_run.SECONDS", 1e-4)
-    monkeypatch.setattr("mate_cli.cli.checks.dry_run.LEAST_SECONDS", 1e-4)
+    monkeypatch.setattr("mate_cli.cli.checks.dry_run.MIN_SECONDS", 1e-4)
     out = dry(capsys, "experiment=quickstart_cells")
     assert re.match(r"at least \d.*no batch finished within the time limit", value(out, "time"))
 

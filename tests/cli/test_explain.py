@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.cli.config.reference import Setting, explanations, stated, type_text
+from mate_cli.cli.config.reference import Setting, explain_keys, read_keys, type_text
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 
 
 def test_everybody_who_sets_a_key_is_named_in_order():
-    (found,) = explanations("train", "trainer.val_every", ["experiment=wtq_mate", "scale=small", "trainer.val_every=3"])
+    (found,) = explain_keys("train", "trainer.val_every", ["experiment=wtq_mate", "scale=small", "trainer.val_every=3"])
     assert found.meaning == "epochs between validations; 0.25 validates four times per epoch"
     assert (found.bounds, found.value) == ("a number greater than 0", "3")
     assert found.settings == (
@@ -23,28 +23,28 @@ def test_everybody_who_sets_a_key_is_named_in_order():
 
 
 def test_a_class_says_what_its_part_may_be():
-    (found,) = explanations("train", "task.aggregation", ["task=table_qa"])
+    (found,) = explain_keys("train", "task.aggregation", ["task=table_qa"])
     assert found.bounds == "none, supervised or weak"
-    (found,) = explanations("train", "optimizer.lr", [])
+    (found,) = explain_keys("train", "optimizer.lr", [])
     assert found.bounds == "a number greater than 0"
     assert found.meaning, "where the file says nothing, the class does"
 
 
 def test_a_section_is_explained_key_by_key_and_a_name_alone_is_found():
-    sections = {found.key: found for found in explanations("train", "trainer", [])}
+    sections = {found.key: found for found in explain_keys("train", "trainer", [])}
     assert [key for key, found in sections.items() if not found.meaning or not found.bounds] == []
-    (alone,) = explanations("train", "val_every", [])
+    (alone,) = explain_keys("train", "val_every", [])
     assert alone == sections["trainer.val_every"]
-    (rank, *_) = explanations("train", "lora", [])
+    (rank, *_) = explain_keys("train", "lora", [])
     assert rank.key.startswith("model.lora."), "an exact name in a section comes before a like one, such as logger"
     with pytest.raises(ConfigError, match=r"Did you mean trainer\.val_every\?"):
-        explanations("train", "trainer.val_evry", [])
+        explain_keys("train", "trainer.val_evry", [])
 
 
 def test_comments_stand_behind_values(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text("# Of all.\na: 1  # one\nb:\n  c: 'x # y'  # text\n  d: [1, 2]\ne: x#y\nhydra:\n  f: 1\n")
-    assert stated(file) == {
+    assert read_keys(file) == {
         "a": ("1", "one"),
         "b": ("", ""),
         "b.c": ("'x # y'", "text"),
@@ -83,4 +83,4 @@ def test_stages_are_told_apart(capsys):
 
 
 def test_the_files_that_are_read_are_ours():
-    assert stated(config_dir() / "train.yaml")["seed"] == ("1", "seed of weights, order of examples and dropout")
+    assert read_keys(config_dir() / "train.yaml")["seed"] == ("1", "seed of weights, order of examples and dropout")

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+from mate_cli.cli.config.quoting import is_written, quote_list, quote_text
 
 PARSER = OverridesParser.create()
 SPECIAL = [*"'\"\\${},:=[]()|#~+ \n\t\r\0", "${", "\\'", "???", "null", "é", "\U0001f642"]
@@ -31,18 +31,18 @@ def configured(value: str) -> object:
 @example("\\${a}\\")
 @example("")
 def test_a_text_comes_back_as_typed(text):
-    assert configured(quoted(text)) == text
-    assert is_written(quoted(text))
+    assert configured(quote_text(text)) == text
+    assert is_written(quote_text(text))
 
 
 @given(st.lists(TEXTS, max_size=4))
 def test_so_does_a_list(texts):
-    assert configured(quoted_list(texts)) == texts
+    assert configured(quote_list(texts)) == texts
 
 
 @given(TEXTS, TEXTS)
 def test_a_sweep_takes_them_for_single_values(first, second):
-    override = PARSER.parse_override(f"key={quoted(first)},{quoted(second)}")
+    override = PARSER.parse_override(f"key={quote_text(first)},{quote_text(second)}")
     assert [configured(value) for value in override.sweep_string_iterator()] == [first, second]
 
 

@@ -11,8 +11,8 @@ import time
 import forked_commands
 import pytest
 
-from mate_cli.cli.signals import ENDING, ending_as_interrupts
-from mate_cli.cli.sweeps.stopping import MARK, Stopping, is_stopped
+from mate_cli.cli.signals import ENDING, interrupt_on_end
+from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
 from mate_cli.runs.liveness import process_name
 
 SAVES = (
@@ -25,14 +25,14 @@ HANGS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); pri
 @pytest.mark.parametrize("number", ENDING)
 def test_a_command_ends_as_after_an_interrupt(number):
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), ending_as_interrupts():
+    with pytest.raises(KeyboardInterrupt), interrupt_on_end():
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
 
 
 def test_what_is_forked_ends_as_without():
     ready, begun = os.pipe()
-    with ending_as_interrupts():
+    with interrupt_on_end():
         if (forked := os.fork()) == 0:
             os.write(begun, b".")
             time.sleep(60)
@@ -45,7 +45,7 @@ def test_what_is_forked_ends_as_without():
 def test_a_hang_up_that_is_ignored_stays_so(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ending_as_interrupts():
+        with interrupt_on_end():
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -76,7 +76,7 @@ def notes(folder):
 
 def sweep(folder, *steps):
     """A sweep to which this happens, one after the other."""
-    with Stopping(lambda: sorted(folder.glob("*.json"))):
+    with StopHandler(lambda: sorted(folder.glob("*.json"))):
         for step in steps:
             step()
 

@@ -28,7 +28,7 @@ from mate_cli.cli.sweeps.sweep_file import expand
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.run_spec import prepare_run
-from mate_cli.runs.liveness import is_dead, own_process
+from mate_cli.runs.liveness import is_dead, process_id
 
 SMALL = [
     "experiment=quickstart_cells",
@@ -100,7 +100,7 @@ def test_a_job_that_is_refused_by_its_network_leaves_nothing_but_its_reason(tmp_
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
     folder, _ = prepare_run(resolve([*SMALL, f"paths.outputs={tmp_path}"]))
     running = json.loads((folder.path / "record.json").read_text())
-    assert running["process"] == own_process()
+    assert running["process"] == process_id()
     assert sweep(tmp_path, "resume=missing") == 0
     assert json.loads((folder.path / "record.json").read_text()) == running
     assert "1 running (1 before this sweep)" in capsys.readouterr().out
@@ -183,7 +183,7 @@ def installed(plugin: str) -> bool:
 def test_a_process_that_was_killed_is_told_from_one_that_lives(tmp_path):
     import platform
 
-    ours = {"status": "running", "host": platform.node(), "process": own_process()}
+    ours = {"status": "running", "host": platform.node(), "process": process_id()}
     assert not is_dead(tmp_path, ours)
     assert is_dead(tmp_path, {**ours, "process": gone()})
     assert is_dead(tmp_path, {**ours, "process": f"{os.getpid()}:1"})  # the number was given to another

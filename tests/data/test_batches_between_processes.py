@@ -87,9 +87,9 @@ from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.segment_tables import CALL_COST
 from mate_cli.benchmark.cases import draw_table
-from mate_cli.data.loading.table_data_module import Batches, Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import Batches, LoaderOptions, TableDataModule
 
-loading = Loading(16, 2, 1, True, 512, Path(), Planner(((RowColumnHeads(12), Segments()),)))
+loading = LoaderOptions(16, 2, 1, True, 512, Path(), Planner(((RowColumnHeads(12), Segments()),)))
 data = TableDataModule(None, None, loading, None, None)
 encodings = [draw_table("hybridqa_like", 2048, seed) for seed in range(16)]
 for batch in data._batches(Batches(encodings, loading), [list(range(16))] * 6):

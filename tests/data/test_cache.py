@@ -16,7 +16,7 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell
@@ -271,14 +271,14 @@ def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):
 
 
 def loading(tmp_path, workers):
-    return Loading(4, workers, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=40)
+    return LoaderOptions(4, workers, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=40)
 
 
 def test_workers_do_not_change_the_order(serializer, tmp_path):
     orders = []
     for workers in (0, 2):
         data = TableDataModule(Sample(), serializer, loading(tmp_path, workers), list, list)
-        data.follow(Schedule(batch_size=4, micro_batch=4, total_steps=12))
+        data.set_schedule(Schedule(batch_size=4, micro_batch=4, total_steps=12))
         orders.append([batch.example_ids for batch in data.train_dataloader()])
     assert orders[0] == orders[1]
     assert len(orders[0]) == 12
@@ -290,7 +290,7 @@ def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
     for workers in (0, 2):
         options = replace(loading(tmp_path, workers), prepare=Planner(((pattern, Segments()),)))
         data = TableDataModule(Sample(), serializer, options, list, list)
-        data.follow(Schedule(batch_size=4, micro_batch=4, total_steps=3))
+        data.set_schedule(Schedule(batch_size=4, micro_batch=4, total_steps=3))
         planned.append([batch.prepared[pattern, ("segment_tables", CALL_COST)] for batch in data.train_dataloader()])
     for here, there in zip(*planned, strict=True):
         assert len(here.classes) == len(there.classes) > 1

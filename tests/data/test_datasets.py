@@ -16,7 +16,7 @@ from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.datasets.catalogue import all_datasets, dataset_names, evaluation_splits, find_dataset, read_info
 from mate_cli.errors import DataError
-from mate_cli.pipelines.export.model_card import UNKNOWN, Exported, front_matter
+from mate_cli.pipelines.export.model_card import UNKNOWN, ExportedModel, front_matter
 from mate_cli.runs.record import RunRecord
 
 INFO = {
@@ -112,7 +112,7 @@ def test_benchmarks_take_its_tables(capitals):
 
 def exported(dataset):
     record = RunRecord("train", "e", [], dataset, "mate", "auto", "minilm", "table_qa", seed=1)
-    return Exported(
+    return ExportedModel(
         record, {"encoding": {"max_tokens": 512}}, {"kind": "minilm", "checkpoint": None}, "TapasModel", None
     )
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from mate_cli.data.corpora.shards import BLOCK, CorpusTable, Lane, open_shards, write_shard
+from mate_cli.data.corpora.shards import BLOCK, CorpusTable, ShardSequence, open_shards, write_shard
 from mate_cli.data.corpora.statement_tables import StatementMaker, Statements
 from mate_cli.data.corpora.table_corpus import MaskedTables
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
-from mate_cli.data.loading.table_data_module import Loading
+from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.masking import MaskingSerializer
@@ -43,7 +43,7 @@ def shards(tmp_path_factory):
 
 def loading(tmp_path, **options):
     known = {"micro_batch": 3, "workers": 0, "seed": 5, "reset_positions": False, "max_positions": 512}
-    return Loading(**{**known, "cache": tmp_path, **options})
+    return LoaderOptions(**{**known, "cache": tmp_path, **options})
 
 
 def stream(shards, tmp_path, masks="dynamic", **options):
@@ -80,7 +80,7 @@ class Corpus(StreamedDataset):
 def module(shards, tmp_path, kind="masked", first_batch=0, ranks=1, rank=0, **options):
     own = loading(tmp_path, rank=rank, ranks=ranks, **options)
     data = StreamDataModule(Corpus(shards, kind), MASKING, own, list, list)
-    data.follow(Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks), first_batch)
+    data.set_schedule(Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks), first_batch)
     return data
 
 
@@ -124,7 +124,7 @@ def test_processes_that_train_together_share_each_step(shards, tmp_path, kind, a
 
 
 def test_every_epoch_has_all_tables_once_in_another_order(shards, tmp_path):
-    lane = Lane(list(enumerate(shards)), (5, 2, 0))
+    lane = ShardSequence(list(enumerate(shards)), (5, 2, 0))
     assert lane.size == sum(shard.tables for shard in shards)
     epochs = [list(lane.rows(epoch * lane.size, (epoch + 1) * lane.size)) for epoch in range(2)]
     orders = [[(row.shard, row.row) for row in rows] for rows in epochs]
@@ -138,7 +138,7 @@ def test_held_out_tables_are_never_learnt_from(shards):
     from mate_cli.data.corpora.shards import read_shard
 
     held_out = {table.key for shard in shards for table in islice(read_shard(shard.path), shard.held_out)}
-    lane = Lane(list(enumerate(shards)), (5, 2, 0))
+    lane = ShardSequence(list(enumerate(shards)), (5, 2, 0))
     learnt = {row.read().key for row in lane.rows(0, lane.size)}
     assert len(held_out) == 6
     assert not learnt & held_out
@@ -149,13 +149,13 @@ def test_long_files_are_mixed_in_blocks_that_can_be_found_again(tmp_path):
     tables = [Table(str(n), (Cell("n"),), ((Cell(str(n)),),)) for n in range(2 * BLOCK + 70)]
     write_shard(tmp_path / "long.parquet", [CorpusTable.of(table, "s") for table in tables])
     (shard,) = open_shards([tmp_path / "long.parquet"])
-    rows = [(row.row, row.read().table.table_id) for row in Lane([(0, shard)], (1,)).rows(0, shard.tables)]
+    rows = [(row.row, row.read().table.table_id) for row in ShardSequence([(0, shard)], (1,)).rows(0, shard.tables)]
     assert sorted(rows) == [(n, str(n + shard.held_out)) for n in range(shard.tables)]
     assert rows != sorted(rows)
     for begin in (BLOCK + 3, 2 * BLOCK + 1, 1):
-        again = Lane([(0, shard)], (1,)).rows(begin, begin + 2)
+        again = ShardSequence([(0, shard)], (1,)).rows(begin, begin + 2)
         assert [(row.row, row.read().table.table_id) for row in again] == rows[begin : begin + 2]
-    few = Lane([(0, replace(shard, tables=5))], (1,))
+    few = ShardSequence([(0, replace(shard, tables=5))], (1,))
     assert sorted(row.row for row in few.rows(0, 5)) == list(range(5))
 
 

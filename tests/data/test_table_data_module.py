@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.loading.table_data_module import PORTION, Loading, TableDataModule, first_chosen
+from mate_cli.data.loading.table_data_module import PORTION, LoaderOptions, TableDataModule, take_selected
 from mate_cli.errors import DataError
 
 
@@ -23,7 +23,7 @@ def with_answer(examples):
 
 @pytest.fixture
 def data(tmp_path):
-    loading = Loading(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_dev=3)
+    loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_dev=3)
     return TableDataModule(Blind(), None, loading, with_answer, with_answer)
 
 
@@ -46,5 +46,5 @@ def test_choosing_a_few_first_is_choosing_among_all(limit):
         return [number for number in numbers if number % 2]
 
     numbers = list(range(1000))
-    assert first_chosen(odd, numbers, limit) == odd(numbers)[:limit]
+    assert take_selected(odd, numbers, limit) == odd(numbers)[:limit]
     assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]

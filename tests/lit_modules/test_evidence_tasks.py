@@ -158,7 +158,7 @@ def test_questions_are_learnt_by_heart_with_their_evidence():
     names = ("em", "f1", "sp_em", "sp_f1", "joint_em", "joint_f1", "em/bridge")
     assert {name: scores[name] for name in names} == dict.fromkeys(names, 1.0)
     assert scores["node_accuracy"] >= 3 / 4  # of yes nobody says where it stands
-    assert all(task.right(one, by_name[one.example_id]) for one in predictions)
+    assert all(task.is_correct(one, by_name[one.example_id]) for one in predictions)
     released = EvidenceReading(TaskContext(network(), READER), answer_kinds=False, supporting_sentences=False).eval()
     scores = released.score(released.predict(batch), by_name)
     assert "joint_f1" not in scores

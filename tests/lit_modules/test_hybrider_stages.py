@@ -95,9 +95,9 @@ def test_hops_begin_at_every_node_in_a_row_with_the_answer(tasks):
 def test_a_hop_is_right_where_the_answer_is_found(tasks):
     _, hopping = tasks
     (medium, _) = hopping.evaluation_examples(ALL)
-    ends = [hopping.chosen(Choice("medium", place, 1.0), medium) for place in range(3)]
+    ends = [hopping.candidate(Choice("medium", place, 1.0), medium) for place in range(3)]
     assert [(end.content, end.link) for end in ends] == [("Ann", None), ("Ann", "/wiki/Ann"), ("Oslo", None)]
-    assert [hopping.right(Choice("medium", place, 1.0), medium) for place in range(3)] == [False, False, True]
+    assert [hopping.is_correct(Choice("medium", place, 1.0), medium) for place in range(3)] == [False, False, True]
     metrics = hopping.score([Choice("medium", 2, 1.0)], {"medium": medium})
     assert metrics == {"hop_accuracy": 1.0, "hop_accuracy/table": 1.0}
 

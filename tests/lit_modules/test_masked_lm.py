@@ -105,8 +105,8 @@ def test_scores_of_nothing_and_of_the_worst():
     task = task_of()
     assert task.score([], {}) == {}
     assert task.score([MaskedPieces("e", 1, 0, 1e9)], {})["perplexity"] == pytest.approx(math.exp(50))
-    assert task.right(MaskedPieces("e", 3, 3, 0.1), None)
-    assert not task.right(MaskedPieces("e", 3, 2, 0.1), None)
+    assert task.is_correct(MaskedPieces("e", 3, 3, 0.1), None)
+    assert not task.is_correct(MaskedPieces("e", 3, 2, 0.1), None)
 
 
 def test_the_head_of_a_bert_checkpoint_is_loaded_and_scores_as_transformers_does(tmp_path):

@@ -61,8 +61,8 @@ def test_padding_is_no_token():
 def test_every_task_tells_what_is_kept(kind, first):
     task, batch, examples = made(kind, keep=MOST, first=first)
     task.keep_predictions(batch)
-    predictions = task.collected()
-    pruned = task.pruned_of(predictions)
+    predictions = task.collect_predictions()
+    pruned = task.find_prunings(predictions)
     assert list(pruned) == list(examples)
     scores = pruning_scores(pruned.values())
     assert scores["kept_tokens"] == batch.attention_mask.sum().item() / len(examples)
@@ -79,7 +79,7 @@ def test_every_task_tells_what_is_kept(kind, first):
 def test_the_first_tokens_lose_answers_behind_them():
     task, batch, examples = made(CellSelection, keep=16, first=True)
     task.keep_predictions(batch)
-    pruned = task.pruned_of(task.collected())
+    pruned = task.find_prunings(task.collect_predictions())
     behind = [(row > 0).nonzero().min().item() >= 16 for row in batch.label_ids]
     assert any(behind)
     assert [one.answer_kept for one in pruned.values()] == [not later for later in behind]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.metrics.parts import LIMITS, by_parts, length_parts, parts_by_tokens, words_of
+from mate_cli.metrics.subsets import LIMITS, by_parts, length_parts, parts_by_tokens, words_of
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 

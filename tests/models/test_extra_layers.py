@@ -19,7 +19,7 @@ from mate_cli.models.initialization import schemes
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.initialization.schemes import (
     SCHEMES,
-    asking,
+    evaluation_mode,
     mu_of,
     relational_factor,
     scaled_weights,
@@ -161,7 +161,7 @@ def test_admin_weighs_by_what_was_added_before():
     assert all((omega == omega[0]).all() for omega in omegas)
     assert torch.stack([omega[0] for omega in omegas]).diff().min() > 0
     batch = tables()
-    with asking(model):
+    with evaluation_mode(model):
         (inputs,) = model.extra_inputs(batch)
     assert omegas[0][0] ** 2 == pytest.approx(inputs.var(-1, correction=0).mean().item(), rel=1e-5)
 
@@ -175,7 +175,7 @@ def test_admins_omega_is_the_root_of_the_variances_before(monkeypatch):
 @pytest.mark.parametrize("source", ["pre_map", "input"])
 def test_mu_is_the_largest_norm_however_it_is_batched(source):
     model, batch = network(replace(EXTRA, width=16, mu_source=source)).train(), tables()
-    with asking(model):
+    with evaluation_mode(model):
         states = model.encoder(model.embeddings(batch, model.plans(batch).packing), model.plans(batch))
         states = states if source == "pre_map" else model.extra.into(states)
         expected = states.norm(dim=-1).max().item()

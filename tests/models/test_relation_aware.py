@@ -195,7 +195,7 @@ def test_predictions_become_sql_and_scores(encodings):
     predictions = own.predict(batch_of(encodings))
     right = [replace(one, actions=known[one.example_id].actions) for one in predictions[:3]]
     assert own.answers(right, known)["0"] == "SELECT count(*) FROM singer"
-    assert all(own.right(one, known[one.example_id]) for one in right)
+    assert all(own.is_correct(one, known[one.example_id]) for one in right)
     scores = own.score([*right, replace(predictions[3], actions=None)], known)
     assert scores["exact_set_match"] == pytest.approx(3 / 5)
     assert scores["column_and_sketch_error"] == pytest.approx(2 / 5)

@@ -7,7 +7,7 @@ from golden import others
 from torch import nn
 
 from mate_cli.models.heads.sql_head import schema_shape
-from mate_cli.models.heads.tree_decoder import NONE, Carried, DecoderSize, Steps, TreeDecoder
+from mate_cli.models.heads.tree_decoder import NONE, DecoderSize, DecoderState, Steps, TreeDecoder
 from mate_cli.models.heads.tree_search import Search, best_derivations
 from mate_cli.models.layers.recurrence import History, TimedLinear
 from mate_cli.sql.derivation import Derivation
@@ -71,7 +71,7 @@ def test_a_step_equals_the_reference():
         given = made.memory(values["enc"], values["enc_mask"][:, 0].bool(), values["col_enc"], ~values["col_pad_mask"])
         action, attended, parent, kind, state = values["step_input"].split([8, 10, 8, 6, 12], 1)
         gates = made.gates(torch.cat([action, parent, kind], 1))
-        carried = Carried(values["h0"], values["c0"], attended)
+        carried = DecoderState(values["h0"], values["c0"], attended)
         found = made.step(given, made.step_weights(), gates, state, carried)
         scores = made.scores(given, found.attended[:, None], values["col_appear"].bool()[:, None])
     expected = {

@@ -11,7 +11,7 @@ from golden import shared
 from mate_cli.cli.app import main
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.metrics.exact_match import score_predictions
-from mate_cli.pipelines.evaluation.finished import questions_in_file
+from mate_cli.pipelines.evaluation.evaluate_run import questions_in_file
 
 SMALL = [
     "trainer.limit_train=64",

@@ -8,7 +8,7 @@ import pytest
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.models.base.task_context import TaskContext
@@ -49,13 +49,13 @@ class NextRow(TableTask[TableExample, Next]):
         return [Next(name, int(row) or 1) for name, row in zip(batch.example_ids, last, strict=True)]
 
     def score(self, predictions, examples):
-        right = sum(self.right(one, examples[one.example_id]) for one in predictions)
+        right = sum(self.is_correct(one, examples[one.example_id]) for one in predictions)
         return {"accuracy": right / len(examples), "accuracy/part": 0.0}
 
     def answers(self, predictions, examples):
         return {one.example_id: str(one.row) for one in predictions}
 
-    def right(self, prediction, example):
+    def is_correct(self, prediction, example):
         return example.answer.coordinates == ((prediction.row, 0),)
 
     def selection(self, prediction):
@@ -89,7 +89,7 @@ class Conversations:
 @pytest.fixture
 def parts(tmp_path):
     serializer = TapasSerializer(load_tokenizer("sample"), max_tokens=64)
-    loading = Loading(2, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path)
+    loading = LoaderOptions(2, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path)
     task = NextRow(TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)))
     data = TableDataModule(Conversations(), serializer, loading, list, list)
     return Parts(task, data, serializer, InitialWeights(), LoadReport())
@@ -110,7 +110,7 @@ def test_confidences_are_calibrated_where_there_are_enough_answers(parts, tmp_pa
     result = evaluate(parts, SimpleNamespace(hardware=HARDWARE), "dev")
     save_result(RunFolder(tmp_path), "dev", result)
     assert not (tmp_path / CALIBRATION).exists()
-    monkeypatch.setattr(evaluation, "FEWEST_ANSWERS", 5)
+    monkeypatch.setattr(evaluation, "MIN_ANSWERS", 5)
     save_result(RunFolder(tmp_path), "test", result)
     assert not (tmp_path / CALIBRATION).exists()
     save_result(RunFolder(tmp_path), "dev", result)

@@ -9,7 +9,7 @@ from mate_cli.data.loading.cache import encode_split
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import missing_answer
 from mate_cli.pipelines.data_report import plain_reason, record_skipped, record_truncation
-from mate_cli.pipelines.run import recorded
+from mate_cli.pipelines.run import record_outcome
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -90,6 +90,6 @@ def test_what_a_class_refuses_is_the_reason_in_the_record():
     fakes = Mock(record=Mock(peak_memory_mb=0.0), clock=lambda: 0.0)
     error = InstantiationException("Error in call to target")
     error.__cause__ = ConfigError("no answers", where="encoding.label")
-    with pytest.raises(InstantiationException), recorded(fakes):
+    with pytest.raises(InstantiationException), record_outcome(fakes):
         raise error
     assert (fakes.record.status, fakes.record.reason) == ("failed", "ConfigError: encoding.label: no answers.")

@@ -46,7 +46,7 @@ def waits_of(monkeypatch, card, *words):
     object.__setattr__(parts.data.loading, "prepare", planner)
     batch = next(parts.data.some_batches(8, 8))
     monkeypatch.setattr(triton_op, "_launch", lambda *_: None)
-    monkeypatch.setattr(triton, "interpreted", lambda: True)
+    monkeypatch.setattr(triton, "is_interpreted", lambda: True)
     monkeypatch.setattr("mate_cli.attention.plan.AttentionPlan.__init__", planned_for_the_card)
     with Waits() as found:
         parts.task.loss(batch).backward()

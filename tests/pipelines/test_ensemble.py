@@ -21,7 +21,7 @@ def test_cells_are_ranked_by_the_mean_of_their_probabilities():
     object.__setattr__(task, "__dict__", {"keep": 2})
     first = [CellRanking("a", CELLS[:2], (0.5, 0.4)), CellRanking("b", CELLS[:1], (0.9,))]
     second = [CellRanking("a", (CELLS[1], CELLS[2]), (0.6, 0.3))]
-    joined = {ranking.example_id: ranking for ranking in task.joined([first, second])}
+    joined = {ranking.example_id: ranking for ranking in task.join_members([first, second])}
     assert joined["a"].cells == (CELLS[1], CELLS[0]), "two are kept"
     assert joined["a"].probabilities == pytest.approx((0.5, 0.25))
     assert joined["b"].probabilities == pytest.approx((0.45,))
@@ -30,7 +30,7 @@ def test_cells_are_ranked_by_the_mean_of_their_probabilities():
 def test_spans_are_chosen_by_the_mean_of_their_probabilities():
     task = SpanReading.__new__(SpanReading)
     members = [[SpanPrediction("a", 3, 4, share, nothing)] for share, nothing in ((0.3, 0.2), (0.4, 0.0))]
-    (found,) = task.joined([*members, [SpanPrediction("a", 7, 7, 0.6)]])
+    (found,) = task.join_members([*members, [SpanPrediction("a", 7, 7, 0.6)]])
     assert (found.start, found.end, found.probability) == (3, 4, pytest.approx(0.7 / 3))
     assert found.no_answer == pytest.approx(0.2 / 3)
 
@@ -38,10 +38,10 @@ def test_spans_are_chosen_by_the_mean_of_their_probabilities():
 def test_systems_know_the_mean_of_what_was_learnt():
     from mate_cli.pipelines.evaluation.ensemble import with_mean
 
-    assert with_mean([PointR(cells=3, weight=0.2), PointR(cells=3, weight=0.4)]).learnt == {
+    assert with_mean([PointR(cells=3, weight=0.2), PointR(cells=3, weight=0.4)]).parameters == {
         "weight": pytest.approx(0.3)
     }
-    assert with_mean([PointR(), PointR()]).learnt == {}
+    assert with_mean([PointR(), PointR()]).parameters == {}
     with pytest.raises(ConfigError, match="these runs answer in different forms"):
         with_mean([PointR(cells=3, weight=0.2), PointR()])
 

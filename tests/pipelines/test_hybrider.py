@@ -10,7 +10,7 @@ from mate_cli.cli.app import main
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.systems.base import Trained
+from mate_cli.pipelines.systems.base import TrainedStage
 from mate_cli.pipelines.systems.hybrider import Hybrider
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
@@ -84,7 +84,7 @@ def test_a_question_that_is_linked_to_nothing_is_answered_by_the_nearest_cell(ch
     for name in STAGES:
         folder = RunFolder(chain / name)
         config = load_config(folder.path)
-        stages[name] = Trained(name, load_best(config, folder), config)
+        stages[name] = TrainedStage(name, load_best(config, folder), config)
     row, column = tfidf_cell_ranking(example.table, "?")[0]
     found = Hybrider().answer(stages, [example], "questions")
     assert found.texts == {example.example_id: example.table.rows[row][column].text}

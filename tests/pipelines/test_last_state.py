@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.pipelines.last_state import continuing, last_step, read_state
+from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
 
 WHOLE = {
     "global_step": 3,
@@ -51,7 +51,7 @@ def test_what_is_no_checkpoint_is_damaged(tmp_path, content):
 def test_until_the_first_step_a_failure_is_a_misfit(tmp_path):
     with (
         pytest.raises(CheckpointError, match=r"last\.ckpt: it does not fit this run: it has no 'x'"),
-        continuing(tmp_path / "last.ckpt", lambda: False),
+        wrap_resume_errors(tmp_path / "last.ckpt", lambda: False),
     ):
         raise KeyError("x")
     for path, has_begun, error in (
@@ -59,5 +59,5 @@ def test_until_the_first_step_a_failure_is_a_misfit(tmp_path):
         (None, False, KeyError("x")),
         (tmp_path, False, RunError("the loss is nan")),
     ):
-        with pytest.raises(type(error)), continuing(path, lambda has_begun=has_begun: has_begun):
+        with pytest.raises(type(error)), wrap_resume_errors(path, lambda has_begun=has_begun: has_begun):
             raise error

@@ -8,7 +8,7 @@ from pretended_gpu import pretended_gpu
 
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import use_machine
-from mate_cli.pipelines.machine import device_of, fill_in, filled_in
+from mate_cli.pipelines.machine import device_of, resolve_hardware, resolve_profile
 from mate_cli.pipelines.run import peak_memory_mb
 from mate_cli.pipelines.trainer import devices_of
 
@@ -20,37 +20,37 @@ def profile(*words):
 @pytest.mark.parametrize("card", ["A100", "H100", "RTX 4090"])
 def test_auto_takes_bfloat16_where_the_card_has_it(card):
     with pretended_gpu(card):
-        found = fill_in(profile("hardware=auto"))
+        found = resolve_profile(profile("hardware=auto"))
         assert (found.accelerator, found.precision, found.workers) == ("gpu", "bf16-mixed", 2)
-        assert fill_in(profile("hardware=gpu_bf16")) == profile("hardware=gpu_bf16")
+        assert resolve_profile(profile("hardware=gpu_bf16")) == profile("hardware=gpu_bf16")
         assert device_of(found) == torch.device("cuda", 0)
 
 
 @pytest.mark.parametrize("card", ["T4", "V100"])
 def test_older_cards_get_half_precision_or_a_remedy(card):
     with pretended_gpu(card):
-        assert fill_in(profile("hardware=auto")).precision == "16-mixed"
+        assert resolve_profile(profile("hardware=auto")).precision == "16-mixed"
         for words in (["hardware=gpu_bf16"], ["hardware=gpu", "hardware.precision=bf16-mixed"], ["hardware=ddp"]):
             with pytest.raises(ConfigError, match=rf"hardware.precision: {card} has no bfloat16.*16-mixed"):
                 devices_of(profile(*words))
-        assert fill_in(profile("hardware=gpu_bf16"), moved=True).precision == "16-mixed"  # trained elsewhere
-        typed = fill_in(profile("hardware=gpu_bf16", "hardware.precision=16-mixed"))
+        assert resolve_profile(profile("hardware=gpu_bf16"), moved=True).precision == "16-mixed"  # trained elsewhere
+        typed = resolve_profile(profile("hardware=gpu_bf16", "hardware.precision=16-mixed"))
         assert typed.precision == "16-mixed"
 
 
 def test_without_a_card_auto_is_the_cpu():
-    found = fill_in(profile("hardware=auto"))
+    found = resolve_profile(profile("hardware=auto"))
     assert (found.accelerator, found.precision, found.workers) == ("cpu", "32-true", 0)
     assert device_of(profile("hardware=auto")) == torch.device("cpu")
     with pytest.raises(ConfigError, match=r"torch sees no GPU here.*hardware=cpu"):
-        fill_in(profile("hardware=gpu"))
-    assert fill_in(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
+        resolve_profile(profile("hardware=gpu"))
+    assert resolve_profile(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
 
 
 def test_on_a_cpu_auto_computes_what_the_profile_of_cpus_does():
-    auto, cpu = (fill_in(profile(f"hardware={name}")) for name in ("auto", "cpu"))
+    auto, cpu = (resolve_profile(profile(f"hardware={name}")) for name in ("auto", "cpu"))
     assert auto.model_copy(update={"tf32": cpu.tf32}) == cpu
-    assert filled_in(run_config(SMALL)).hardware == auto  # it is the default, and a run keeps what it found
+    assert resolve_hardware(run_config(SMALL)).hardware == auto  # it is the default, and a run keeps what it found
 
 
 def test_tf32_is_a_key_of_the_profile():
@@ -76,19 +76,19 @@ def test_the_memory_of_a_cpu_run_is_its_own():
 def test_a_processor_without_bfloat16_refuses_it(monkeypatch):
     monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: False)
     with pytest.raises(ConfigError, match=r"hardware\.precision: this processor has no bfloat16.*hardware=cpu"):
-        fill_in(profile("hardware=cpu_bf16"))
-    assert fill_in(profile("hardware=cpu_bf16"), moved=True).precision == "32-true"
+        resolve_profile(profile("hardware=cpu_bf16"))
+    assert resolve_profile(profile("hardware=cpu_bf16"), moved=True).precision == "32-true"
     monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: True)
-    assert fill_in(profile("hardware=cpu_bf16")).precision == "bf16-mixed"
-    assert fill_in(profile("hardware=auto")).precision == "32-true"  # until it is measured to be faster
+    assert resolve_profile(profile("hardware=cpu_bf16")).precision == "bf16-mixed"
+    assert resolve_profile(profile("hardware=auto")).precision == "32-true"  # until it is measured to be faster
 
 
 def test_a_mac_computes_on_its_card_and_others_refuse_it(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"torch sees no Apple GPU.*hardware=cpu"):
-        fill_in(profile("hardware=mps"))
+        resolve_profile(profile("hardware=mps"))
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    found = fill_in(profile("hardware=mps"))
+    found = resolve_profile(profile("hardware=mps"))
     assert (found.accelerator, found.precision, found.workers) == ("mps", "32-true", 0)
-    assert fill_in(profile("hardware=auto")).accelerator == "mps"
+    assert resolve_profile(profile("hardware=auto")).accelerator == "mps"
     assert device_of(profile("hardware=mps")) == torch.device("mps")

@@ -18,14 +18,20 @@ from mate_cli.models.mate import Mate
 from mate_cli.pipelines import memory, training
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.memory import advice, explain_memory_errors, is_out_of_memory, prediction_advice, step_memory
+from mate_cli.pipelines.memory import (
+    explain_memory_errors,
+    is_out_of_memory,
+    memory_error,
+    prediction_advice,
+    step_memory,
+)
 
 LARGE = TrainingMemory((SIZES["large"],) * 24, 336_203_776, 2048)
 FULL = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee the manual")
 
 
 def test_it_says_what_is_needed_and_what_fits():
-    text = str(advice(LARGE, 16, 40e9))
+    text = str(memory_error(LARGE, 16, 40e9))
     assert text == (
         "hardware.micro_batch: micro-batches of 16 x 2,048 tokens need about 38.1 GB, this device has 40.0 GB. "
         "Set hardware.micro_batch=8 or model.gradient_checkpointing=true; results stay the same."
@@ -44,11 +50,11 @@ def test_it_says_what_is_needed_and_what_fits():
     ],
 )
 def test_the_remedy_fits_the_card(tried, card, remedy):
-    assert remedy in str(advice(LARGE, tried, card))
+    assert remedy in str(memory_error(LARGE, tried, card))
 
 
 def test_what_is_checkpointed_already_is_not_proposed():
-    assert "checkpointing" not in str(advice(LARGE.with_checkpointing(), 64, 16e9))
+    assert "checkpointing" not in str(memory_error(LARGE.with_checkpointing(), 64, 16e9))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mate_cli.attention.backends.auto import Auto
 from mate_cli.errors import ConfigError
 from mate_cli.models.auto_encoder import MateModel
 from mate_cli.pipelines.assembly import CellRanker, assemble, load_best
-from mate_cli.pipelines.evaluation.finished import evaluate_run
+from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
 from mate_cli.pipelines.export.export import export_run
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.runs.configuration import load_config

@@ -14,7 +14,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 from mate_cli import Mate
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.metrics.calibration import Calibration
-from mate_cli.pipelines.inference.opened import open_model
+from mate_cli.pipelines.inference.load_model import load_model
 from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
 
 pandas = pytest.importorskip("pandas")
@@ -135,7 +135,7 @@ def test_a_saved_pipeline_opens_again(exports, tmp_path):
     with torch.no_grad():
         states = [one(pandas.DataFrame(FRAME), QUESTIONS[0]).last_hidden_state for one in encoders]
     assert torch.equal(*states)
-    model = open_model(None, str(tmp_path / "saved"), here(tmp_path / "cache"))
+    model = load_model(None, str(tmp_path / "saved"), here(tmp_path / "cache"))
     assert model.calibration == calibration
 
 

@@ -13,9 +13,8 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.pipelines.inference import own_databases
-from mate_cli.pipelines.inference.asking_database import open_database
-from mate_cli.pipelines.inference.own_databases import answer_database
+from mate_cli.pipelines.inference import databases
+from mate_cli.pipelines.inference.open_database import open_database
 from mate_cli.reports.answers.files import answers_csv, answers_json, render_answers
 from mate_cli.reports.answers.terminal import print_session
 from mate_cli.terminal.console import Console
@@ -46,7 +45,7 @@ def database(tmp_path):
 @pytest.fixture
 def model(monkeypatch):
     """Answers with the SQL that each question quotes; knows no question without words."""
-    monkeypatch.setattr(own_databases, "predict", lambda task, loader, config: [])
+    monkeypatch.setattr(databases, "predict", lambda task, loader, config: [])
 
     def answers(found, examples):
         return {name: example.question.partition(": ")[2] for name, example in examples.items()}
@@ -54,14 +53,14 @@ def model(monkeypatch):
     def encoded(examples, serializer):
         return SimpleNamespace(failures={one.example_id: "no words" for one in examples if ":" not in one.question})
 
-    monkeypatch.setattr(own_databases, "EncodedExamples", encoded)
+    monkeypatch.setattr(databases, "EncodedExamples", encoded)
     data = SimpleNamespace(loader_encoded=lambda encodings: encodings)
     parts = SimpleNamespace(task=SimpleNamespace(answers=answers), data=data, serializer=None)
     return SimpleNamespace(name="a model", parts=parts, config=None)
 
 
 def ask(model, path, *questions, schema=None):
-    return answer_database(open_database(str(path), schema, questions), lambda: model).answers
+    return databases.answer_database(open_database(str(path), schema, questions), lambda: model).answers
 
 
 def texts(answered):
@@ -81,7 +80,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
         connection.execute("CREATE TABLE notes (text, data)")
         connection.execute("INSERT INTO notes VALUES (?, ?)", ("a\x1b[31m\u202eb\x07", b"12"))
         connection.execute("INSERT INTO notes VALUES (9007199254740993, 1e999)")
-    session = answer_database(
+    session = databases.answer_database(
         open_database(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"]),
         lambda: model,
     )
@@ -108,7 +107,9 @@ def test_files_hold_the_rows(model, database, tmp_path):
     ],
 )
 def test_how_many_rows_there_are(model, sql, rows, hidden):
-    session = answer_database(open_database(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model)
+    session = databases.answer_database(
+        open_database(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model
+    )
     (answer,) = json.loads(answers_json(session))["answers"]
     assert answer["rows"] == rows
     assert len(answer["result"]["rows"]) == min(100, rows if isinstance(rows, int) else 100)
@@ -119,7 +120,7 @@ def test_how_many_rows_there_are(model, sql, rows, hidden):
 
 
 def test_what_is_left_out_is_told(model):
-    session = answer_database(
+    session = databases.answer_database(
         open_database(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"]),
         lambda: model,
     )

@@ -68,7 +68,7 @@ def test_the_best_cell_alone_is_read_at_the_settings_of_the_paper():
     system, answered = PointR().learn(stages(), [ANN, BOB], "dev")
     assert answered.texts == {"ann": "Oslo", "bob": "Bob"}
     assert answered.cells == {"ann": ((0, 0),), "bob": ((0, 1),)}
-    assert (system.learnt, answered.metrics) == ({}, {"hits@1": 0.5})
+    assert (system.parameters, answered.metrics) == ({}, {"hits@1": 0.5})
 
 
 def test_of_several_cells_both_scores_choose():
@@ -84,11 +84,13 @@ def test_the_weight_is_learnt_of_the_development_split_and_kept():
     assert answered.texts == {"ann": "Ann", "bob": "Bob"}
     # Oslo: 0.6 and 0.1, Ann: 0.3 and 0.9; at (1-w) ln 2 = w ln 9 both are equal.
     crossing = math.log(2) / (math.log(2) + math.log(9))
-    assert system.learnt == {"weight": math.ceil(20 * crossing) / 20}
+    assert system.parameters == {"weight": math.ceil(20 * crossing) / 20}
     assert read["span_reading"].calls == 1, "what was learnt from is not read again"
-    again = PointR("cell_selection", cells=2).with_learnt(system.learnt)
+    again = PointR("cell_selection", cells=2).with_parameters(system.parameters)
     assert again.answer(stages(), [ANN, BOB], "test").texts == answered.texts
-    assert PointR(cells=2, weight=0.0).learn(stages(), [ANN, BOB], "dev")[0].learnt == {"weight": 0.0}, "as it is said"
+    assert PointR(cells=2, weight=0.0).learn(stages(), [ANN, BOB], "dev")[0].parameters == {"weight": 0.0}, (
+        "as it is said"
+    )
 
 
 def test_where_nothing_is_gained_the_selector_is_trusted():
@@ -112,5 +114,8 @@ def test_an_answer_within_the_cell_s_own_text_is_all_of_it(said, answer):
     reading = stages()
     reading["span_reading"].task.answers.side_effect = lambda found, asked: {one.example_id: said for one in found}
     asked = [replace(example, table=table) for example in (ANN, BOB)]
-    assert PointR(whole_cells=True).with_learnt({}).answer(reading, asked, "dev").texts == {"ann": answer, "bob": said}
+    assert PointR(whole_cells=True).with_parameters({}).answer(reading, asked, "dev").texts == {
+        "ann": answer,
+        "bob": said,
+    }
     assert PointR().answer(reading, asked, "dev").texts == {"ann": said, "bob": said}

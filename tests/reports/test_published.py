@@ -8,7 +8,7 @@ import pytest
 from runs import build_run
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.published import published_for
+from mate_cli.reports.compare.published import published_results
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.tables import paper_cell
 from mate_cli.reports.sections.efficiency import report_section
@@ -20,7 +20,7 @@ DATASETS = sorted(
 
 def of_runs():
     """The best run in percent, and the examples per second, of every row that has them."""
-    rows = [(name, row) for name in DATASETS for row in published_for(name)]
+    rows = [(name, row) for name in DATASETS for row in published_results(name)]
     best = {
         (name, row.label, f"best/{metric}"): round(MetricName.parse(metric).scale * value, 6)
         for name, row in rows
@@ -34,7 +34,7 @@ def of_runs():
 
 
 def test_the_order_of_the_mate_paper():
-    rows = {row.label: row for row in published_for("hybridqa")}
+    rows = {row.label: row for row in published_results("hybridqa")}
     ranked = (row for row in rows.values() if "dev/hits@5" in row.metrics and row.label.startswith("PointR"))
     by_hits = sorted(ranked, key=lambda row: -row.metrics["dev/hits@5"])
     assert [row.model for row in by_hits] == ["mate", "tapas", "sat", "linformer", "etc"]
@@ -43,7 +43,7 @@ def test_the_order_of_the_mate_paper():
 
 
 def test_each_source_of_a_row_is_named():
-    (row,) = (row for row in published_for("sqa") if row.label == "TAPAS large, intermediate")
+    (row,) = (row for row in published_results("sqa") if row.label == "TAPAS large, intermediate")
     assert row.source == "Eisenschlos et al. (2020); google-research/tapas, README"
     assert row.metrics["dev/denotation_accuracy/gold_previous"] == pytest.approx(0.7289)
 
@@ -52,7 +52,7 @@ def test_every_figure_is_that_of_its_paper():
     with Path(__file__).with_name("paper_figures.csv").open(encoding="utf-8", newline="") as file:
         kept = {(row["dataset"], row["label"], row["metric"]): row for row in csv.DictReader(file)}
     found = {
-        (name, row.label, metric): row for name in DATASETS for row in published_for(name) for metric in row.metrics
+        (name, row.label, metric): row for name in DATASETS for row in published_results(name) for metric in row.metrics
     }
     assert set(found) | set(of_runs()) == set(kept)
     for key, value in of_runs().items():
@@ -66,17 +66,17 @@ def test_every_figure_is_that_of_its_paper():
 
 
 def test_errors_are_of_figures_that_are_there_and_behind_them_in_tables():
-    rows = [row for name in DATASETS for row in published_for(name)]
+    rows = [row for name in DATASETS for row in published_results(name)]
     assert all(set(row.errors) <= set(row.metrics) for row in rows)
-    (row,) = (row for row in published_for("wtq") if row.label == "DoT (s -> l), columns")
+    (row,) = (row for row in published_results("wtq") if row.label == "DoT (s -> l), columns")
     cell = paper_cell(row, "test/denotation_accuracy")
     assert (cell.center, cell.spread) == pytest.approx((0.481, 0.024))
-    assert paper_cell(published_for("hybridqa")[0], "test/em").spread is None
+    assert paper_cell(published_results("hybridqa")[0], "test/em").spread is None
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_figure_is_a_fraction_under_a_name_that_runs_use(dataset):
-    rows = published_for(dataset)
+    rows = published_results(dataset)
     assert len({row.label for row in rows}) == len(rows) > 0
     for row in rows:
         assert row.source
@@ -90,7 +90,7 @@ def test_every_figure_is_a_fraction_under_a_name_that_runs_use(dataset):
 
 def test_table_4_of_the_mate_paper():
     names = {"sqa": "test/denotation_accuracy", "wtq": "test/denotation_accuracy", "tabfact": "test/accuracy"}
-    figures = {dataset: {row.label: row.metrics for row in published_for(dataset)} for dataset in names}
+    figures = {dataset: {row.label: row.metrics for row in published_results(dataset)} for dataset in names}
     found = {
         dataset: [round(figures[dataset][row][name], 6) for row in ("MATE", "MATE + CS")]
         for dataset, name in names.items()
@@ -101,15 +101,15 @@ def test_table_4_of_the_mate_paper():
 
 @pytest.mark.parametrize("dataset", ["", "sample", "../hybridqa", "a, b"])
 def test_other_datasets_have_none(dataset):
-    assert published_for(dataset) == ()
+    assert published_results(dataset) == ()
 
 
 def test_tables_1_and_11_of_dot_have_the_best_run_and_the_speed():
-    rows = {row.label: row for row in published_for("wikisql")}
+    rows = {row.label: row for row in published_results("wikisql")}
     row = rows["DoT (s -> l), HEM"]
     assert (row.best, row.examples_per_second) == ({"test/denotation_accuracy": pytest.approx(0.8576)}, 1250)
     for name in ("wikisql", "tabfact", "wtq"):
-        timed = [row for row in published_for(name) if row.examples_per_second]
+        timed = [row for row in published_results(name) if row.examples_per_second]
         assert len(timed) == 22
         for row in timed:
             (metric,) = row.best

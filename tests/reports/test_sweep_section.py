@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.disagreements import GivenAnswer
+from mate_cli.metrics.subsets import IN_PASSAGE
+from mate_cli.reports.compare.disagreements import ModelAnswer
 from mate_cli.reports.compare.questions import ScoredQuestion
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page, write_page
@@ -75,9 +75,9 @@ def test_no_two_ticks_look_alike():
 
 def test_a_linking_cell_is_said_to_be_one():
     question = ScoredQuestion("q", "who?", answers=("Karin Rossi",), source=IN_PASSAGE.name)
-    assert is_link(GivenAnswer("mate", (("Castle College", 1),), 1.0), question)
-    assert not is_link(GivenAnswer("mate", (("karin  rossi", 1),), 1.0), question)
-    assert not is_link(GivenAnswer("mate", (("Castle College", 1),), 0.0), question)
+    assert is_link(ModelAnswer("mate", (("Castle College", 1),), 1.0), question)
+    assert not is_link(ModelAnswer("mate", (("karin  rossi", 1),), 1.0), question)
+    assert not is_link(ModelAnswer("mate", (("Castle College", 1),), 0.0), question)
 
 
 @pytest.mark.long

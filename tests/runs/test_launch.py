@@ -93,10 +93,10 @@ def test_devices_that_a_machine_lacks_are_refused(changes, message):
 
 def test_one_process_is_alone_and_speaks_to_nobody():
     with join_processes(hardware()):
-        assert (ranks.world_size(), ranks.rank(), ranks.local_rank(), ranks.is_first()) == (1, 0, 0, True)
-        assert ranks.from_first(lambda: "chosen") == ranks.first_then_all(lambda: "chosen") == "chosen"
-        assert ranks.total([1.5, 2]) == [1.5, 2]
-        assert ranks.anywhere(True)
+        assert (ranks.world_size(), ranks.rank(), ranks.local_rank(), ranks.is_rank_zero()) == (1, 0, 0, True)
+        assert ranks.broadcast_from_rank_zero(lambda: "chosen") == ranks.rank_zero_first(lambda: "chosen") == "chosen"
+        assert ranks.all_reduce_sum([1.5, 2]) == [1.5, 2]
+        assert ranks.any_rank(True)
 
 
 WORKER = """
@@ -313,7 +313,7 @@ from mate_cli.runs.launch import join_processes
 
 with join_processes(Hardware.model_validate_json(sys.argv[1])):
     open(f"{sys.argv[2]}/{ranks.rank()}.pid", "w").write(str(os.getpid()))
-    print("rank", ranks.rank(), ranks.local_rank(), ranks.total([1.0 + ranks.rank()]), flush=True)
+    print("rank", ranks.rank(), ranks.local_rank(), ranks.all_reduce_sum([1.0 + ranks.rank()]), flush=True)
     BODY
 """
 
@@ -327,8 +327,8 @@ def joined(folder: Path, body: str) -> list[str]:
 @pytest.mark.parametrize(
     "body",
     [
-        "if ranks.rank(): raise DataError('it is gone')\n    ranks.total([1.0])",
-        "ranks.from_first(lambda: (_ for _ in ()).throw(DataError('it is gone')))",
+        "if ranks.rank(): raise DataError('it is gone')\n    ranks.all_reduce_sum([1.0])",
+        "ranks.broadcast_from_rank_zero(lambda: (_ for _ in ()).throw(DataError('it is gone')))",
     ],
 )
 def test_processes_find_each_other_and_tell_who_started_them_of_errors(tmp_path, body, capfd):

@@ -15,8 +15,8 @@ from mate_cli.files.atomic import MACHINE, remove_drafts
 from mate_cli.runs import lock
 from mate_cli.runs.folders import ABANDONED, new_folder
 
-HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import hold;"
-HOLDER += "hold(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import acquire_lock;"
+HOLDER += "acquire_lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def holder(tmp_path):
 
 def test_a_living_writer_is_never_joined_and_a_killed_one_is_followed(tmp_path, holder):
     with pytest.raises(RunError, match=rf"another process is training this run \(process {holder.pid} on "):
-        lock.hold(tmp_path)
+        lock.acquire_lock(tmp_path)
     holder.kill()
     holder.wait()
-    lock.hold(tmp_path)
-    lock.hold(tmp_path)  # this process has it already
-    lock.release(tmp_path)
+    lock.acquire_lock(tmp_path)
+    lock.acquire_lock(tmp_path)  # this process has it already
+    lock.release_lock(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -50,11 +50,11 @@ def no_locks(monkeypatch):
 def test_without_locks_of_the_file_system_the_process_is_looked_at(tmp_path, holder, monkeypatch):
     no_locks(monkeypatch)
     with pytest.raises(RunError, match="another process is training this run"):
-        lock.hold(tmp_path)
+        lock.acquire_lock(tmp_path)
     holder.kill()
     holder.wait()
-    lock.hold(tmp_path)
-    lock.release(tmp_path)
+    lock.acquire_lock(tmp_path)
+    lock.release_lock(tmp_path)
 
 
 @pytest.mark.parametrize("knows_locks", [True, False])
@@ -64,35 +64,35 @@ def test_another_machine_is_at_work_as_long_as_it_gives_signs_of_life(tmp_path, 
     file = tmp_path / lock.NAME
     file.write_text("another-host 77:1")
     with pytest.raises(RunError, match="process 77 on another-host"):
-        lock.hold(tmp_path)
+        lock.acquire_lock(tmp_path)
     with pytest.raises(RunError, match="process 77 on another-host"):  # to look at it is no sign of life, nor its end
-        lock.hold(tmp_path)
+        lock.acquire_lock(tmp_path)
     os.utime(file, (time.time() - lock.SILENT - 1,) * 2)
-    lock.hold(tmp_path)
-    lock.release(tmp_path)
+    lock.acquire_lock(tmp_path)
+    lock.release_lock(tmp_path)
 
 
 def test_of_two_that_write_at_once_one_goes_on(tmp_path, monkeypatch):
     no_locks(monkeypatch)
     monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / lock.NAME).write_text(f"another-host {os.getpid()}:1"))
     with pytest.raises(RunError, match="on another-host"):
-        lock.hold(tmp_path)
+        lock.acquire_lock(tmp_path)
 
 
 def test_a_lock_gives_signs_of_life(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "BEAT", 0.01)
-    lock.hold(tmp_path)
+    lock.acquire_lock(tmp_path)
     os.utime(tmp_path / lock.NAME, (1, 1))
     until = time.monotonic() + 5
     while (tmp_path / lock.NAME).stat().st_mtime < 2:
         assert time.monotonic() < until
         time.sleep(0.01)
-    lock.release(tmp_path)
+    lock.release_lock(tmp_path)
 
 
 def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
     with pytest.raises(RunError, match="the run cannot be locked: no such file or directory"):
-        lock.hold(tmp_path / "none")
+        lock.acquire_lock(tmp_path / "none")
 
 
 DEAD = 4_194_305
@@ -130,7 +130,7 @@ def test_a_lock_that_is_another_file_is_not_written(tmp_path, make):
     run.mkdir(parents=True)
     make(run / lock.NAME, precious)
     with pytest.raises(RunError, match=r"cannot be locked: its \.lock is .*Remove the \.lock there"):
-        lock.hold(run)
+        lock.acquire_lock(run)
     os.utime(run, (1, 1))
     new_folder(tmp_path, "train", "x", 0)  # removes what was abandoned
     assert precious.read_text() == "mine"
@@ -139,7 +139,7 @@ def test_a_lock_that_is_another_file_is_not_written(tmp_path, make):
 def test_a_lock_that_is_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / lock.NAME)
     with pytest.raises(RunError, match=r"its \.lock is not a regular file"):
-        lock.hold(tmp_path)
+        lock.acquire_lock(tmp_path)
 
 
 def test_an_abandoned_folder_behind_a_link_is_left(tmp_path):

@@ -29,7 +29,7 @@ def random_schema(chance: random.Random) -> Schema:
         for number in range(1, len(tables) + 1)
         for name in chance.sample(NAMES, chance.randint(1, 4))
     ]
-    return Schema.expanded("random", [SchemaTable(name, name) for name in tables], columns)
+    return Schema.from_parts("random", [SchemaTable(name, name) for name in tables], columns)
 
 
 def random_database(schema: Schema, chance: random.Random, texts: Sequence[str] = TEXTS) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions
 
-SINGERS = Schema.expanded(
+SINGERS = Schema.from_parts(
     "singers",
     [SchemaTable("singer", "singer"), SchemaTable("song", "song")],
     [SchemaColumn(1, "name", "name"), SchemaColumn(1, "age", "age", "number"), SchemaColumn(2, "title", "title")],

@@ -67,7 +67,7 @@ def small_schema():
     from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 
     columns = [SchemaColumn(1, "x", "x"), SchemaColumn(1, "y", "y"), SchemaColumn(2, "z", "z")]
-    return Schema.expanded("small", [SchemaTable("t", "t"), SchemaTable("u", "u")], columns)
+    return Schema.from_parts("small", [SchemaTable("t", "t"), SchemaTable("u", "u")], columns)
 
 
 def is_refused_or_other(tree, known, schema):

@@ -73,5 +73,5 @@ def test_aliases_are_the_names_of_no_table(tmp_path):
     written = write(parse(text, schema), schema)
     assert "AS T3 JOIN T1 AS T4" in written
     assert run_query(written, path).rows == ((7,),)
-    joined = Query((SelectItem(0, ValueUnit(0, ColumnUnit(0, schema.column_named("x", [3])))),), From((1, 2, 3)))
+    joined = Query((SelectItem(0, ValueUnit(0, ColumnUnit(0, schema.find_column("x", [3])))),), From((1, 2, 3)))
     assert write(joined, schema).startswith("SELECT T5.x FROM a AS T3 JOIN T1 AS T4 JOIN t2 AS T5")

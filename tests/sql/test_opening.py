@@ -124,8 +124,8 @@ def test_keys_pair_column_by_column(tmp_path):
 def test_letters_beyond_ascii_do_not_fold(tmp_path):
     schema = read_database_schema(made(tmp_path / "x.sqlite", "CREATE TABLE Ä (É, é, a)", "CREATE TABLE ä (É)"))
     assert columns(schema) == ["Ä.É", "Ä.é", "Ä.a", "ä.É"]
-    assert [schema.table_named(name) for name in ("Ä", "ä")] == [1, 2]
-    assert [schema.column_named(name, [1]) for name in ("É", "é", "A")] == [3, 4, 5]
+    assert [schema.find_table(name) for name in ("Ä", "ä")] == [1, 2]
+    assert [schema.find_column(name, [1]) for name in ("É", "é", "A")] == [3, 4, 5]
 
 
 WAL = "c.execute('PRAGMA journal_mode = wal'); c.execute('CREATE TABLE t (a)'); c.execute('INSERT INTO t VALUES (7)')"

@@ -18,7 +18,7 @@ from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
 from mate_cli.sql.write import write
 
-SHOPS = Schema.expanded(
+SHOPS = Schema.from_parts(
     "shops",
     [SchemaTable("shop", "shop"), SchemaTable("order", "Order")],
     [

@@ -14,7 +14,7 @@ QUESTIONS = GOLDEN["questions"]
 
 
 def expanded_texts(table, question, limit, titles):
-    additions = Expander(table.passages, limit, titles=titles).chosen(question)
+    additions = Expander(table.passages, limit, titles=titles).choose(question)
     return [[" ".join(expand_cell(cell, additions)) for cell in row] for row in table.rows]
 
 
@@ -78,7 +78,7 @@ def test_the_earlier_sentence_wins_a_tie():
 
 def test_a_repeated_sentence_goes_to_every_page_that_has_it(linked_table):
     passages = {"/a": "Red car here. Green tree.", "/b": "Blue sky. Red car here."}
-    chosen = Expander(passages, 1, titles=False).chosen("red car")
+    chosen = Expander(passages, 1, titles=False).choose("red car")
     assert chosen == {"/a": ("(", "Red car here.", ")"), "/b": ("(", "Red car here.", ")")}
 
 

@@ -10,7 +10,7 @@ import pytest
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.sql.derivation import ApplyRule, Reduce, SelectColumn
-from mate_cli.sql.example import KnownQuery, schema_example, schema_table
+from mate_cli.sql.example import GoldQuery, schema_example, schema_table
 from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
@@ -28,7 +28,7 @@ from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_row
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
-SCHEMA = Schema.expanded(
+SCHEMA = Schema.from_parts(
     "music",
     [SchemaTable("singer", "singer"), SchemaTable("song", "song"), SchemaTable("prize", "prize")],
     [
@@ -54,7 +54,7 @@ def serializer():
 
 
 def example(question=QUESTION, sql=QUERY, name="one"):
-    known = KnownQuery.of(sql, parse(sql, SCHEMA), SCHEMA) if sql else None
+    known = GoldQuery.of(sql, parse(sql, SCHEMA), SCHEMA) if sql else None
     return schema_example(name, question, SCHEMA, schema_table(SCHEMA), known)
 
 
@@ -220,6 +220,6 @@ def test_cache_and_batches_hold_all_of_it(serializer, tmp_path):
 def test_queries_that_the_grammar_cannot_make_have_no_actions():
     joined = "SELECT T1.teacher FROM singer AS T1 JOIN song AS T2 ON T1.Singer_ID = T2.singer OR T1.teacher = T2.singer"
     for sql in (joined, "SELECT name FROM song WHERE name IN (SELECT name FROM song UNION SELECT name FROM song)"):
-        known = KnownQuery.of(sql, parse(sql, SCHEMA), SCHEMA)
+        known = GoldQuery.of(sql, parse(sql, SCHEMA), SCHEMA)
         assert known.query is not None
         assert known.actions is None

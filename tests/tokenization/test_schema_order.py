@@ -6,7 +6,7 @@ from music_questions import examples
 
 from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
 from mate_cli.data.loading.collate import collate
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.tokenization.schema.serializer import SchemaSerializer, shuffle_names
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -63,7 +63,7 @@ def test_tables_and_columns_are_mixed(serializer):
 
 def data_module(cache, *, shuffle, rank=0, ranks=1, micro_batch=2, seed=1):
     serializer = SchemaSerializer(load_tokenizer("sample"), max_tokens=128, shuffle=shuffle)
-    loading = Loading(micro_batch, 0, seed, False, 128, cache, rank=rank, ranks=ranks)
+    loading = LoaderOptions(micro_batch, 0, seed, False, 128, cache, rank=rank, ranks=ranks)
     return TableDataModule(Music(), serializer, loading, list, list)
 
 
@@ -79,7 +79,7 @@ def texts(batches):
 def learnt_from(cache, *, first=0, **options):
     data = data_module(cache, **options)
     ranks, micro = options.get("ranks", 1), options.get("micro_batch", 2)
-    data.follow(Schedule(4, micro, 16, ranks), first)
+    data.set_schedule(Schedule(4, micro, 16, ranks), first)
     return texts(data.train_dataloader())
 
 

@@ -30,7 +30,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.initialization.schemes import asking, scaled_weights
+from mate_cli.models.initialization.schemes import evaluation_mode, scaled_weights
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.relation_attention import RelationAttention
@@ -87,16 +87,16 @@ class Stack(nn.Module):
         self.layers.prepare(self, [self.batch], lambda measure: measure())
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """What the layers are given, [T, D]."""
+        """Draw inputs of the layers, [T, D]."""
         return [self.inputs]
 
     def forward(self, batch: TableBatch) -> Tensor:
-        """What they make of it, [T, D]."""
+        """Return the output of the layers, [T, D]."""
         made: Tensor = self.layers(self.inputs, Plans((spec.pattern for spec in self.layers.specs), batch))
         return made
 
     def change(self, direction: Tensor) -> float:
-        """The squared norm of the gradient of the output in one direction [T, D]: what a step changes, by its rate."""
+        """Return the squared gradient norm of the output in one direction [T, D]: its change by a step, by rate."""
         self.zero_grad()
         (self(self.batch) * direction).sum().backward()
         return sum(float(p.grad.square().sum()) for p in self.parameters() if p.grad is not None)
@@ -134,7 +134,7 @@ class DepthBenchmark:
             Console().print(self._table(title, found[measure]))
 
     def change(self, name: str, layers: int) -> float:
-        """The change of the output by one step over its rate; the geometric mean over draws."""
+        """Return the change of the output by one step over its rate; the geometric mean over draws."""
         return self._mean(stack.change(direction) for stack, direction in self._drawn(name, layers))
 
     def bound(self, name: str, layers: int) -> float:
@@ -205,7 +205,7 @@ def layer_bound(network: nn.Module, layers: Sequence[EncoderLayer], run: Callabl
         for module in pair
     ]
     try:
-        with asking(network):
+        with evaluation_mode(network):
             run()
     finally:
         for hook in hooks:
@@ -215,7 +215,7 @@ def layer_bound(network: nn.Module, layers: Sequence[EncoderLayer], run: Callabl
 
 
 def _bound(layer: EncoderLayer, attended: float, fed: float) -> float:
-    """The left side of the condition for a layer, of inputs of its attention and of its feed-forward layer so long."""
+    """Return the left side of the condition for a layer, by the norms of the inputs of its two sub-layers."""
     value, output, inner, outer, *tables = scaled_weights(layer)
     v, w, v_inner, w_outer = map(_factor, (value, output, inner, outer))
     added = sum(float(table.detach().square().sum(-1).mean()) * layer.spec.pattern.num_heads for table in tables) ** 0.5

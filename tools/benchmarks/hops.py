@@ -70,7 +70,7 @@ class HopsBenchmark:
         Console().print(self._table(found))
 
     def learn(self, hop: Literal["gat", "dot"], hop_layers: int) -> dict[str, float]:
-        """The share of right answers after training, of questions whose clue is one step away, and two."""
+        """Return the share of right answers after training, of questions whose clue is one step away, and two."""
         torch.manual_seed(self.seed)
         random = np.random.default_rng(self.seed)
         size = EncoderSize(self.width, self.layers, self.heads, self.inner)

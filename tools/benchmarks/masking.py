@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from mate_cli.data.corpora.table_corpus import MaskedTables, TableCorpus
 from mate_cli.data.loading.stream import TableStream
-from mate_cli.data.loading.table_data_module import Loading
+from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.serializers.masking import MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -53,7 +53,7 @@ class MaskingBenchmark:
             table.add_column(heading, justify="right")
 
         for length, serializer in serializers.items():
-            loading = Loading(self.batch, 0, 1, length > 512, 512, corpus.cache, limit_train=self.tables)
+            loading = LoaderOptions(self.batch, 0, 1, length > 512, 512, corpus.cache, limit_train=self.tables)
             speed, mean = _measure(TableStream(corpus.files, MaskedTables(serializer), loading))
             table.add_row(f"{length:,}", f"{mean:.0f}", *(f"{speed[epoch]:,.0f}" for epoch in EPOCHS))
             found = {f"{epoch}_epoch/examples_per_second": value for epoch, value in speed.items()}

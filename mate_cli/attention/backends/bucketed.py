@@ -163,7 +163,7 @@ class Bucketed(SegmentBackend):
         return _reorder(torch.cat([head, tail], dim=2), view.rank)
 
     def _buckets(self, x: Tensor) -> Tensor:
-        """Everything after the first section, cut: [B, n, T', H] to [B * buckets, n, bucket, H]."""
+        """Cut everything after the first section: [B, n, T', H] to [B * buckets, n, bucket, H]."""
         batch, heads, _, size = x.shape
         cut = x[:, :, self.first_section :].reshape(batch, heads, -1, self.bucket_size, size)
         return cut.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)

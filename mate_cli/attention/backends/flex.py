@@ -87,7 +87,7 @@ class Flex(SegmentBackend):
 
 @cache
 def compiled_flex_attention() -> Callable[..., Any]:
-    """FlexAttention compiled for any length; uncompiled it would make the whole matrix of scores."""
+    """Compile FlexAttention for any length; uncompiled it would make the whole matrix of scores."""
     from torch.nn.attention.flex_attention import flex_attention
 
     compiled: Callable[..., Any] = torch.compile(flex_attention, dynamic=True)

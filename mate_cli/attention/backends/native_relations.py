@@ -10,7 +10,7 @@ from mate_cli.attention.backends.native_build import native_kernels
 
 
 @dataclass(frozen=True)
-class Related:
+class NodeRelations:
     """The relations of the nodes of a batch, and the nodes that are real.
 
     Args:
@@ -31,7 +31,7 @@ class _Problem(ctypes.Structure):
     )
 
 
-def weigh(scores: Tensor, of_relations: Tensor, related: Related) -> tuple[Tensor, Tensor]:
+def weigh(scores: Tensor, of_relations: Tensor, related: NodeRelations) -> tuple[Tensor, Tensor]:
     """Return the softmax over nodes of scores with those of their relations, and its sums by relation.
 
     Args:
@@ -54,7 +54,7 @@ def weigh(scores: Tensor, of_relations: Tensor, related: Related) -> tuple[Tenso
     return weights, _sums(weights, ids, of_relations)
 
 
-def weigh_backward(weights: Tensor, gradient: Tensor, of_sums: Tensor, related: Related) -> tuple[Tensor, Tensor]:
+def weigh_backward(weights: Tensor, gradient: Tensor, of_sums: Tensor, related: NodeRelations) -> tuple[Tensor, Tensor]:
     """Return the gradients of both kinds of scores that `weigh` is given, from those of what it returns.
 
     Args:
@@ -81,7 +81,7 @@ def _is_native(scores: Tensor) -> bool:
     return scores.device.type == "cpu" and scores.dtype == torch.float32 and native_kernels() is not None
 
 
-def _call(name: str, related: Related, of_relations: Tensor, *tensors: Tensor) -> None:
+def _call(name: str, related: NodeRelations, of_relations: Tensor, *tensors: Tensor) -> None:
     """Run a kernel on contiguous tensors; it releases Python's lock."""
     examples, heads, nodes, relations = of_relations.shape
     places = [tensor.data_ptr() for tensor in (related.ids, related.real)]

@@ -44,7 +44,7 @@ def attention_dtype(projections: Tensor) -> torch.dtype:
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where the boolean mask is True, the most negative number elsewhere (finite, so that no row gives NaN)."""
+    """Return 0 where the boolean mask is True, elsewhere the most negative number (finite: no row gives NaN)."""
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
 
 

@@ -53,14 +53,14 @@ class Segments(SegmentBackend):
 
 
 def _kernel_dtype(qkv: Tensor) -> torch.dtype:
-    """On a CPU, training attends in float32: the fused kernel's backward pass takes twice as long in bfloat16."""
+    """Choose float32 for training on a CPU: the fused kernel's backward pass takes twice as long in bfloat16."""
     dtype = attention_dtype(qkv)
     narrow = torch.finfo(dtype).bits < 32
     return torch.float32 if narrow and qkv.device.type == "cpu" and torch.is_grad_enabled() else dtype
 
 
 def _mask(one: TaskClass, dtype: torch.dtype) -> Tensor | None:
-    """Added to the scores of a class, [S, 1, 1, keys]."""
+    """Return what is added to the scores of a class, [S, 1, 1, keys]."""
     return None if one.empty_keys is None else additive_mask(~one.empty_keys, dtype)[:, None, None]
 
 
@@ -78,7 +78,7 @@ class _Fused(torch.autograd.Function):
             slots.append(_join_heads(output))
             log_sums.append(log_sum)
         outputs = _assemble(slots, tables, qkv)
-        for places, span in tables.asking():
+        for places, span in tables.global_queries():
             output, log_sum = _flash(*_global_heads(qkv, places, span), attn_mask=_span_bias(key_bias, span))
             outputs[places] = output[0].transpose(0, 1)
             log_sums.append(log_sum)
@@ -91,7 +91,7 @@ class _Fused(torch.autograd.Function):
         qkv, outputs, *log_sums = ctx.saved_tensors
         gradient, count = gradient.contiguous(), len(ctx.masks)
         result = _segment_gradients(ctx, qkv, outputs, gradient, log_sums[:count])
-        for (places, span), log_sum in zip(ctx.tables.asking(), log_sums[count:], strict=True):
+        for (places, span), log_sum in zip(ctx.tables.global_queries(), log_sums[count:], strict=True):
             sent, output = (x[places].transpose(0, 1)[None] for x in (gradient, outputs))
             heads, mask = _global_heads(qkv, places, span), _span_bias(ctx.key_bias, span)
             found = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
@@ -178,23 +178,23 @@ class _Assemble(torch.autograd.Function):
 
 
 def _assemble(slots: Sequence[Tensor], tables: SegmentTables, like: Tensor) -> Tensor:
-    """Query slots of all classes to [P, N, H]; what global tokens get is left open."""
+    """Put query slots of all classes into [P, N, H]; what global tokens get is left open."""
     shape = (len(like), *like.shape[2:])
     return torch.cat(list(slots)).index_select(0, tables.output_slots).view(shape) if slots else like.new_zeros(shape)
 
 
 def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
-    """[P, 3, N, H] as the table of projections, [P * 3 * V, N / V * H]."""
+    """View [P, 3, N, H] as the table of projections, [P * 3 * V, N / V * H]."""
     return qkv.view(3 * tables.output_slots.numel(), -1)
 
 
 def _bias_table(key_bias: Tensor, tables: SegmentTables) -> Tensor:
-    """[P] as a table of one column with the rows of the table of projections."""
+    """Spread [P] to a table of one column with the rows of the table of projections."""
     return key_bias[:, None].expand(-1, 3 * tables.blocks).reshape(-1, 1)
 
 
 def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Masks:
-    """Masks with the bias that is in the key slots of every class."""
+    """Return masks with the bias that is in the key slots of every class."""
     keys = [
         torch.split(x, one.sizes)[1].view(one.tasks, 1, 1, one.keys)
         for one, x in zip(tables.classes, slots, strict=True)
@@ -207,22 +207,22 @@ def _span_bias(key_bias: Tensor | None, span: tuple[int, int]) -> Tensor | None:
 
 
 def _class_heads(one: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-    """Queries, keys and values of a class, each [S, N / V, slots, H]."""
+    """Return queries, keys and values of a class, each [S, N / V, slots, H]."""
     return tuple(_split_heads(x, one.tasks, like.shape[-1]) for x in torch.split(slots, one.sizes))
 
 
 def _global_heads(qkv: Tensor, places: Tensor, span: tuple[int, int]) -> tuple[Tensor, ...]:
-    """Queries of an example's global tokens [1, N, G, H], keys and values of all its tokens [1, N, L, H]."""
+    """Return queries of global tokens [1, N, G, H] of an example, keys and values of all its tokens [1, N, L, H]."""
     everything = len(places) == span[1] - span[0]
     query = qkv[slice(*span), 0] if everything else qkv[places, 0]
     return tuple(x.transpose(0, 1)[None] for x in (query, qkv[slice(*span), 1], qkv[slice(*span), 2]))
 
 
 def _split_heads(slots: Tensor, tasks: int, size: int) -> Tensor:
-    """[S * slots, N / V * H] to [S, N / V, slots, H]."""
+    """Map [S * slots, N / V * H] to [S, N / V, slots, H]."""
     return slots.view(tasks, -1, slots.shape[1] // size, size).transpose(1, 2)
 
 
 def _join_heads(heads: Tensor) -> Tensor:
-    """[S, N / V, slots, H] to [S * slots, N / V * H]."""
+    """Map [S, N / V, slots, H] to [S * slots, N / V * H]."""
     return heads.transpose(1, 2).flatten(2).flatten(0, 1)

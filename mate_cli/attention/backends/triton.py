@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import attention_dtype
-from mate_cli.attention.backends.triton_tiles import Tiling, cut, interpreted
+from mate_cli.attention.backends.triton_tiles import Tiling, cut_tiles, is_interpreted
 from mate_cli.attention.base import SegmentBackend
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
@@ -46,9 +46,9 @@ class Triton(SegmentBackend):
     def check_machine(self, device: str) -> None:
         """Accept CUDA devices of compute capability 8.0 or later, where Triton is installed."""
         remedy = "Use attention=auto or attention=segments"
-        if not interpreted() and (device != "cuda" or not torch.cuda.is_available()):
+        if not is_interpreted() and (device != "cuda" or not torch.cuda.is_available()):
             raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
-        if not interpreted() and torch.cuda.get_device_capability() < (8, 0):
+        if not is_interpreted() and torch.cuda.get_device_capability() < (8, 0):
             raise ConfigError("triton needs a GPU of compute capability 8.0 or later", where="attention", remedy=remedy)
         if find_spec("triton") is None:
             raise ConfigError("Triton is not installed", where="attention", remedy="Install it: pip install triton")
@@ -66,7 +66,7 @@ class Triton(SegmentBackend):
         from mate_cli.attention.backends.triton_op import segment_attention
 
         dtype = attention_dtype(qkv)
-        if dtype not in DTYPES or not (qkv.is_cuda or interpreted()):
+        if dtype not in DTYPES or not (qkv.is_cuda or is_interpreted()):
             raise ConfigError(f"triton cannot compute {dtype} on {qkv.device}", where="attention", remedy="Use sdpa")
         tiling = self._tiling(plan)
         bias = None if key_bias is None else key_bias.float()
@@ -77,4 +77,4 @@ class Triton(SegmentBackend):
         return segment_attention(qkv.to(dtype), bias, seed, tiling, [*self.tiles, self.step], dropout)
 
     def _tiling(self, plan: AttentionPlan) -> Tiling:
-        return plan.derive(("triton", self.tiles), lambda plan: cut(segment_tasks(plan), self.tiles))
+        return plan.derive(("triton", self.tiles), lambda plan: cut_tiles(segment_tasks(plan), self.tiles))

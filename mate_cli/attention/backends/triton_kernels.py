@@ -97,7 +97,7 @@ def _words(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr)
 
 @triton.jit
 def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) -> tl.tensor:
-    """0 for dropped weights, 1 / (1 - dropout) for the others, by seed, query, key and head: alike in all kernels.
+    """Return 0 for dropped weights, else 1 / (1 - dropout), by seed, query, key and head: alike in all kernels.
 
     Philox for every pair would take longer than the attention; mixing the words of query and key is enough.
     """
@@ -131,7 +131,7 @@ def attend(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """Attended values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
+    """Attend: values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     query_row, real_query = _own_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
@@ -196,7 +196,7 @@ def query_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """The gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
+    """Return the gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     query_row, real_query = _own_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
@@ -257,7 +257,7 @@ def key_value_gradient(
     PRECISION: tl.constexpr,
     WIDEN: tl.constexpr,
 ) -> None:
-    """The gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
+    """Return the gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     key_row, real_key = _own_rows(rows, tile, TILE)
     place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor
 
 from mate_cli.attention.backends import triton_kernels as kernels
-from mate_cli.attention.backends.triton_tiles import Tiling, interpreted
+from mate_cli.attention.backends.triton_tiles import Tiling, is_interpreted
 
 Tensors = tuple[Tensor, Tensor]
 
@@ -90,7 +90,7 @@ def launch_options(tile: int, step: int, head_size: int, bytes_per_number: int) 
 
 
 def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
-    """Attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
+    """Return attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
     output, lse = _like_output(qkv)
     if (planes := given[-2]) == 1:
         _launch(kernels.attend, (qkv, key_bias, output, lse), *given)
@@ -168,7 +168,7 @@ def _launch(
                     BIASED=tensors[1] is not None,
                     DROPPED=dropout > 0,
                     PRECISION=_precision(),
-                    WIDEN=interpreted(),
+                    WIDEN=is_interpreted(),
                     num_warps=options.warps,
                     num_stages=options.stages,
                 )

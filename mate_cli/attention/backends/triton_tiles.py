@@ -43,12 +43,12 @@ class Tiling:
     planes: int
 
 
-def interpreted() -> bool:
+def is_interpreted() -> bool:
     """Tell whether Triton was told to run its kernels in Python, on any tensor."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def cut(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
+def cut_tiles(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
     """Cut every task's queries into tiles of one of these sizes (ascending), and partners into parts."""
     starts, queries, *partners = (
         getattr(tasks, name).cpu().numpy()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SECONDS = 10.0
 """For measurements, of all stages together."""
-LEAST_SECONDS = 1.0
+MIN_SECONDS = 1.0
 """For those of one stage of many."""
 GIGABYTE = 10**9
 
@@ -28,7 +28,7 @@ def check_dry(spec: RunSpec) -> None:
     from mate_cli.cli.config.check import check_parts, check_quickly
 
     check_quickly(spec)
-    for stage in trained(spec):
+    for stage in stages_to_train(spec):
         added = [*stage.config.callbacks.values(), *stage.config.logger.values()]
         if stage.config.trainer.options or any(
             node and not str(node.get("_target_")).startswith("mate_cli.") for node in added
@@ -40,11 +40,11 @@ def check_dry(spec: RunSpec) -> None:
 def print_costs(spec: RunSpec) -> None:
     """Print what each stage of a run costs."""
     costs = stage_costs([spec])
-    for stage in trained(spec):
+    for stage in stages_to_train(spec):
         print(f"\n{stage.name.replace('_', ' ')}" if stage.name else "")
         print("\n".join(_lines(stage, costs[_key(stage)])))
-    if len(trained(spec)) > 1:
-        print(f"\nall stages  {_time([costs[_key(stage)] for stage in trained(spec)])}")
+    if len(stages_to_train(spec)) > 1:
+        print(f"\nall stages  {_time([costs[_key(stage)] for stage in stages_to_train(spec)])}")
 
 
 def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
@@ -56,10 +56,10 @@ def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
     costs = stage_costs([spec for _, spec in specs])
     width = max((len(told) for told, _ in specs), default=0)
     for number, (told, spec) in enumerate(specs):
-        print(f"  {number:>3}  {told:<{width}}  {_time([costs[_key(stage)] for stage in trained(spec)])}")
+        print(f"  {number:>3}  {told:<{width}}  {_time([costs[_key(stage)] for stage in stages_to_train(spec)])}")
     shared, own = {}, []
     for _, spec in specs:
-        for stage in trained(spec):
+        for stage in stages_to_train(spec):
             if stage.shared:
                 shared[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
             else:
@@ -70,7 +70,7 @@ def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
         print(f"not known: {reason}")
 
 
-def trained(spec: RunSpec) -> list[Stage]:
+def stages_to_train(spec: RunSpec) -> list[Stage]:
     """Return the stages that no finished run stands in for."""
     return [stage for stage in spec.stages if not stage.run]
 
@@ -80,8 +80,8 @@ def stage_costs(specs: Sequence[RunSpec]) -> dict[str, Cost]:
     from mate_cli.files.hub import nothing_fetched
     from mate_cli.pipelines.cost.estimate import estimate
 
-    stages = {_key(stage): stage for spec in specs for stage in trained(spec)}
-    seconds = max(LEAST_SECONDS, SECONDS / max(len(stages), 1))
+    stages = {_key(stage): stage for spec in specs for stage in stages_to_train(spec)}
+    seconds = max(MIN_SECONDS, SECONDS / max(len(stages), 1))
     with nothing_fetched():
         return {key: estimate(stage.config, seconds) for key, stage in stages.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+from mate_cli.cli.config.quoting import is_written, quote_list, quote_text
 from mate_cli.cli.flags import LONG, VALUED
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def arguments(words: Sequence[str]) -> list[str]:
     folders: list[str] = []
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        (folders if LONG.get(before, before) not in VALUED and is_folder(word) else rest).append(spelled(word))
-    return [*rest, f"runs={quoted_list(folders)}"] if folders else rest
+        (folders if LONG.get(before, before) not in VALUED and is_folder(word) else rest).append(quote_label(word))
+    return [*rest, f"runs={quote_list(folders)}"] if folders else rest
 
 
 def takes_word(word: str) -> bool:
@@ -30,10 +30,10 @@ def takes_word(word: str) -> bool:
     return is_folder(word)
 
 
-def spelled(word: str) -> str:
+def quote_label(word: str) -> str:
     """Quote the label after `against=`, which Hydra's grammar would stumble over."""
     key, sign, label = word.partition("=")
-    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
+    return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
 
 def is_folder(word: str) -> bool:

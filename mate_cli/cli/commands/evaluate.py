@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quoted_list
+from mate_cli.cli.config.quoting import is_written, quote_list
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
-    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
@@ -26,7 +26,7 @@ def _several(word: str) -> str:
     key, equals, value = word.partition("=")
     if not equals or key not in SEVERAL or "," not in value or value[0] == "[" or is_written(value):
         return word
-    return f"{key}={quoted_list(value.split(','))}"
+    return f"{key}={quote_list(value.split(','))}"
 
 
 def run(cfg: Evaluate) -> None:
@@ -51,11 +51,11 @@ def run(cfg: Evaluate) -> None:
         open_run(folder)  # quick; what follows loads torch
 
     from mate_cli.cli.config.schema import as_list
-    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 
     for root in as_list(cfg.data.get("root")) or [None]:
-        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, cfg.trust)
-        (score if cfg.analysis is None else analyse)(cfg, here)
+        runtime = RuntimeOverrides(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, cfg.trust)
+        (score if cfg.analysis is None else analyse)(cfg, runtime)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
@@ -71,36 +71,36 @@ def score_checkpoints(cfg: Evaluate) -> None:
         if is_set:
             raise ConfigError("is for runs, not for a checkpoint", where=key, remedy="Leave it out")
 
-    from mate_cli.pipelines.evaluation.finished import Here
-    from mate_cli.pipelines.evaluation.released import evaluate_checkpoint
+    from mate_cli.pipelines.evaluation.evaluate_checkpoint import evaluate_checkpoint
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.reports.terminal.comparison import report_console
 
-    here, splits = Here(cfg.hardware, cfg.paths, trust=cfg.trust), cfg.split
+    runtime, splits = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust), cfg.split
     for name in cfg.checkpoint:
-        folder = evaluate_checkpoint(name, cfg.data, splits, here)
+        folder = evaluate_checkpoint(name, cfg.data, splits, runtime)
         for split in splits:
             print_errors(folder.path / "predictions" / f"{split}.json", report_console())
 
 
-def score(cfg: Evaluate, here: Here) -> None:
+def score(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     """Score runs on splits, each by itself or all as one, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.ensemble import evaluate_together
-    from mate_cli.pipelines.evaluation.finished import evaluate_run
+    from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.reports.terminal.comparison import report_console
 
     runs, splits = cfg.run, cfg.split
     if cfg.ensemble:
-        folders = [(evaluate_together(runs, split, here), [split]) for split in splits]
+        folders = [(evaluate_together(runs, split, runtime), [split]) for split in splits]
     else:
-        folders = [(evaluate_run(run, splits, here), splits) for run in runs]
+        folders = [(evaluate_run(run, splits, runtime), splits) for run in runs]
     for folder, scored in folders:
         for split in scored:
             print_errors(folder.path / "predictions" / f"{split}.json", report_console())
 
 
-def analyse(cfg: Evaluate, here: Here) -> None:
+def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     """Print what an analysis finds, and write it and its figures below the folders of runs."""
     from itertools import product
 
@@ -111,7 +111,7 @@ def analyse(cfg: Evaluate, here: Here) -> None:
     from mate_cli.reports.terminal.comparison import report_console
 
     for run, split in product(cfg.run, cfg.split):
-        folder, found = analyse_run(run, split, here, instantiate(cfg.analysis))
+        folder, found = analyse_run(run, split, runtime, instantiate(cfg.analysis))
         console = report_console()
         for file in show_findings(found, folder.path / FOLDER, console):
             console.print(f"written: {file}", soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mate_cli.cli.config.reference import Explained
+    from mate_cli.cli.config.reference import KeyDescription
 
 HELP = """Explain keys of `mate train`: their meaning, values and where they are set.
 
@@ -41,28 +41,28 @@ def run_plain(words: Sequence[str]) -> int:
     if not keys:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
-    from mate_cli.cli.config.mistakes import explained_errors
+    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 
     typed = [word for word in words if "=" in word]
-    with explained_errors("train", typed, __file__):
+    with wrap_hydra_errors("train", typed, __file__):
         print(text("train", " ".join(keys), typed))
     return 0
 
 
 def text(command: str, key: str, words: Sequence[str]) -> str:
-    """What is known of a key, or of the keys of a section, for a terminal.
+    """Describe a key, or the keys of a section, for a terminal.
 
     Raises:
         ConfigError: there is no such key.
     """
-    from mate_cli.cli.config.reference import explanations
+    from mate_cli.cli.config.reference import explain_keys
 
     stages = _stages(command, words)
     width = min(shutil.get_terminal_size().columns, 120)
     parts, unknown = [], None
     for name, own in stages.items():
         try:
-            found = explanations(command, key, own)
+            found = explain_keys(command, key, own)
         except ConfigError as error:
             unknown = unknown or error
             continue
@@ -79,25 +79,25 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     Raises:
         ConfigError: nothing, with the nearest key.
     """
-    from mate_cli.cli.config.reference import explanations
+    from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config_dir import choices
     from mate_cli.cli.shell.help import nearest
-    from mate_cli.cli.shell.key_search import about, choice_keys, named
+    from mate_cli.cli.shell.key_search import choice_keys, find_named, search_keys
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"
     known = choice_keys(command)
     parts = []
-    for one in named(key, known):
+    for one in find_named(key, known):
         first = one.homes[0]
         listed = f"{one.key} is a key of {', '.join(one.homes)}"
-        (found,) = explanations(command, one.key, [*words, first])
+        (found,) = explain_keys(command, one.key, [*words, first])
         typed = f"  type    mate {command} {first} {one.key}={found.value}"
         head = textwrap.fill(listed, width, subsequent_indent="  ")
         parts.append("\n".join([head, *_one(found, width).splitlines()[1:], typed]))
     if parts:
         return "\n\n".join(parts[:MAX_FOUND])
-    if rows := about(key, command, known)[:MAX_FOUND]:
+    if rows := search_keys(key, command, known)[:MAX_FOUND]:
         size = max(len(name) for name, _ in rows)
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
@@ -109,7 +109,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
 
 
 def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
-    """The words that each stage is composed of; of a plain run those that are typed."""
+    """Return the words that each stage is composed of; of a plain run those that are typed."""
     if command != "train" or not any(word.startswith("experiment=") for word in words):
         return {"": list(words)}
     from mate_cli.cli.config.resolve import resolve
@@ -120,9 +120,9 @@ def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
     return {stage.name: stage.overrides for stage in spec.stages if not stage.run}
 
 
-def _one(found: Explained, width: int) -> str:
+def _one(found: KeyDescription, width: int) -> str:
     rows = [("may be", found.bounds)] if found.bounds else []
-    places = [(one.where, one.value, one.said if one.said != found.meaning else "") for one in found.settings]
+    places = [(one.where, one.value, one.comment if one.comment != found.meaning else "") for one in found.settings]
     sizes = [max((len(place[part]) for place in places), default=0) for part in (0, 1)]
     for number, (where, value, said) in enumerate(places):
         row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {said}".rstrip()
@@ -132,7 +132,7 @@ def _one(found: Explained, width: int) -> str:
     return "\n".join([head, *meaning, *(f"  {name:<8}{said}" for name, said in rows)])
 
 
-def _section(key: str, found: Sequence[Explained], width: int) -> str:
+def _section(key: str, found: Sequence[KeyDescription], width: int) -> str:
     from mate_cli.cli.config_dir import choices
 
     size = max(len(one.key) for one in found)

@@ -15,14 +15,14 @@ def run(cfg: Export) -> None:
     from mate_cli.runs.folders import open_run
 
     open_run(cfg.run)  # quick; what follows loads torch
-    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.export.export import export_run
     from mate_cli.pipelines.export.hub import check_push, push_folder
     from mate_cli.terminal.console import Console
 
     if cfg.push is not None:
         check_push(cfg.push)
-    here = Here(cfg.hardware, cfg.paths, trust=cfg.trust)
-    folder = export_run(cfg.run, cfg.to, here, overwrite=cfg.overwrite, licence=cfg.license, hub=cfg.push)
+    runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
+    folder = export_run(cfg.run, cfg.to, runtime, overwrite=cfg.overwrite, licence=cfg.license, hub=cfg.push)
     if cfg.push is not None:
         Console(highlight=False).print(f"pushed: {push_folder(folder, cfg.push, private=cfg.private)}", soft_wrap=True)

@@ -120,14 +120,14 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     from hydra.utils import instantiate
 
     from mate_cli.pipelines.assembly import load_best
-    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.checkpoint import open_checkpoint
     from mate_cli.runs.folders import open_run
 
-    here = Here(cfg.hardware, cfg.paths)
+    runtime = RuntimeOverrides(cfg.hardware, cfg.paths)
     config: ModelConfig
     if cfg.run is None:
-        parts, config = open_checkpoint(str(cfg.checkpoint), here)
+        parts, config = open_checkpoint(str(cfg.checkpoint), runtime)
         dataset = instantiate(cfg.data)
     elif cfg.checkpoint is not None:
         raise ConfigError(
@@ -138,7 +138,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
         if stages := folder.read_record().stages:
             own = folder.path / next(iter(stages))
             raise RunError("this run is a system of stages", where=cfg.run, remedy=f"Use one of them: run={own}")
-        config = here.config(folder)
+        config = runtime.config(folder)
         parts = load_best(config, folder)
         dataset = parts.data.dataset
     examples = parts.task.evaluation_examples(dataset.examples(cfg.split))

@@ -27,7 +27,7 @@ Your own files in ./conf, or in the folder of --config-dir, are marked (yours)."
 SECTIONS = "sections"
 """The kind that is no group: what a comparison shows."""
 SYNONYMS = {"dataset": "data", "network": "model", "loader": "data", "analyse": "analysis"}
-OWN = " (yours)"
+YOURS = " (yours)"
 MAX_NAME = 30
 """Columns of a name; the line of a longer one begins further right."""
 
@@ -89,7 +89,7 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
 
 def _line(name: str, summary: Summary, width: int) -> str:
     """Return the line of a choice, shortened to the terminal's least width."""
-    start, end = f"  {name:<{width}}  ", OWN if summary.own else ""
+    start, end = f"  {name:<{width}}  ", YOURS if summary.own else ""
     room = max(WIDTH - len(start) - len(end), 1)
     return f"{start}{textwrap.shorten(summary.text, room, placeholder='...')}{end}".rstrip()
 

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+from mate_cli.cli.config.quoting import is_written, quote_list, quote_text
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
-    from mate_cli.pipelines.inference.asking import OpenTables
-    from mate_cli.pipelines.inference.asking_database import OpenDatabase
+    from mate_cli.pipelines.inference.open_database import OpenDatabase
+    from mate_cli.pipelines.inference.predict_request import OpenTables
     from mate_cli.tables.questions import Session
     from mate_cli.tables.read_options import ReadOptions
 
@@ -52,7 +52,7 @@ def arguments(words: Sequence[str]) -> list[str]:
         else:
             rest.append(word)
     given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    texts = {key: quoted(values[0]) if len(values) == 1 else quoted_list(values) for key, values in given.items()}
+    texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in given.items()}
     return [*rest, *(f"{key}={text}" for key, text in texts.items())]
 
 
@@ -81,7 +81,7 @@ def run(cfg: Predict) -> None:
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
     from mate_cli.files.atomic import check_writable
-    from mate_cli.pipelines.inference.asking import find_questions
+    from mate_cli.pipelines.inference.predict_request import find_questions
     from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
@@ -93,10 +93,10 @@ def predict_dataset(cfg: Predict) -> None:
     check_writable(output, f"output={output}")
 
     # What follows loads torch.
-    from mate_cli.pipelines.evaluation.finished import Here, predict_file
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, predict_file
 
-    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=cfg.trust)
-    predict_file(cfg.run, str(cfg.input), output, here)
+    runtime = RuntimeOverrides(cfg.hardware, cfg.paths, cfg.data, trust=cfg.trust)
+    predict_file(cfg.run, str(cfg.input), output, runtime)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.pipelines.inference.asking import check_model
+    from mate_cli.pipelines.inference.predict_request import check_model
 
     if cfg.output is not None:
         from mate_cli.reports.answers.files import check_output, write_answers
@@ -138,15 +138,15 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
     Raises:
         MateError: a question, a table or the database is missing or cannot be read.
     """
-    opened: OpenDatabase | OpenTables
+    inputs: OpenDatabase | OpenTables
     if cfg.database is not None:
-        from mate_cli.pipelines.inference.asking_database import open_database
+        from mate_cli.pipelines.inference.open_database import open_database
 
-        opened = open_database(cfg.database, cfg.schema_, cfg.question, cfg.questions)
+        inputs = open_database(cfg.database, cfg.schema_, cfg.question, cfg.questions)
     else:
-        from mate_cli.pipelines.inference.asking import Asking, open_tables
+        from mate_cli.pipelines.inference.predict_request import PredictRequest, open_tables
 
-        asking = Asking(
+        request = PredictRequest(
             tables=cfg.table,
             questions=cfg.question,
             questions_file=cfg.questions,
@@ -155,26 +155,26 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
             output=cfg.output,
             options=read_options(cfg),
         )
-        opened = open_tables(asking, say)
-    return partial(answer, cfg, opened, say)
+        inputs = open_tables(request, say)
+    return partial(answer, cfg, inputs, say)
 
 
-def answer(cfg: Predict, opened: OpenTables | OpenDatabase, say: Callable[[str], None]) -> Session:
+def answer(cfg: Predict, inputs: OpenTables | OpenDatabase, say: Callable[[str], None]) -> Session:
     """Load the model that is named, and ask it about tables or a database."""
-    from mate_cli.pipelines.evaluation.finished import Here
-    from mate_cli.pipelines.inference.asking import OpenTables
-    from mate_cli.pipelines.inference.opened import open_model
+    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+    from mate_cli.pipelines.inference.load_model import load_model
+    from mate_cli.pipelines.inference.predict_request import OpenTables
 
-    here = Here(cfg.hardware, cfg.paths, trust=cfg.trust)
-    if isinstance(opened, OpenTables):
-        from mate_cli.pipelines.inference.own_tables import answer_tables
+    runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
+    if isinstance(inputs, OpenTables):
+        from mate_cli.pipelines.inference.tables import answer_tables
 
-        return answer_tables(opened, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
+        return answer_tables(inputs, lambda: load_model(cfg.run, cfg.checkpoint, runtime), say)
 
-    from mate_cli.pipelines.inference.own_databases import answer_database
+    from mate_cli.pipelines.inference.databases import answer_database
 
-    load = partial(open_model, cfg.run, cfg.checkpoint, here, "databases")
-    return answer_database(opened, load, say, execution_guided=cfg.execution_guided)
+    load = partial(load_model, cfg.run, cfg.checkpoint, runtime, "databases")
+    return answer_database(inputs, load, say, execution_guided=cfg.execution_guided)
 
 
 def read_options(cfg: Predict) -> ReadOptions:

@@ -76,7 +76,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
-    from mate_cli.runs.lock import release
+    from mate_cli.runs.lock import release_lock
 
     hardware = spec.last.config.hardware
     check_processes(hardware, os.environ)
@@ -84,7 +84,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
         check_devices(spec)
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
-        release(folder.path)  # for the process that writes
+        release_lock(folder.path)  # for the process that writes
         options = [f"trust=[{','.join(trust)}]"] if trust else []
         return train_in_processes(
             folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
@@ -92,11 +92,11 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):
-        folder = folder or ranks.from_first(lambda: prepare_run(spec)[0])
+        folder = folder or ranks.broadcast_from_rank_zero(lambda: prepare_run(spec)[0])
         try:
             train_spec(spec, folder)
         except KeyboardInterrupt:
-            if ranks.is_first():
+            if ranks.is_rank_zero():
                 folder.complete_records("interrupted", "stopped by the user or the scheduler")
             raise
     return 0

@@ -17,14 +17,14 @@ MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
 TEXTS = ("model.freeze", "model.lora.layers")
 """Keys whose values are patterns of names."""
-OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
+FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
 """Flags that are answered here; Hydra answers those that only ask something."""
-NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
+REFUSED_FLAGS = ("--config-name", "--config-path", "--experimental-rerun")
 """Flags that ask for other configurations than those of stages."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """The words with what `sweep=NAME` implies, and with quotes around a pattern that Hydra would stumble over."""
+    """Add what `sweep=NAME` implies to words, and quotes around a pattern that Hydra would stumble over."""
     words = [quote_pattern(word) for word in words]
     if not any(word.startswith("sweep=") for word in words):
         return words
@@ -35,11 +35,11 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def quote_pattern(word: str) -> str:
     """Quote a pattern of names with brackets in it, which is neither a list nor several values of a sweep."""
-    from mate_cli.cli.config.quoting import quoted
+    from mate_cli.cli.config.quoting import quote_text
 
     key, _, value = word.partition("=")
     plain = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value
-    return f"{key}={quoted(value)}" if plain else word
+    return f"{key}={quote_text(value)}" if plain else word
 
 
 def run_words(words: Sequence[str]) -> int:
@@ -49,16 +49,16 @@ def run_words(words: Sequence[str]) -> int:
         MateError: something the user can mend.
     """
     flags, overrides = split_flags(words)
-    if refused := [flag for flag in NOT_OURS if flag in flags]:
+    if refused := [flag for flag in REFUSED_FLAGS if flag in flags]:
         raise ConfigError("mate train does not have this flag", where=refused[0], remedy="Use --config-dir FOLDER")
-    if set(flags) - OURS or len(set(flags) & MODES) > 1:
+    if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         hydra_entry(CONFIG, print)()
         return 0
     if PRINT_SCRIPT in flags:
-        from mate_cli.cli.sweeps.submission import printing_script
+        from mate_cli.cli.sweeps.submission import print_script
         from mate_cli.cli.sweeps.sweep import run_sweep
 
-        with printing_script(overrides):
+        with print_script(overrides):
             return run_sweep(overrides)
     if "--multirun" in flags and DRY in flags:
         from mate_cli.cli.sweeps.dry_sweep import print_dry_sweep
@@ -107,7 +107,7 @@ def start(spec: RunSpec) -> int:
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
     print(f"{configuration_name(spec.names.experiment, spec.settings)}{stages}", flush=True)  # torch takes seconds
     check_parts(spec)
-    return execute(spec, None, spec.own_modules())
+    return execute(spec, None, spec.user_modules())
 
 
 def describe(spec: RunSpec) -> str:
@@ -134,7 +134,7 @@ def describe(spec: RunSpec) -> str:
 
 
 def config_text(spec: RunSpec, package: str | None = None) -> str:
-    """The configuration of a run, or the part that `package` names, as YAML: what config.yaml of the run will hold.
+    """Return the configuration of a run, or its part `package`, as YAML: the content of config.yaml of the run.
 
     Raises:
         ConfigError: no such part of the configuration.

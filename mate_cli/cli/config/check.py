@@ -84,11 +84,11 @@ def check_devices(spec: RunSpec) -> None:
     Raises:
         ConfigError: naming the key and the remedy.
     """
-    from mate_cli.pipelines.machine import fill_in
+    from mate_cli.pipelines.machine import resolve_profile
 
     for stage in spec.stages:
         if not stage.run:
-            fill_in(stage.config.hardware)
+            resolve_profile(stage.config.hardware)
 
 
 def check_root(spec: RunSpec, stage: Stage) -> None:

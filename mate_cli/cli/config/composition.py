@@ -13,9 +13,9 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, open_dict
 
-from mate_cli.cli.config.mistakes import open_hydra, several_values
+from mate_cli.cli.config.hydra_errors import open_hydra, several_values
 from mate_cli.cli.config.override import Override, texts
-from mate_cli.cli.config.validate import plain_problems, refuse, resolved
+from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.names import Names
 
@@ -62,13 +62,13 @@ class Composition:
         """Take the values that were applied so far for part of the choices."""
         return replace(self, base=self.config)
 
-    def checked(self) -> RunConfig:
+    def to_run_config(self) -> RunConfig:
         """Return the typed configuration.
 
         Raises:
             ConfigError: one line per problem, naming key, value and remedy.
         """
-        values = resolved(self.config)
+        values = resolve_values(self.config)
         refuse(plain_problems(values, COMMAND))
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
 

@@ -12,14 +12,14 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a text as a quoted string, whose value in the configuration is the text."""
     return QuotedString(_without_interpolations(text), Quote.single).with_quotes()
 
 
-def quoted_list(texts: Iterable[str]) -> str:
+def quote_list(texts: Iterable[str]) -> str:
     """Return texts as a list of quoted strings."""
-    return f"[{','.join(map(quoted, texts))}]"
+    return f"[{','.join(map(quote_text, texts))}]"
 
 
 def is_written(value: str) -> bool:

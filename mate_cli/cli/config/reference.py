@@ -1,4 +1,4 @@
-"""What a key means, what it may be, and which files set it in a composition: one source for people and pages.
+"""Meaning and bounds of a key, and the files that set it in a composition: one source for people and pages.
 
 Meanings are the comments of our YAML files, and the docstrings of the classes that these name; bounds are what checks
 a configuration.
@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.composition import has_key
-from mate_cli.cli.config.mistakes import nearest_key, open_hydra
+from mate_cli.cli.config.hydra_errors import nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.validate import Parameters
@@ -49,12 +49,12 @@ class Setting:
 
     where: str
     value: str
-    said: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)
-class Explained:
-    """What is known of a key.
+class KeyDescription:
+    """Meaning, bounds, value and settings of a key.
 
     Args:
         meaning: what it is for; "" where nobody says.
@@ -72,7 +72,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Composition:
-    """What a command's configuration is composed of.
+    """Files and words that a command's configuration is composed of.
 
     Args:
         files: in their order, each with the part of the configuration that it is about; "" for all.
@@ -102,19 +102,19 @@ class Composition:
         pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
         return cls(name, config, tuple(files), {key: value for key, value in pairs if not choices(key)})
 
-    def explain(self, key: str) -> Explained:
-        """What is known of a key that there is."""
+    def explain(self, key: str) -> KeyDescription:
+        """Explain a key that there is."""
         settings = []
         for file, part in self.files:
-            for name, (value, said) in stated(file).items():
+            for name, (value, said) in read_keys(file).items():
                 if ".".join(filter(None, [part, name])) == key:
                     settings.append(Setting(_place(file), value, said))
         if key in self.typed:
             settings.append(Setting("typed", self.typed[key]))
-        return Explained(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
+        return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
 
     def keys(self, section: str) -> list[str]:
-        """The keys of a section, in their order; those of sections within it by their own names."""
+        """Return the keys of a section, in their order; those of sections within it by their own names."""
         node = OmegaConf.select(self.config, section)
         return [f"{section}.{name}" for name in node if not str(name).startswith("_")]
 
@@ -125,17 +125,17 @@ class Composition:
         return "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
 
     def _meaning(self, key: str, settings: Sequence[Setting]) -> str:
-        if settings and settings[0].said:
-            return settings[0].said
+        if settings and settings[0].comment:
+            return settings[0].comment
         section, _, name = key.rpartition(".")
         for other in choices(section) if section else ():
             file = find_config(f"{section}/{other}")
-            if file and (said := stated(file).get(name, ("", ""))[1]):
+            if file and (said := read_keys(file).get(name, ("", ""))[1]):
                 return said
         return _documented(_docstrings(self._target(section)), name) if section else ""
 
     def _target(self, section: str) -> str:
-        """The name of the class that a section is built of; empty for a plain section."""
+        """Return the name of the class that a section is built of; empty for a plain section."""
         node = OmegaConf.select(self.config, section)
         return str(node.get("_target_") or "") if isinstance(node, DictConfig) else ""
 
@@ -153,8 +153,8 @@ class Composition:
         return _phrase(schema.model_json_schema()["properties"][schema.model_fields[last].alias or last])
 
 
-def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained]:
-    """What is known of a key, or of each key of a section; its own name will do where that is found once.
+def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescription]:
+    """Explain a key, or each key of a section; its own name will do where that is found once.
 
     Raises:
         ConfigError: there is no such key; naming the nearest one.
@@ -172,8 +172,8 @@ def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained
     return [made.explain(key)]
 
 
-def stated(file: Path) -> dict[str, tuple[str, str]]:
-    """The keys of a YAML file with their values as they stand, and the comments beside them."""
+def read_keys(file: Path) -> dict[str, tuple[str, str]]:
+    """Return the keys of a YAML file with their values as they stand, and the comments beside them."""
     found: dict[str, tuple[str, str]] = {}
     outer: list[tuple[int, str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
@@ -190,7 +190,7 @@ def stated(file: Path) -> dict[str, tuple[str, str]]:
 
 
 def type_text(hint: Any) -> str:  # noqa: ANN401 - any type at all
-    """What a value of a type may be; "" where a value in YAML cannot be of it."""
+    """Return the values that a type allows, in words; "" where a value in YAML cannot be of it."""
     try:
         return _phrase(TypeAdapter(hint).json_schema()) if hint is not None else ""
     except (PydanticUserError, TypeError):
@@ -210,20 +210,20 @@ def _phrase(schema: Mapping[str, Any]) -> str:
 
 
 def _types(target: str) -> Mapping[str, Any]:
-    """What a class is given, with types; one that is not ours is imported."""
+    """Return the arguments of a class with their types; a class that is not ours is imported."""
     found: Any = None if target.startswith("mate_cli.") else pydoc.locate(target)
     return Parameters.of(found).hints if found else parameter_types(target)
 
 
 def _docstrings(target: str) -> list[str]:
-    """The docstrings of a class and of those that it inherits from; one that is not ours is imported."""
+    """Return the docstrings of a class and of those that it inherits from; one that is not ours is imported."""
     if target.startswith("mate_cli."):
         return docstrings(target)
     return [inspect.cleandoc(kind.__doc__ or "") for kind in getattr(pydoc.locate(target), "__mro__", ())]
 
 
 def _documented(texts: Sequence[str], name: str) -> str:
-    """What the first docstring that has an argument says of it."""
+    """Return the text about an argument in the first docstring that has it."""
     for text in texts:
         found = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
         if found:

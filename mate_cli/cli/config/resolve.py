@@ -20,12 +20,12 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
 from mate_cli.cli.config.file_values import experiment_choices, fitting_values, last_value
-from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
+from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.settings import StageSettings, changed_options, join_settings
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config_dir import chosen, extended_choice
+from mate_cli.cli.config_dir import extended_choice, group_choices
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import (
@@ -68,7 +68,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         if not options:
             whole = choices.with_values([word for word in top if not word.group])
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
-            stage = Stage("", whole.checked(), whole.names, recorded)
+            stage = Stage("", whole.to_run_config(), whole.names, recorded)
             return replace(spec, stages=(stage,), settings=join_settings([own]))
         _refuse_beside_stages(typed)
         general = [word for word in typed if not word.is_below(*WHOLE)]
@@ -171,7 +171,7 @@ def _refuse_beside_stages(typed: Iterable[Override]) -> None:
     """
     experiment = last_value(typed, "experiment")
     for content in extended_choice("experiment", experiment) if experiment else ():
-        groups = [group for group, _ in chosen(content) if group != "override /system"]
+        groups = [group for group, _ in group_choices(content) if group != "override /system"]
         keys = [key for key in flat_keys(content) if key.partition(".")[0] not in ("defaults", "stages", "system")]
         if beside := [*groups, *keys]:
             problem = f"{beside[0]} is set outside the stages, so no stage uses it"
@@ -284,7 +284,7 @@ class _StageWords:
 
     def _checked(self) -> RunConfig:
         try:
-            return self.composed.checked()
+            return self.composed.to_run_config()
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{self.name}") from error
 

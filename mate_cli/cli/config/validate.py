@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
-from mate_cli.cli.config.mistakes import omegaconf_error
+from mate_cli.cli.config.hydra_errors import omegaconf_error
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import parameter_types
 from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
@@ -42,7 +42,7 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
     Raises:
         ConfigError: one line per problem, naming key, value and remedy.
     """
-    values = resolved(config)
+    values = resolve_values(config)
     if command == "evaluate" and "_target_" in values["data"] and values["data"].get("root") is None:
         values["data"].pop("root", None)  # the data that were chosen know their own, or have none
     unused = {"logger"} if command == "compare" and not values.get("wandb") else set()  # Lightning takes seconds
@@ -62,7 +62,7 @@ def refuse(problems: Iterable[str], stage: str = "") -> None:
         raise ConfigError("\n       ".join(found), where=f"stages.{stage}" if stage else None)
 
 
-def resolved(config: DictConfig) -> dict[str, Any]:
+def resolve_values(config: DictConfig) -> dict[str, Any]:
     """Return the configuration as plain values, without what is Hydra's or the sweep's.
 
     Raises:

@@ -1,1 +1,1 @@
-"""What the terminal is told: help, and what a word can be completed to."""
+"""Help for the terminal, and completion of words."""

@@ -1,11 +1,11 @@
-"""What the last word of a command line can become, read from `conf/` itself: Hydra would take a second to load."""
+"""Completion of the last word of a command line, read from `conf/` itself: Hydra would take a second to load."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import choices, chosen, extended, extended_choice, overridden, own_keys
+from mate_cli.cli.config_dir import choices, extended_choice, group_choices, override_choices, read_extended, top_keys
 
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
@@ -24,7 +24,7 @@ class Completer:
     words: Sequence[str]
 
     def complete(self, word: str) -> list[str]:
-        """What a word can become."""
+        """List the completions of a word."""
         if word.startswith("-"):
             flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
             return [flag for flag in flags if flag.startswith(word)]
@@ -36,7 +36,7 @@ class Completer:
         return sorted({f"{sign}{found}" for found in self._keys(name) if found.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
-        """Values of a key; of several parted by commas, the last one is completed."""
+        """Return values of a key; of several parted by commas, the last one is completed."""
         before, comma, last = value.rpartition(",")
         groups = self._groups()
         if key in groups:
@@ -48,7 +48,7 @@ class Completer:
         yield from (f"{before}{comma}{name}" for name in known if name.startswith(last))
 
     def _keys(self, typed: str) -> Iterator[str]:
-        """Groups, keys and sections; of a section that is typed, what is in it."""
+        """List groups, keys and sections; of a section that is typed, what is in it."""
         section = typed.rpartition(".")[0]
         if section:
             node = self._section(section)
@@ -57,45 +57,45 @@ class Completer:
         groups = self._groups()
         yield from (f"{group}=" for group in groups)
         yield from (f"{group}." for group in groups if self._section(group))
-        yield from (_ended(name, value) for name, value in own_keys(self.command).items() if name not in groups)
+        yield from (_ended(name, value) for name, value in top_keys(self.command).items() if name not in groups)
 
     def _section(self, section: str) -> dict[str, Any]:
         first, *inner = section.split(".")
         chosen = self._groups().get(first)
-        node: Any = _file(first, chosen) if chosen else own_keys(self.command).get(first)
+        node: Any = _file(first, chosen) if chosen else top_keys(self.command).get(first)
         for part in inner:
             node = node.get(part) if isinstance(node, dict) else None
         return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
 
     def _default(self, key: str) -> object:
         section, _, name = key.rpartition(".")
-        return (self._section(section) if section else own_keys(self.command)).get(name)
+        return (self._section(section) if section else top_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
-        """The groups of the command with what is chosen: what is typed, what the experiment says, or the default."""
+        """Return the groups of the command with their choices: typed, of the experiment, or by default."""
         groups: dict[str, str | None] = {}
-        for content in extended(self.command):
-            groups |= {name: value for name, value in chosen(content) if " " not in name}
+        for content in read_extended(self.command):
+            groups |= {name: value for name, value in group_choices(content) if " " not in name}
         typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
         experiment = typed.get("experiment")
-        said = overridden("experiment", experiment) if experiment and "experiment" in groups else {}
+        said = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
         return groups | {name: value for name, value in (said | typed).items() if name in groups}
 
 
 def newest_runs(outputs: str = "outputs") -> list[str]:
-    """The newest run folders here, the newest first."""
+    """Return the newest run folders here, the newest first."""
     found = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
     newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]
     return [str(path) for path in newest]
 
 
 def _ended(name: str, value: object) -> str:
-    """A key as it goes on: with a dot where more is in it."""
+    """Return a key as it goes on: with a dot where more is in it."""
     return f"{name}." if isinstance(value, dict) and value else f"{name}="
 
 
 def _file(group: str, name: str) -> dict[str, Any]:
-    """The content of a choice, with that of the choices that it extends."""
+    """Return the content of a choice, with that of the choices that it extends."""
     found: dict[str, Any] = {}
     for content in extended_choice(group, name):
         found |= content

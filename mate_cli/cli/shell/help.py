@@ -1,4 +1,4 @@
-"""What `mate --help` and `mate <command> --help` print, and the names nearest to a mistyped one."""
+"""Texts of `mate --help` and `mate <command> --help`, and the names nearest to a mistyped one."""
 
 import difflib
 import re
@@ -6,7 +6,15 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mate_cli.cli.config_dir import choices, chosen, config_dir, extended, find_config, own_keys, read_config
+from mate_cli.cli.config_dir import (
+    choices,
+    config_dir,
+    find_config,
+    group_choices,
+    read_config,
+    read_extended,
+    top_keys,
+)
 
 WIDTH = 80
 
@@ -69,11 +77,11 @@ def groups_of(config_name: str) -> list[str]:
 
 def keys_of(config_name: str) -> list[str]:
     """Return the keys at the top of a command's primary configuration that are no groups."""
-    return list(own_keys(config_name))
+    return list(top_keys(config_name))
 
 
 def _described(group: str, word: str) -> list[str]:
-    """The choices of a group whose files say a word in their first line."""
+    """Return the choices of a group whose files say a word in their first line."""
     files = [file for name in choices(group) if (file := find_config(f"{group}/{name}"))]
     lines = {file.stem: file.open(encoding="utf-8").readline() for file in files}
     return [name for name, line in lines.items() if re.search(rf"^#.*\b{re.escape(word)}\b", line, re.IGNORECASE)]
@@ -84,8 +92,8 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 
 def _chosen(config_name: str) -> list[tuple[str, str | None]]:
-    """Groups and what they choose by themselves, also of a configuration that is extended; no optional files."""
-    pairs = [pair for content in extended(config_name) for pair in chosen(content)]
+    """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
+    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
     return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
@@ -97,7 +105,7 @@ def _group(group: str, default: str | None) -> str:
 
 
 def _keys(source: Path) -> list[str]:
-    """The keys of a primary configuration as they stand in the file, with their comments."""
+    """Return the keys of a primary configuration as they stand in the file, with their comments."""
     lines = source.read_text(encoding="utf-8").splitlines()
     own = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
     pairs = [line.partition("#")[::2] for line in own]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mate_cli.cli.config.reference import stated
+from mate_cli.cli.config.reference import read_keys
 from mate_cli.cli.config_dir import choices, extended_choice, find_config
 from mate_cli.cli.shell.help import groups_of
 from mate_cli.cli.shell.summaries import read_summary
@@ -37,7 +37,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
             file = find_config(f"{group}/{name}")
             if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
                 continue
-            own = stated(file)
+            own = read_keys(file)
             for key in dict.fromkeys(_keys(group, name)):
                 homes.setdefault(f"{group}.{key}", []).append(f"{group}={name}")
                 if said := own.get(key, ("", ""))[1]:
@@ -45,12 +45,12 @@ def choice_keys(command: str) -> list[ChoiceKey]:
     return [ChoiceKey(key, tuple(names), meanings.get(key, "")) for key, names in homes.items()]
 
 
-def named(key: str, known: Sequence[ChoiceKey]) -> list[ChoiceKey]:
+def find_named(key: str, known: Sequence[ChoiceKey]) -> list[ChoiceKey]:
     """Return the keys of a name, which may lack the sections before it."""
     return [one for one in known if one.key == key] or [one for one in known if one.key.endswith(f".{key}")]
 
 
-def about(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
+def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
     """Return what speaks of a word: keys that have it in their name, then others by their comment, then choices.
 
     Returns:

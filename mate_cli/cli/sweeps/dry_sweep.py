@@ -10,7 +10,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from mate_cli.cli.config.composition import COMMAND, composer
-from mate_cli.cli.config.mistakes import explained_errors
+from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.sweep import WHOLE, GridSweeper
 from mate_cli.errors import ConfigError, MateError
@@ -46,7 +46,7 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             own = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]
             told = " ".join(word for word in own if word not in shared)
             try:
-                with explained_errors(COMMAND, own):
+                with wrap_hydra_errors(COMMAND, own):
                     spec = resolve(own)
                 check_dry(spec)
                 found.append((told, spec))

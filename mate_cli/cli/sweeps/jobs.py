@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from mate_cli.cli.sweeps.stopping import Stopping, ignore_interrupts, is_stopped
+from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
 from mate_cli.files.io_errors import LOWER
 
@@ -83,7 +83,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
         record = ended or record
         if ended is None:  # it was refused, and has left nothing
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
-        if Stopping.current and Stopping.current.asked:
+        if StopHandler.current and StopHandler.current.asked:
             raise KeyboardInterrupt
     found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
     return found.value if found else FAILED
@@ -105,7 +105,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     """
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.folders import find_same, is_running
-    from mate_cli.runs.lock import release
+    from mate_cli.runs.lock import release_lock
 
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
@@ -114,7 +114,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     if same and is_running(same):
         return same, same.read_record(), True
     folder, record = prepare_run(spec, number)
-    release(folder.path)  # for the process that trains it
+    release_lock(folder.path)  # for the process that trains it
     return folder, record, record.status == "finished"
 
 

@@ -12,18 +12,18 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
-from mate_cli.cli.signals import ENDING, handling
+from mate_cli.cli.signals import ENDING, handle_signals
 from mate_cli.files.safe_load import load_json
-from mate_cli.runs.liveness import lives
+from mate_cli.runs.liveness import is_alive
 
 MARK = "stopped"
 """Lies beside the notes of a sweep's jobs once no other may begin."""
 STILL_THERE, PAUSE = 0, 0.2
 """The signal that changes nothing, and the seconds between two of them."""
-TOLD = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
+NOTICE = b"\nStopping when the jobs at work have saved their states; once more to stop now.\n"
 
 
-class Stopping:
+class StopHandler:
     """Handling of signals in the process of a sweep, whichever launcher runs the jobs.
 
     A job is a process in a session of its own, which a terminal tells nothing.
@@ -36,7 +36,7 @@ class Stopping:
             on this machine.
     """
 
-    current: Stopping | None = None
+    current: StopHandler | None = None
     """The handler of this process; None in the workers of a launcher."""
 
     def __init__(self, notes: Callable[[], Sequence[Path]]) -> None:
@@ -44,9 +44,9 @@ class Stopping:
         self._notes = notes
         self._stack = ExitStack()
 
-    def __enter__(self) -> Stopping:
-        self._stack.enter_context(handling((signal.SIGINT, *ENDING), self._stop))
-        Stopping.current = self
+    def __enter__(self) -> StopHandler:
+        self._stack.enter_context(handle_signals((signal.SIGINT, *ENDING), self._stop))
+        StopHandler.current = self
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -58,7 +58,7 @@ class Stopping:
             ended = KeyboardInterrupt
             raise
         finally:
-            Stopping.current = None
+            StopHandler.current = None
             self._stack.close()
             if ended is KeyboardInterrupt:
                 self._tell(signal.SIGKILL)
@@ -74,7 +74,7 @@ class Stopping:
         if not self._tell(signal.SIGTERM):
             raise KeyboardInterrupt
         with suppress(OSError):
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, TOLD)  # print could meet itself in a handler
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, NOTICE)  # print could meet itself in a handler
 
     def _tell(self, number: int) -> int:
         """Send a signal to the jobs at work on this machine; return how many there are."""
@@ -82,7 +82,7 @@ class Stopping:
         for file in self._notes():
             with suppress(OSError, ValueError, TypeError, AttributeError):
                 host, _, process = str(load_json(file).get("process") or "").partition(" ")
-                if host == platform.node() and lives(process):
+                if host == platform.node() and is_alive(process):
                     os.kill(int(process.partition(":")[0]), number)
                     told += 1
         return told
@@ -94,8 +94,8 @@ def is_stopped(jobs: Path) -> bool:
 
 
 def ignore_interrupts() -> None:
-    """In a launcher's worker, leave what a terminal sends to the process of the sweep, which tells the job."""
-    if Stopping.current is None:
+    """Leave, in a launcher's worker, what a terminal sends to the process of the sweep, which tells the job."""
+    if StopHandler.current is None:
         with suppress(ValueError):  # not the main thread
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)

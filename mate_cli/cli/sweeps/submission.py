@@ -37,7 +37,7 @@ def check_slurm(words: Sequence[str]) -> None:
 
 
 @contextmanager
-def printing_script(words: Sequence[str]) -> Iterator[None]:
+def print_script(words: Sequence[str]) -> Iterator[None]:
     """Print the batch script of a sweep in place of submitting its jobs, and end.
 
     Raises:

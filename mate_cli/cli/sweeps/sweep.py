@@ -22,10 +22,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.composition import COMMAND, composer
-from mate_cli.cli.config.mistakes import explained_errors
+from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
-from mate_cli.cli.sweeps.stopping import MARK, Stopping
+from mate_cli.cli.sweeps.stopping import MARK, StopHandler
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.safe_load import load_json
 
@@ -128,7 +128,7 @@ class JobLauncher:
         except MateError as error:  # what it would train is wrong, or a search looks the wrong way
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
-            self.trust[:] = dict.fromkeys([*self.trust, *spec.own_modules()])
+            self.trust[:] = dict.fromkeys([*self.trust, *spec.user_modules()])
             notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document()))
         notes.write_json(f"{number}.json", note)
 
@@ -142,7 +142,7 @@ def resolve_job(words: Sequence[str], direction: str | None) -> RunSpec:
     from mate_cli.cli.config.check import check
     from mate_cli.cli.config.resolve import resolve
 
-    with explained_errors(COMMAND, words):
+    with wrap_hydra_errors(COMMAND, words):
         spec = resolve(words)
     if direction is not None:
         check_direction(spec, direction)
@@ -168,7 +168,7 @@ def run_sweep(words: Sequence[str]) -> int:
     jobs, problem = None, None
     try:
         # Jobs share what the first composer has composed; the second one composes the sweep itself.
-        with composer(), composer(hydra_settings), Stopping(lambda: job_files(jobs)), quiet_controllers():
+        with composer(), composer(hydra_settings), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
@@ -293,11 +293,11 @@ def check_direction(spec: RunSpec, asked: str) -> None:
 
 def _value_text(value: object) -> str:
     """Write a value of YAML in the grammar of overrides."""
-    from mate_cli.cli.config.quoting import quoted
+    from mate_cli.cli.config.quoting import quote_text
 
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")
     if isinstance(value, list):
         return f"[{','.join(map(_value_text, value))}]"
     text = str(value)
-    return text if re.fullmatch(r"[\w./:+-]*", text) else quoted(text)
+    return text if re.fullmatch(r"[\w./:+-]*", text) else quote_text(text)

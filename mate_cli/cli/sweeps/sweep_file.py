@@ -8,7 +8,7 @@ of the sweep.
 from collections.abc import Sequence
 from typing import Any
 
-from mate_cli.cli.config_dir import chosen, find_config, read_config
+from mate_cli.cli.config_dir import find_config, group_choices, read_config
 from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
 
@@ -37,6 +37,6 @@ def expand(words: Sequence[str]) -> list[str]:
 
 def _other(content: dict[str, Any]) -> str | None:
     """Find a key or group in a sweep's file that is not Hydra's."""
-    groups = [group.removeprefix("override").strip() for group, _ in chosen(content)]
+    groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     others = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]
     return next(iter([*others, *(name for name in content if name not in ("defaults", "hydra", "rows"))]), None)

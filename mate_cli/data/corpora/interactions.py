@@ -76,7 +76,7 @@ def parse_message(text: str) -> Message:
 
 
 def _message(tokens: list[str]) -> Message:
-    """Fields up to a closing bracket or the end; the next token is the last of the list."""
+    """Return fields up to a closing bracket or the end; the next token is the last of the list."""
     found: Message = {}
     while tokens and tokens[-1] not in "}>":
         name = tokens.pop()

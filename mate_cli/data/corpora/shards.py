@@ -53,12 +53,12 @@ class CorpusTable:
 
         The key is worked out where it is not known already.
         """
-        found = dict.fromkeys((*own_texts(table), *(" ".join(text.split()) for text in texts)))
+        found = dict.fromkeys((*table_texts(table), *(" ".join(text.split()) for text in texts)))
         found.pop("", None)
         return cls(table, tuple(found), source, key or table_key(table))
 
 
-def own_texts(table: Table) -> tuple[str, ...]:
+def table_texts(table: Table) -> tuple[str, ...]:
     """List the texts of a table: titles, the text of its section and page, and linked passages; one line each."""
     own = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
     return tuple(" ".join(text.split()) for text in own)
@@ -107,7 +107,7 @@ def is_corpus(path: Path) -> bool:
 
 
 def read_shard(path: Path) -> Iterator[CorpusTable]:
-    """All tables of a file of a corpus."""
+    """Return all tables of a file of a corpus."""
     import pyarrow.parquet as pq
 
     for group in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE):
@@ -171,7 +171,7 @@ def from_row(row: Mapping[str, Any]) -> CorpusTable:
 def _to_row(one: CorpusTable) -> dict[str, Any]:
     table = one.table
     links = ((row, column, link) for row, column, cell in table.cells() for link in cell.links)
-    own = {*own_texts(table)}
+    own = {*table_texts(table)}
     return {
         **{name: getattr(table, name) for name in TEXTS},
         "header": [cell.text for cell in table.header],
@@ -213,7 +213,7 @@ class StreamedTable:
     read: Callable[[], CorpusTable]
 
 
-class Lane:
+class ShardSequence:
     """Some files of a corpus as an endless sequence: in each epoch all tables once, in another order.
 
     Files come in random order, and within each file blocks of tables one after another, each mixed. So a place in the

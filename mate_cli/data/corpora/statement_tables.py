@@ -72,7 +72,7 @@ class StatementMaker:
     def make(
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """One example, or none where no statement can be made of the table or it does not fit."""
+        """Make one example, or none where no statement can be made of the table or it does not fit."""
         example = self.statements.draw(table(), generator)
         encodings = self.serializer.encode([replace(example, example_id=name)]) if example else []
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
@@ -107,7 +107,7 @@ class StatementTables(TableCorpus):
         return StatementMaker(serializer, self.statements)
 
     def examples(self, split: str) -> list[TableExample]:
-        """Statements about the tables that are held out; none of other splits, as what is learnt from is streamed."""
+        """Return statements about held-out tables; none of other splits, as training examples are streamed."""
         return self._held_out if split == "dev" else []
 
     @cached_property

@@ -55,7 +55,7 @@ class MaskedTables:
     def make(
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """One example; the table is split into word pieces the first time only."""
+        """Make one example; the table is split into word pieces the first time only."""
         known = self._serializer.split_table(name, lambda: table().content)
         return [self._serializer.mask(known, GeneratorDraws(generator), name)]
 
@@ -140,7 +140,7 @@ class TableCorpus(StreamedDataset):
         return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found} | missing
 
     def tables(self) -> Iterator[CorpusTable]:
-        """All tables, also those held out, in an order that never changes."""
+        """Return all tables, also those held out, in an order that never changes."""
         for shard in self.files:
             yield from read_shard(shard.path)
 
@@ -172,7 +172,7 @@ class TableCorpus(StreamedDataset):
         return CheckReport((), counts | prepared, sizes.percentiles(), notes)
 
     def _counts(self) -> tuple[dict[str, dict[str, int]], list[str]]:
-        """What was counted when it was prepared, and the evaluation splits that were not on disk then."""
+        """Return the counts of the preparation, and the evaluation splits that were not on disk then."""
         self.files  # noqa: B018 - prepares it
         counts: dict[str, dict[str, int]] = json.loads(self._manifest.read_text())
         unchecked = [split for split, count in counts["excluded"].items() if not count]

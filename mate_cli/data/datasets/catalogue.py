@@ -35,7 +35,7 @@ class Dataset(Protocol):
         """
 
     def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split."""
+        """Return all questions of a split."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:
-    """Word pieces as text."""
+    """Return word pieces as text."""
     return " ".join(pieces).replace(" ##", "")
 
 
@@ -162,7 +162,7 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
 
 
 def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
-    """Links in the order of the file, one for every sentence that two nodes are linked by."""
+    """Return links in the order of the file, one for every sentence that two nodes are linked by."""
     if not isinstance(parts, list):
         raise DamagedEntryError("edge is not a list")
     found: dict[DocumentLink, None] = {}
@@ -213,5 +213,5 @@ class MuSiQue(DocumentQuestions):
         return document_example(name, question, documents, answers, rows, **known)
 
     def left_out(self, example: TableExample) -> str:
-        """Questions that nothing answers."""
+        """Return the questions that nothing answers."""
         return "" if example.answer is None or example.answer.texts else "without an answer"

@@ -230,7 +230,7 @@ def _share(key: str) -> float:
 
 
 def build_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
-    """Sound questions as examples; those about the same words share a table. See `PassageQuestions` of the window."""
+    """Turn sound questions into examples; those about the same words share a table. See `PassageQuestions`."""
     tables: dict[tuple[str, str], Table] = {}
     return [_example(question, window, tables) for question in questions]
 
@@ -298,7 +298,7 @@ def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
 
 
 def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
-    """Words in questions, passages and answers; each passage counts once."""
+    """Return the words in questions, passages and answers; each passage counts once."""
     sizes = Sizes()
     tables = {id(example.table): example.table for examples in splits.values() for example in examples}
     for examples in splits.values():

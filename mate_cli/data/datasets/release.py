@@ -114,7 +114,7 @@ class Release(ABC):
         return self._splits
 
     def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split.
+        """Return all questions of a split.
 
         Raises:
             DataError: files are missing, or damaged and `damaged` is "error".

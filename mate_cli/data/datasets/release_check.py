@@ -57,7 +57,7 @@ def describe_unanswered(without: int, questions: int) -> str:
 
 
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
-    """Ids that occur twice, in one split or in two; `origins` has the files of those that are in none of `files`."""
+    """Find ids that occur twice, in one split or in two; `origins` has the files of those that `files` lacks."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):
@@ -75,7 +75,7 @@ def find_overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping
 
 
 def count_splits(splits: Splits, left_out: Reason) -> dict[str, dict[str, int]]:
-    """`count_examples` of every split, and of all where there are several."""
+    """Run `count_examples` on every split, and on all where there are several."""
     every = {ALL: [example for examples in splits.values() for example in examples]} if len(splits) > 1 else {}
     return {split: count_examples(examples, left_out) for split, examples in {**splits, **every}.items()}
 

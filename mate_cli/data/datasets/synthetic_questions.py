@@ -20,7 +20,7 @@ from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.release_check import measure_sizes
-from mate_cli.data.synthesis.questions import MAX_CANDIDATES, MadeQuestion, as_example, make_questions
+from mate_cli.data.synthesis.questions import MAX_CANDIDATES, SyntheticQuestion, as_example, make_questions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -30,7 +30,7 @@ SPLITS = ("train", "dev")
 EVALUATED = ("dev", "test")
 """Splits of the release whose tables are never asked about here."""
 
-Made = tuple[TableExample, MadeQuestion]
+Made = tuple[TableExample, SyntheticQuestion]
 Kind = Literal["cell_by_passage", "passage_by_cell", "passage_by_passage", "cell_by_cell"]
 Part = Literal["first_column", "other_columns"]
 
@@ -90,7 +90,7 @@ class SyntheticQuestions:
         return {}
 
     def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split, table by table.
+        """Return all questions of a split, table by table.
 
         Raises:
             DataError: there is no such split, or the release is missing or damaged.
@@ -160,7 +160,7 @@ class SyntheticQuestions:
 
 
 def _tables(release: HybridQA, known: Collection[str]) -> Iterator[tuple[str, Table]]:
-    """All sound tables of a release but those that are known, by id."""
+    """Return all sound tables of a release but those that are known, by id."""
     found: dict[str, Table] = {}
     for file, content in read_members(release.store("tables_tok"), "tables_tok"):
         name = file.removesuffix(".json")

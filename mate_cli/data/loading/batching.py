@@ -17,7 +17,7 @@ WINDOW = 16
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many examples make a step, and how they are cut to fit the machine.
+    """Examples of a step, and their parts that fit the machine.
 
     Args:
         batch_size: examples per optimizer step, whatever the machine.
@@ -128,11 +128,11 @@ class LengthGroupedBatches(Sampler[list[Any]]):
         return [self._batch(chosen[drawn], first + drawn) for drawn in by_length.reshape(len(order), -1)[order]]
 
     def _batch(self, examples: np.ndarray, places: np.ndarray) -> list[Any]:
-        """Examples of a micro-batch, which have these places in the endless sequence of epochs."""
+        """Return the examples of a micro-batch, which have these places in the endless sequence of epochs."""
         return examples.tolist()
 
     def _stream(self, begin: int, end: int) -> np.ndarray:
-        """Examples begin..end of the endless sequence of shuffled epochs."""
+        """Return the examples begin..end of the endless sequence of shuffled epochs."""
         return endless(len(self.lengths), begin, end, (self.seed, 0))
 
 
@@ -144,7 +144,7 @@ class PlacedBatches(LengthGroupedBatches):
 
 
 def endless(count: int, begin: int, end: int, seed: Sequence[int]) -> np.ndarray:
-    """The places begin..end of an endless sequence of permutations of `count` things, by seed and number."""
+    """Return the places begin..end of an endless sequence of permutations of `count` things, by seed and number."""
     epochs = range(begin // count, -(-end // count))
     shuffled = [np.random.default_rng((*seed, epoch)).permutation(count) for epoch in epochs]
     return np.concatenate(shuffled)[begin - epochs[0] * count : end - epochs[0] * count]

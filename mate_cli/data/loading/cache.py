@@ -21,14 +21,14 @@ from datasets.arrow_writer import ArrowWriter
 import mate_cli.sql
 import mate_cli.tables
 import mate_cli.tokenization
-from mate_cli.data.loading.encoded_rows import COLUMNS, OWN, columns_of, encode_rows
+from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, COLUMNS, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers
 from mate_cli.tokenization.serializers.serializer import Serializer
 
@@ -50,7 +50,7 @@ class EncodedSplit:
         columns: the arrays of an encoding.
 
     Attributes:
-        cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
+        cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
     """
 
     def __init__(self, dataset: Dataset, columns: Mapping[str, Array] = COLUMNS) -> None:
@@ -65,24 +65,26 @@ class EncodedSplit:
         lengths = np.asarray(offsets.value_lengths()) if offsets is not None else np.zeros(0, int)
         self.lengths: np.ndarray = lengths[self.rows]
         cuts = list(dataset["cut"])
-        self.cuts = np.array([cuts[row] for row in self.rows if cuts[row]], np.int32).reshape(-1, len(CUTS))
+        self.cuts = np.array([cuts[row] for row in self.rows if cuts[row]], np.int32).reshape(
+            -1, len(TRUNCATION_COUNTS)
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def uncut_tokens(self) -> dict[str, int]:
-        """How many tokens each example would have if nothing were cut, by name; without those that nobody counted."""
+        """Tokens of each example before truncation, by name; without those that nobody counted."""
         pairs = zip(self._dataset["example_id"], self._dataset["uncut_tokens"], strict=True)
         return {name: int(count) for name, count in pairs if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """The encoding at `index`, counting only examples that could be encoded."""
+        """Return the encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
         known = {name: row[name] for name, one in self._columns.items() if _is_known(one, row[name])}
         for name in [name for name in known if len(self._columns[name].axes) > 1]:
             known[name] = known[name].reshape(_shape(self._columns[name].axes, known[name].size, known))
-        more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(OWN)}
+        more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(ADDED_PREFIX)}
         return TableEncoding(example_id=row["example_id"], **known, more=more)
 
 
@@ -91,7 +93,7 @@ def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a n
 
 
 def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarray]) -> list[int]:
-    """The shape of an array that was written flat, by what is known of its encoding; -1 where the others tell."""
+    """Return the shape of an array that was written flat, by its encoding; -1 where the others tell."""
     if axes[0] == "S":
         return [int(cell_numbers(known["row_ids"], known["column_ids"])[-1]) + 1, -1]
     if len(set(axes)) == 1:
@@ -145,19 +147,19 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
-    """Whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
+    """Tell whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
     modules = {type(one).__module__ for one in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
 
 
 def _by_table(examples: Sequence[TableExample]) -> list[int]:
-    """The places of examples, those of a table one after the other: what is worked out for it then serves them all."""
+    """Sort the places of examples by table, so that what is worked out for a table serves all of them."""
     first: dict[int, int] = {}
     return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """A name for what is made of examples: the same for equal examples, the same maker and the same code.
+    """Return a name for what is made of examples: the same for equal examples, the same maker and the same code.
 
     Raises:
         DataError: a field of an example is neither plain nor a dataclass.
@@ -185,7 +187,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
 
 
 def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
-    """All that there is of a part of an example."""
+    """Return all that there is of a part of an example."""
     if not isinstance(value, Table):
         return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
@@ -194,7 +196,7 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 
 
 def _code() -> str:
-    """A digest of the source files that shape encodings, so that a code change never meets an old cache."""
+    """Return a digest of the source files that shape encodings, so that a code change never meets an old cache."""
     digest = hashlib.sha256()
     for package in (mate_cli.sql, mate_cli.tables, mate_cli.tokenization):
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
@@ -203,7 +205,7 @@ def _code() -> str:
 
 
 def _own_code(kinds: Collection[type]) -> str:
-    """A digest of the modules, outside of this package, that serializers and kinds of examples are defined in."""
+    """Return a digest of the modules outside of this package that define serializers and kinds of examples."""
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
     known = (sys.stdlib_module_names, {mate_cli.__name__})
     own = sorted(name for name in names if not any(name.partition(".")[0] in some for some in known))

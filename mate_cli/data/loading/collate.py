@@ -47,7 +47,7 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
 
 
 def _padded(one: Array, found: Sequence[Any], encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
-    """An array of all examples, with `fill` where one lacks it; None where all do, but for numbers."""
+    """Return an array of all examples, with `fill` where one lacks it; None where all do, but for numbers."""
     dtype = np.float32 if one.is_float else np.int64
     if not one.axes:
         return torch.from_numpy(np.array([one.fill if value is None else value for value in found], dtype))

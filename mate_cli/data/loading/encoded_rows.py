@@ -14,15 +14,15 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 COLUMNS = declared_arrays(TableEncoding)
 """What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
 
-OWN = "own/"
+ADDED_PREFIX = "own/"
 """What stands before the names of arrays that a serializer adds."""
 
 Places = Sequence[int]
 
 
 def columns_of(serializer: Serializer) -> dict[str, Array]:
-    """The arrays of a serializer's encodings, by the name of their column."""
-    return {**COLUMNS, **{f"{OWN}{one.name}": one for one in serializer.arrays}}
+    """Return the arrays of a serializer's encodings, by the name of their column."""
+    return {**COLUMNS, **{f"{ADDED_PREFIX}{one.name}": one for one in serializer.arrays}}
 
 
 def encode_rows(serializer: Serializer, chunk: tuple[Places, Sequence[TableExample]]) -> list[Mapping[str, Any]]:
@@ -40,7 +40,7 @@ def encode_rows(serializer: Serializer, chunk: tuple[Places, Sequence[TableExamp
 
 
 def _written(one: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
-    """What is written of an array: flat values, or a number; those of files may be narrower."""
+    """Return an array as it is written: flat values, or a number; those of files may be narrower."""
     values: Any = None
     if isinstance(encoding, TableEncoding):
         values = encoding.more.get(one) if one.name else getattr(encoding, name)

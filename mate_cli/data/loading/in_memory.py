@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
@@ -20,7 +20,7 @@ class EncodedExamples:
         serializer: how.
 
     Attributes:
-        cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
+        cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
     """
 
     def __init__(self, examples: Sequence[TableExample], serializer: Serializer) -> None:
@@ -30,11 +30,11 @@ class EncodedExamples:
         self._encodings = [one for one in found if isinstance(one, TableEncoding)]
         self.lengths = np.array([len(one) for one in self._encodings], int)
         counted = [one.cut for one in self._encodings if one.cut is not None]
-        self.cuts = np.array(counted, np.int32).reshape(-1, len(CUTS))
+        self.cuts = np.array(counted, np.int32).reshape(-1, len(TRUNCATION_COUNTS))
 
     def __len__(self) -> int:
         return len(self._encodings)
 
     def __getitem__(self, index: int) -> TableEncoding:
-        """The encoding at `index`, counting only examples that could be encoded."""
+        """Return the encoding at `index`, counting only examples that could be encoded."""
         return self._encodings[index]

@@ -16,16 +16,16 @@ from typing import Literal, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from mate_cli.data.corpora.shards import CorpusTable, Lane, Shard, StreamedTable
+from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule, TableDataset
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
 
-MOST_LANES = 64
+MAX_SEQUENCES = 64
 """More are not read side by side."""
 SAMPLE = 64
 """Examples whose lengths stand for all."""
@@ -41,7 +41,7 @@ class Maker(Protocol):
     def make(
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """The examples of a table; none where it is good for none.
+        """Return the examples of a table; none where it is good for none.
 
         All chance comes from the generator; what was worked out of a table may be kept under its name.
         """
@@ -65,11 +65,11 @@ class StreamedDataset(TableDataset, ABC):
 
     @abstractmethod
     def maker(self, serializer: Serializer) -> Maker:
-        """What makes the examples."""
+        """Return the maker of examples."""
 
     @property
     def data_module(self) -> type[TableDataModule]:
-        """What serves it."""
+        """Data module of the stream."""
         return StreamDataModule
 
 
@@ -80,7 +80,7 @@ class TableStream(Dataset[TableBatch]):
     processes reads only its own files wherever their number divides that of the lanes.
     """
 
-    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: Loading, masks: Masks = "dynamic") -> None:
+    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: LoaderOptions, masks: Masks = "dynamic") -> None:
         limit = loading.limit_train
         if limit is not None:
             share = -(-limit // len(shards))
@@ -88,23 +88,23 @@ class TableStream(Dataset[TableBatch]):
         numbered = [(number, shard) for number, shard in enumerate(shards) if shard.tables]
         if not numbered:
             raise DataError("this corpus has no table to train on", remedy="Add data.sources")
-        lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
+        lanes = max(count for count in range(1, min(MAX_SEQUENCES, len(numbered)) + 1) if len(numbered) % count == 0)
         self.maker, self.loading, self.masks = maker, loading, masks
-        self.lanes = [Lane(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
+        self.lanes = [ShardSequence(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
 
     def in_batches_of(self, size: int) -> TableStream:
-        """The same tables in micro-batches of another size."""
+        """Return the same tables in micro-batches of another size."""
         other = copy(self)
         other.loading = replace(self.loading, micro_batch=size)
         return other
 
     failures: Mapping[str, str] = {}
     """None are told of: tables that are good for nothing are passed over as they come."""
-    cuts = np.zeros((0, len(CUTS)), np.int32)
+    cuts = np.zeros((0, len(TRUNCATION_COUNTS)), np.int32)
     """Not counted: a part of each table is all that is wanted."""
 
     def __len__(self) -> int:
-        """Tables of an epoch."""
+        """Count the tables of an epoch."""
         return sum(lane.size for lane in self.lanes)
 
     @cached_property
@@ -113,14 +113,14 @@ class TableStream(Dataset[TableBatch]):
         return np.array([len(encoding) for encoding in self.some(SAMPLE)])
 
     def some(self, count: int) -> list[TableEncoding]:
-        """Examples of the beginning of the first lane."""
+        """Return the examples of the beginning of the first lane."""
         found = [
             encoding for row in self.lanes[0].rows(0, min(count, self.lanes[0].size)) for encoding in self._make(row)
         ]
         return found[:count]
 
     def __getitem__(self, number: int) -> TableBatch:
-        """The micro-batch of a number, counted over all processes that train together.
+        """Return the micro-batch of a number, counted over all processes that train together.
 
         Where nothing can be made of any of its tables, those that come after them stand in.
 
@@ -162,28 +162,28 @@ class StreamDataModule(TableDataModule):
 
     @cached_property
     def stream(self) -> TableStream:
-        """What is learnt from."""
+        """Tables to learn from."""
         return TableStream(self.dataset.files, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """The examples of a split that are predicted; none that are learnt from, as these are streamed."""
+        """Return the examples of a split that are predicted; none that are learnt from, as these are streamed."""
         return [] if training else super().examples(split)
 
     def training(self) -> TableStream:
-        """What is learnt from."""
+        """Return the examples to learn from."""
         return self.stream
 
     def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
-        """Batches of `count` training examples of the beginning, made when they are asked for."""
+        """Return batches of `count` training examples of the beginning, made when they are asked for."""
         made = self.stream.some(count)
         for start in range(0, len(made), size):
             yield self.loading.batch(made[start : start + size])
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Batches of so many examples of the beginning that a stream is known by them."""
+        """Return batches of so many examples of the beginning that a stream is known by them."""
         return self.some_batches(KNOWN_BY)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, or the rest of it."""
+        """Return the whole run as one pass, or the rest of it."""
         order = StreamOrder(self.schedule, self.loading.rank, self._first_batch)
         return self._batches(self.stream.in_batches_of(self.schedule.micro_batch), order)

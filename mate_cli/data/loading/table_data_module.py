@@ -37,10 +37,10 @@ class TableDataset(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the data that are learnt from, in words."""
+        """Notes on the training data for the record, in words."""
 
     def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split."""
+        """Return all questions of a split."""
 
 
 class NoDataset:
@@ -50,12 +50,12 @@ class NoDataset:
     facts: Mapping[str, str] = MappingProxyType({})
 
     def examples(self, split: str) -> list[TableExample]:
-        """None at all."""
+        """Return no examples."""
         return []
 
 
 class TrainingSet(Protocol):
-    """What a run learns from, as far as it has to be told about."""
+    """Training examples of a run, with their truncation and failures."""
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -67,15 +67,15 @@ class TrainingSet(Protocol):
 
     @property
     def cuts(self) -> np.ndarray:
-        """What was cut from each table, [N, 4], see `CUTS`; [0, 4] where nobody counted."""
+        """Counts of what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where nobody counted."""
 
     def __len__(self) -> int:
-        """Examples of an epoch."""
+        """Count the examples of an epoch."""
 
 
 @dataclass(frozen=True)
-class Loading:
-    """How encodings become batches.
+class LoaderOptions:
+    """Settings that turn encodings into batches.
 
     Args:
         micro_batch: examples per forward pass.
@@ -110,7 +110,7 @@ class Loading:
     encoders: int = 1
 
     def limit_of(self, split: str) -> int | None:
-        """How many examples of a split are predicted; None for all."""
+        """Return the number of examples of a split that are predicted; None for all."""
         return self.limit_test if split == "test" else self.limit_dev
 
     def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
@@ -122,7 +122,7 @@ class Loading:
 class Batches(Dataset[TableBatch]):
     """Encodings indexed by lists: each list is a batch."""
 
-    def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: Loading) -> None:
+    def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: LoaderOptions) -> None:
         self.encodings, self.loading = encodings, loading
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
@@ -133,7 +133,7 @@ class Batches(Dataset[TableBatch]):
 class AugmentedBatches(Batches):
     """Encodings indexed by lists of draws, each changed by chance that follows from the seed and the draw's place."""
 
-    def __init__(self, encodings: EncodedSplit, loading: Loading, change: Augmentation) -> None:
+    def __init__(self, encodings: EncodedSplit, loading: LoaderOptions, change: Augmentation) -> None:
         super().__init__(encodings, loading)
         self.change = change
 
@@ -160,7 +160,7 @@ class TableDataModule:
         self,
         dataset: TableDataset,
         serializer: Serializer,
-        loading: Loading,
+        loading: LoaderOptions,
         training_examples: Selector,
         evaluation_examples: Selector,
     ) -> None:
@@ -171,21 +171,21 @@ class TableDataModule:
         self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
-        """The examples of a split that are learnt from or predicted.
+        """Return the examples of a split that are learnt from or predicted.
 
         Raises:
             DataError: the split is empty.
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
-        return self._any(first_chosen(choose, self.dataset.examples(split), limit), split)
+        return self._any(take_selected(choose, self.dataset.examples(split), limit), split)
 
     def epoch_size(self, examples: Sequence[TableExample]) -> int:
-        """How many of the examples that are learnt from an epoch has."""
+        """Count the training examples of an epoch."""
         return len(examples)
 
     def questions(self, split: str) -> list[TableExample]:
-        """The questions of a split as the dataset has them, of which `examples` makes what a task predicts.
+        """Return the questions of a split as the dataset has them, of which `examples` makes what a task predicts.
 
         Raises:
             DataError: the split is empty.
@@ -193,9 +193,9 @@ class TableDataModule:
         return self._any(self.dataset.examples(split)[: self.loading.limit_of(split)], split)
 
     def has_examples(self, split: str) -> bool:
-        """Whether there is anything to predict: nothing where a task needs answers and the split has none."""
+        """Tell whether there is anything to predict: nothing where a task needs answers and the split has none."""
         return split in self.dataset.splits and bool(
-            first_chosen(self.evaluation_examples, self.dataset.examples(split), 1)
+            take_selected(self.evaluation_examples, self.dataset.examples(split), 1)
         )
 
     def _any(self, examples: list[TableExample], split: str) -> list[TableExample]:
@@ -206,7 +206,7 @@ class TableDataModule:
         return examples
 
     def encodings(self, split: str, *, training: bool = False) -> EncodedSplit:
-        """The encodings of a split, from the cache where they are there."""
+        """Return the encodings of a split, from the cache where they are there."""
         key = (split, training)
         if key not in self._encoded:
             self._encoded[key] = self._cached(self.examples(split, training=training), split)
@@ -218,16 +218,16 @@ class TableDataModule:
         return encode_split(examples, self.serializer, self.loading.cache, name, self.loading.encoders)
 
     def training(self) -> TrainingSet:
-        """What is learnt from."""
+        """Return the examples to learn from."""
         return self.encodings("train", training=True)
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the data, in words; nothing where the record of the configuration says it all."""
+        """Notes on the data for the record, in words; none where the configuration says it all."""
         return self.dataset.facts
 
     def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
-        """Batches of `count` training examples evenly spread over the split, made one by one as they are asked for."""
+        """Yield batches of `count` training examples evenly spread over the split."""
         encodings = self.encodings("train", training=True)
         places = range(0, len(encodings), max(1, len(encodings) // count))
         batches = Batches(encodings, self.loading)
@@ -235,10 +235,10 @@ class TableDataModule:
             yield batches[list(places[start : start + size])]
 
     def every_batch(self) -> Iterator[TableBatch]:
-        """Batches of all training examples, made one by one as they are asked for; the same for any schedule."""
+        """Return batches of all training examples, made one by one as they are asked for; the same for any schedule."""
         return self.some_batches(len(self.training()))
 
-    def follow(self, schedule: Schedule, first_batch: int = 0) -> None:
+    def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
         """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
         self._schedule, self._first_batch = schedule, first_batch
 
@@ -246,15 +246,15 @@ class TableDataModule:
     def schedule(self) -> Schedule:
         """Sizes of batches and of the run."""
         if self._schedule is None:
-            raise RuntimeError("there is no schedule: call `follow` before training")
+            raise RuntimeError("there is no schedule: call `set_schedule` before training")
         return self._schedule
 
     def epoch(self, step: int) -> float:
-        """Passes over the training split after `step` optimizer steps."""
+        """Return passes over the training split after `step` optimizer steps."""
         return round(step * self.schedule.batch_size / len(self.training()), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, or the rest of it."""
+        """Return the whole run as one pass, or the rest of it."""
         encodings, own = self.encodings("train", training=True), self.loading
         lengths, first = encodings.lengths.tolist(), self._first_batch
         if change := self.serializer.augmentation:
@@ -264,21 +264,21 @@ class TableDataModule:
         return self._batches(Batches(encodings, own), order)
 
     def loader(self, split: str) -> DataLoader[TableBatch]:
-        """A split for evaluation, longest examples first, so that memory runs out at once or never."""
+        """Return a split for evaluation, longest examples first, so that memory runs out at once or never."""
         return self.loader_encoded(self.encodings(split))
 
     def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
-        """Any examples for evaluation, from the cache where they are there; the progress bar calls them `name`."""
+        """Load any examples for evaluation, from the cache where they are there; the progress bar calls them `name`."""
         return self.loader_encoded(self._cached(examples, name))
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
-        """Encodings for evaluation, longest first."""
+        """Load encodings for evaluation, longest first."""
         batches = by_length(encodings, 2 * self.loading.micro_batch)
         own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), own)
 
     def _batches(self, dataset: Dataset[TableBatch], order: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
-        """A loader that fetches a batch for each thing that `order` names."""
+        """Return a loader that fetches a batch for each thing that `order` names."""
         workers = self.loading.workers
         return DataLoader(
             dataset,
@@ -290,8 +290,8 @@ class TableDataModule:
         )
 
 
-def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
-    """The first examples that are chosen, without choosing among many more: some selectors take their time.
+def take_selected(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
+    """Return the first examples that are chosen, without choosing among many more: some selectors take their time.
 
     Each example is chosen by itself; None is no limit.
     """
@@ -302,12 +302,12 @@ def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int 
 
 
 def by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
-    """Batches of `size` examples, the longest first."""
+    """Return batches of `size` examples, the longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
-    """The batches of one of several processes; all get as many, so some of the last are given twice."""
+    """Return the batches of one of several processes; all get as many, so some of the last are given twice."""
     missing = -len(batches) % ranks
     return (batches + batches[-1:] * missing)[rank::ranks]

@@ -104,7 +104,7 @@ def _pairs(
 
 
 def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriting) -> list[Item]:
-    """In their order where all are used, else in a random one."""
+    """Return items in their order where all are used, else in a random one."""
     ordered = list(items)
     if rewriting.most is not None:
         rng.shuffle(ordered)

@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 
 def pick(rng: np.random.Generator, items: Sequence[Item]) -> Item:
-    """One of some items, each as likely."""
+    """Return one of some items, each as likely."""
     return items[int(rng.integers(len(items)))]
 
 
@@ -121,7 +121,7 @@ def predicates(passage: str, names: frozenset[str]) -> list[Words]:
 
 
 def _sentences(passage: str) -> list[str]:
-    """Sentences, whole where an initial or a short form with a dot is in them."""
+    """Return sentences, whole where an initial or a short form with a dot is in them."""
     joined: list[str] = []
     for sentence in split_sentences(passage):
         if joined and _SHORT_FORM.search(joined[-1]):
@@ -173,7 +173,7 @@ def keywords(clause: Words, rng: np.random.Generator) -> Words:
 
 
 def _life(brackets: str) -> list[Words]:
-    """Dates of birth and death from the brackets behind a person's name."""
+    """Return dates of birth and death from the brackets behind a person's name."""
     lived, born = _LIVED.search(brackets), _BORN.search(brackets)
     if lived:
         return [("was", "born", "on", *lived[1].split()), ("died", "on", *lived[2].split())]
@@ -277,7 +277,7 @@ def _exchange(words: list[str], middle: int) -> None:
 
 
 def _items(words: Words) -> list[str]:
-    """Words that say something; capitalised ones that follow each other are one item."""
+    """Return the words that say something; capitalised ones that follow each other are one item."""
     items: list[list[str]] = []
     last_named = False
     for word in words:

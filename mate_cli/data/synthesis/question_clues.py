@@ -175,7 +175,7 @@ def _year(column: QuestionColumn, row: int) -> int | None:
 
 
 def _value_forms(column: QuestionColumn, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Forms that do not say which column is meant, and forms that do."""
+    """Return forms that do not say which column is meant, and forms that do."""
     last = column.noun.split()[-1]
     exact: tuple[str, ...] = ("whose {n} {be} {v}", "whose {n} {be} {v}", "with the {n} {v}", "with {v} as the {n}")
     if column.kind == YEAR and column.participle:

@@ -249,7 +249,7 @@ def _is_plural(noun: str) -> bool:
 
 
 def _lowered(word: str, shouted: bool) -> str:
-    """Capitals stay in short words of capitals only, such as LGA, if not all of the header is shouted."""
+    """Keep capitals in short words of capitals only, such as LGA, if not all of the header is shouted."""
     return word if word.isupper() and 1 < len(word) <= (3 if shouted else 5) else word.lower()
 
 
@@ -310,7 +310,7 @@ class QuestionTable:
         return self._predicates[link]
 
     def names(self, row: int, column: QuestionColumn) -> frozenset[str]:
-        """Lower-cased words by which a linked cell is called: of the page's title and of the cell."""
+        """Return lower-cased words by which a linked cell is called: of the page's title and of the cell."""
         title = unquote(self.link(row, column) or "").rsplit("/", 1)[-1].split("_(")[0].replace("_", " ")
         return frozenset(f"{title} {self.text(row, column)}".lower().replace(",", " ").split()) - LITTLE - {"-"}
 

@@ -11,7 +11,7 @@ from mate_cli.data.synthesis.predicates import MONTHS, Words, content, split_wor
 MAX_BEFORE, MAX_INVERTED, MAX_NAME = 14, 7, 6
 
 
-class Ask(NamedTuple):
+class SpanQuestion(NamedTuple):
     """A question for a span: its words before and behind the mention of the subject, and the answer.
 
     Args:
@@ -28,7 +28,7 @@ class Ask(NamedTuple):
         return " ".join(part for part in (self.head, subject, self.tail) if part)
 
 
-class AskedSpan(NamedTuple):
+class AnswerSpan(NamedTuple):
     """Words [begin, end) of a predicate and what they are: date, year, count, measure or name."""
 
     begin: int
@@ -75,8 +75,8 @@ _BASES = dict(
 """Verbs as they stand behind "did" or "does"."""
 
 
-def asks(clause: Words, names: frozenset[str], person: bool) -> list[Ask]:
-    """All the questions that one predicate gives rise to.
+def span_questions(clause: Words, names: frozenset[str], person: bool) -> list[SpanQuestion]:
+    """Return all the questions that one predicate gives rise to.
 
     The clause begins with a verb in the singular; no answer has one of the lower-cased `names` of its subject.
     """
@@ -85,17 +85,17 @@ def asks(clause: Words, names: frozenset[str], person: bool) -> list[Ask]:
         before, after = clause[: span.begin], clause[span.end :]
         if len(before) <= MAX_BEFORE and not names & {word.lower() for word in clause[span.begin : span.end]}:
             answer = " ".join(clause[span.begin : span.end])
-            found += [Ask(head, tail, answer, form) for head, tail, form in _forms(span, before, after)]
+            found += [SpanQuestion(head, tail, answer, form) for head, tail, form in _forms(span, before, after)]
     return found
 
 
-def _nationality(clause: Words) -> Iterator[Ask]:
+def _nationality(clause: Words) -> Iterator[SpanQuestion]:
     is_a = clause[0] in ("is", "was") and clause[1] in ("a", "an") and len(clause) > 3
     if is_a and clause[2].istitle() and clause[3].islower() and clause[2].endswith(("an", "sh", "ch", "se", "ss", "i")):
-        yield Ask("what is the nationality of", "", clause[2], "nationality")
+        yield SpanQuestion("what is the nationality of", "", clause[2], "nationality")
 
 
-def _spans(clause: Words) -> Iterator[AskedSpan]:
+def _spans(clause: Words) -> Iterator[AnswerSpan]:
     place = 1
     while place < len(clause):
         span = _span_at(clause, place)
@@ -104,19 +104,19 @@ def _spans(clause: Words) -> Iterator[AskedSpan]:
         place = span.end if span is not None else place + 1
 
 
-def _span_at(clause: Words, place: int) -> AskedSpan | None:
+def _span_at(clause: Words, place: int) -> AnswerSpan | None:
     word, before = clause[place], clause[place - 1]
     end = _date_end(clause, place)
     if end:
-        return AskedSpan(place, end, "date") if before == "on" else None
+        return AnswerSpan(place, end, "date") if before == "on" else None
     if _YEAR.fullmatch(word):
-        return AskedSpan(place, place + 1, "year") if before in _YEAR_PREPOSITIONS else None
+        return AnswerSpan(place, place + 1, "year") if before in _YEAR_PREPOSITIONS else None
     if _NUMBER.fullmatch(word):
         after = clause[place + 1] if place + 1 < len(clause) else ""
         if before == "of" and clause[place - 2] in _MEASURES:
-            return AskedSpan(place, place + 1, "measure")
+            return AnswerSpan(place, place + 1, "measure")
         plain = before not in ("the", ",", "and", "-", "to", "$", "£", "No") and after.isalpha() and after.islower()
-        return AskedSpan(place, place + 1, "count") if plain and after.endswith("s") else None
+        return AnswerSpan(place, place + 1, "count") if plain and after.endswith("s") else None
     return _name_at(clause, place)
 
 
@@ -129,7 +129,7 @@ def _date_end(clause: Words, place: int) -> int:
     return place + 4 if full and _YEAR.fullmatch(words[3]) else 0
 
 
-def _name_at(clause: Words, place: int) -> AskedSpan | None:
+def _name_at(clause: Words, place: int) -> AnswerSpan | None:
     before = clause[place - 1]
     if not _is_name(clause[place]) or not before.islower() or clause[place] in MONTHS:
         return None
@@ -146,7 +146,7 @@ def _name_at(clause: Words, place: int) -> AskedSpan | None:
     whole = not follows or follows in (",", "and") or follows in _PREPOSITIONS
     listed = follows in (",", "and") and end + 1 < len(clause) and _is_name(clause[end + 1])
     alone = not listed or (follows == "," and before in ("in", "at", "near"))
-    return AskedSpan(place, end, "name") if whole and alone and end - place <= MAX_NAME else None
+    return AnswerSpan(place, end, "name") if whole and alone and end - place <= MAX_NAME else None
 
 
 def _goes_on(clause: Words, place: int) -> bool:
@@ -159,8 +159,8 @@ def _is_name(word: str) -> bool:
     return word[:1].isupper() and any(map(str.isalpha, word)) and word not in ("I", "A", "No")
 
 
-def _forms(span: AskedSpan, before: Words, after: Words) -> Iterator[tuple[str, str, str]]:
-    """(words before the subject, words behind it, form) of each way to ask for a span."""
+def _forms(span: AnswerSpan, before: Words, after: Words) -> Iterator[tuple[str, str, str]]:
+    """Return (words before the subject, words behind it, form) of each way to ask for a span."""
     kind = span.kind
     if kind == "measure":
         yield f"what is the {before[-2]} of", "", "measure"

@@ -22,7 +22,7 @@ from mate_cli.data.synthesis.question_clues import (
     second_clue,
 )
 from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn, QuestionTable
-from mate_cli.data.synthesis.question_spans import asks
+from mate_cli.data.synthesis.question_spans import span_questions
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import candidate_cells, find_all_substrings, normalize_for_candidates
@@ -124,7 +124,7 @@ _WHERE_WORDS = split_words("location city venue town county region village subur
 
 
 def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
-    """Forms with {row} and {n} that ask for a cell of a column that does not name the rows."""
+    """Return forms with {row} and {n} that ask for a cell of a column that does not name the rows."""
     more = _NAMED if named and not column.participle else ()
     last = column.noun.split()[-1]
     if column.kind == YEAR:
@@ -145,7 +145,7 @@ def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
 
 
 def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str, ...], str]:
-    """Forms with {row}, {s} and {rest} that ask for the cell that names the row, and the rest of its only clue.
+    """Return forms with {row}, {s} and {rest} that ask for the cell that names the row, and the rest of its only clue.
 
     The clue is empty when there are two.
     """
@@ -161,7 +161,7 @@ def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str,
 
 
 def _event(column: QuestionColumn, forms: tuple[str, ...]) -> tuple[str, ...]:
-    """Forms for what happened then; "died" and the like take no "was"."""
+    """Return forms for what happened then; "died" and the like take no "was"."""
     if column.participle in ("died", "retired", "joined", "premiered"):
         happened = {"died": "die", "retired": "retire", "joined": "join", "premiered": "premiere"}[column.participle]
         year = column.kind == YEAR
@@ -182,7 +182,7 @@ MORE_CLUES_SHARE, TITLE_SHARE = 0.1, 0.12
 MAX_TITLE_WORDS, MAX_QUESTION_WORDS, MAX_ANSWER_WORDS = 7, 45, 8
 
 
-class MadeQuestion(NamedTuple):
+class SyntheticQuestion(NamedTuple):
     """A question with all that is known of how it was made.
 
     Args:
@@ -209,7 +209,7 @@ class MadeQuestion(NamedTuple):
     candidates: Coordinates
 
 
-def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
+def as_example(table: Table, question: SyntheticQuestion, place: int, *, gold_only: bool = False) -> TableExample:
     """Return a made question as an example; its id holds the table's, its kind and its place among the table's.
 
     Its part, `first_column` or `other_columns`, says whether the first cell of the row is what is asked for or a clue:
@@ -228,7 +228,7 @@ def make_questions(
     count: int,
     most_candidates: int = MAX_CANDIDATES,
     kinds: Collection[str] = tuple(SHARES),
-) -> list[MadeQuestion]:
+) -> list[SyntheticQuestion]:
     """Make up to so many different questions about a table, of some kinds as far as it has them."""
     asked = QuestionTable(table)
     if len(table.rows) < 2 or len(asked.columns) < 2:
@@ -236,7 +236,7 @@ def make_questions(
     writer = _Writer(asked, rng, most_candidates)
     kinds = [kind for kind in SHARES if kind in kinds]
     shares = np.array([SHARES[kind] for kind in kinds])
-    found: dict[str, MadeQuestion] = {}
+    found: dict[str, SyntheticQuestion] = {}
     for wanted in rng.choice(len(kinds), size=count, p=shares / shares.sum()):
         order = [kinds[wanted], *(kind for kind in kinds if kind != kinds[wanted])]
         question = next((made for kind in order for made in writer.attempts(kind) if made.text not in found), None)
@@ -257,8 +257,8 @@ class _Writer:
         self._ends = [(row, column) for column in asked.columns for row in end_rows(column)]
         self._linked = [(row, column) for row, column in self._cells if asked.link(row, column)]
 
-    def attempts(self, kind: str) -> Iterator[MadeQuestion]:
-        """Questions of one kind, as far as a few attempts give any."""
+    def attempts(self, kind: str) -> Iterator[SyntheticQuestion]:
+        """Return the questions of one kind, as far as a few attempts give any."""
         of, by = kind.split("_by_")
         places = self._cells if of == "cell" else self._linked
         for _ in range(ATTEMPTS if places and (by == "cell" or self._linked) else 0):
@@ -279,7 +279,7 @@ class _Writer:
         return row, column, self._clues(row, column, by)
 
     def _clues(self, row: int, target: QuestionColumn, by: str) -> list[Clue]:
-        """One clue, or two where one fits several rows; none when that fails."""
+        """Return one clue, or two where one fits several rows; none when that fails."""
         others = [column for column in self._asked.columns if column is not target]
         draw = cell_clue if by == "cell" else passage_clue
         first = draw(self._asked, row, pick(self._rng, others), self._rng)
@@ -292,7 +292,7 @@ class _Writer:
             return [first, second]
         return [first] if len(first.rows) == 1 else []
 
-    def _question(self, row: int, column: QuestionColumn, clues: list[Clue], kind: str) -> MadeQuestion | None:
+    def _question(self, row: int, column: QuestionColumn, clues: list[Clue], kind: str) -> SyntheticQuestion | None:
         link = None
         if kind.startswith("passage"):
             put = self._passage_question(row, column, clues)
@@ -310,7 +310,7 @@ class _Writer:
         form = " | ".join((form, *sorted(clue.form for clue in clues)))
         rows = frozenset.intersection(*(clue.rows for clue in clues))
         columns = frozenset.union(*(clue.columns for clue in clues))
-        return MadeQuestion(text, answer, row, column.index, link, kind, form, rows, columns, candidates)
+        return SyntheticQuestion(text, answer, row, column.index, link, kind, form, rows, columns, candidates)
 
     def _cell_question(self, row: int, column: QuestionColumn, clues: list[Clue]) -> tuple[str, str, str]:
         mention, rest = join_clues(clues, self._asked.row_noun), ""
@@ -327,7 +327,7 @@ class _Writer:
         said = self._asked.predicates(row, column)
         if not said or column.plural:
             return None
-        found = asks(pick(self._rng, said), self._asked.names(row, column), column.kind == PERSON)
+        found = span_questions(pick(self._rng, said), self._asked.names(row, column), column.kind == PERSON)
         if not found:
             return None
         ask = pick(self._rng, found)

@@ -75,7 +75,7 @@ class TableReferences:
         return mentions
 
     def _entities(self, text: str) -> Iterator[tuple[Key, str]]:
-        """Mentions of entities that are not part of a longer mention."""
+        """Return mentions of entities that are not part of a longer mention."""
         spans: dict[tuple[int, int], list[Key]] = defaultdict(list)
         for key, reference in self.by_key.items():
             if key.kind == ENTITY:
@@ -140,7 +140,7 @@ def _cell_keys(cell: Cell) -> Iterable[Key]:
 
 @lru_cache(maxsize=1 << 12)
 def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
-    """Numbers and dates of a text without superfluous white space, and how they are said."""
+    """Return numbers and dates of a text without superfluous white space, and how they are said."""
     lowered = text.lower()
     if len(lowered) != len(text):  # some capitals have two characters in lower case; places must not move
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
@@ -154,7 +154,7 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
 
 
 def _refers(text: str, value: Value) -> bool:
-    """One is left out: it is a pronoun, too. So is what is too short, unless it is a plain number."""
+    """Tell whether a text refers to anything: not "one", a pronoun, nor what is short and no plain number."""
     if isinstance(value, float):
         return not math.isclose(value, 1, abs_tol=1e-5) and (len(text) >= MIN_LENGTH or _is_float(text))
     return len(text) >= MIN_LENGTH

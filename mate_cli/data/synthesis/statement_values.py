@@ -102,10 +102,10 @@ class PartValues:
         """Return the values that an expression stands for; None when it stands for nothing."""
         rows: int | None = self.rows
         for where in expression.wheres:
-            rows = None if rows is None else self.filtered(rows, where)
-        return None if rows is None else self.selected(expression.select, expression.column, rows)
+            rows = None if rows is None else self.filter_rows(rows, where)
+        return None if rows is None else self.compute_values(expression.select, expression.column, rows)
 
-    def filtered(self, rows: int, where: Filter) -> int | None:
+    def filter_rows(self, rows: int, where: Filter) -> int | None:
         """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
         if where not in self._filters:
             self._filters[where] = self._filter(where)
@@ -114,7 +114,7 @@ class PartValues:
             return None
         return None if found is None else rows & found
 
-    def selected(self, select: str, column: int, rows: int) -> Values | None:
+    def compute_values(self, select: str, column: int, rows: int) -> Values | None:
         """Sum up the values of a column over a set of rows; None when there are none or it makes no sense."""
         key = select, column, rows
         if key not in self._values:

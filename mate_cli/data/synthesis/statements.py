@@ -151,7 +151,7 @@ class _Writer:
     def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
         """Restrict an expression to some rows, at least by one condition where one leaves it a meaning."""
         rows = self._values.rows
-        values = self._values.selected(select, column, rows)
+        values = self._values.compute_values(select, column, rows)
         if values is None:
             return None
         expression = Expression(select, column)
@@ -169,8 +169,8 @@ class _Writer:
         texts, ways = self._values.columns[other], len(COMPARATORS)
         for pair in self._shuffled(range(len(texts) * ways)):
             where = Filter(other, COMPARATORS[pair % ways], texts[pair // ways])
-            kept = self._values.filtered(rows, where)
-            values = self._values.selected(expression.select, expression.column, kept) if kept else None
+            kept = self._values.filter_rows(rows, where)
+            values = self._values.compute_values(expression.select, expression.column, kept) if kept else None
             if kept and values is not None and self._values.is_sayable(values):
                 return where, kept, values
         return None

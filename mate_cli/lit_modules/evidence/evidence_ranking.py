@@ -26,6 +26,6 @@ class EvidenceRanking(CellSelection):
         return NodeHead(encoder.size.hidden_size, self.dropout.p)
 
     def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]
-        """Scores of the cells that nodes are of."""
+        """Return the scores of the cells that nodes are of."""
         logits: CellLogits = head(output, encoder.pooler)
         return logits

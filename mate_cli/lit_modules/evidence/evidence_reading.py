@@ -15,8 +15,8 @@ from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
-from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.subsets import by_subset
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -98,8 +98,8 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         for row, node, sentence in chosen.nonzero().tolist():
             found[row].append((int(cells[row, node, 0]), sentence))
         columns = (
-            output.batch.encoded_at(first + start).tolist(),
-            output.batch.encoded_at(first + end).tolist(),
+            output.batch.find_places(first + start).tolist(),
+            output.batch.find_places(first + end).tolist(),
             kinds.tolist(),
             [(row, column) for row, column in cells[example, best].tolist()],
             logits.nodes[example, best].sigmoid().tolist(),
@@ -116,12 +116,12 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
             return ANSWER_KINDS[prediction.kind]
         return self.serializer.span_text(example, prediction.start, prediction.end)
 
-    def right(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
+    def is_correct(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
         """Tell whether the answer is right, by the official exact match."""
         return self.score([prediction], {example.example_id: example})["em"] == 1
 
     def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Exact match and F1 of answers, of supporting sentences where they are known and of both; best nodes."""
+        """Return exact match and F1 of answers, of supporting sentences where known, and of both; best nodes."""
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
         gold = {n: e.supporting for n, e in known.items()}

@@ -18,24 +18,24 @@ class NodeRanking(CandidateChoice):
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
-        """Questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
-        return [example for example in self.linked(examples) if find_target(example, example.nodes).ranks]
+        """Return the questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
+        return [example for example in self.link(examples) if find_target(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
-        return self.linked(examples)
+        return self.link(examples)
 
-    def chosen(self, choice: Choice, example: LinkedExample) -> Node:
+    def candidate(self, choice: Choice, example: LinkedExample) -> Node:
         """Return the node that was chosen."""
         return example.nodes[choice.place]
 
-    def right(self, prediction: Choice, example: LinkedExample) -> bool:
+    def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
         """Tell whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
-        return self.chosen(prediction, example).coordinate[0] in rows
+        return self.candidate(prediction, example).coordinate[0] in rows
 
     def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
-        """Accuracy of choosing the node that was found most surely, nothing learned."""
+        """Return the accuracy of choosing the node that was found most surely, nothing learned."""
         surest = [
             Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
             for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in examples.items())
@@ -45,5 +45,5 @@ class NodeRanking(CandidateChoice):
 
 
 def _sureness(node: Node) -> float:
-    """0 to 1; of pages the confidence is a distance, of cells a share."""
+    """Return 0 to 1; of pages the confidence is a distance, of cells a share."""
     return node.confidence if node.source == "links" else 1 - node.confidence

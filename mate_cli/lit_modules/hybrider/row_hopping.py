@@ -49,17 +49,17 @@ class RowHopping(CandidateChoice):
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
         """Yield of each question that hops are learnt from one example per node in a row with the answer."""
         found = []
-        for example in self.linked(examples):
+        for example in self.link(examples):
             target = find_target(example, example.nodes)
             rows = target.answer_of_row if target.ranks else {}
             found.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])
         return [some for some in found if some]
 
-    def chosen(self, choice: Choice, example: LinkedExample) -> Candidate:
+    def candidate(self, choice: Choice, example: LinkedExample) -> Candidate:
         """Return the cell or page that was chosen."""
         return _places(example)[choice.place]
 
-    def right(self, prediction: Choice, example: LinkedExample) -> bool:
+    def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
         """Tell whether the chosen cell or page is where the answer is found."""
         labels = hop_labels(find_target(example, example.nodes), _places(example))
         return bool(labels) and labels[prediction.place] == 1

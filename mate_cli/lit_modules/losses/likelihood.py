@@ -18,7 +18,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Cross entropy towards the model's own belief among the candidates, through which no gradient flows.
+    """Return the cross entropy towards the model's own belief among the candidates, through which no gradient flows.
 
     The soft label is q(z) = p(z) / sum of p over the candidates, so the gradient equals that of
     -log sum_{z in candidates} p(z).
@@ -33,7 +33,7 @@ def marginal_likelihood(logits: torch.Tensor, mask: torch.Tensor, candidates: to
 
 
 def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Cross entropy towards the candidate that the model likes best (hard expectation-maximisation)."""
+    """Return the cross entropy towards the candidate that the model likes best (hard expectation-maximisation)."""
     log_probabilities = logits.masked_fill(~mask, -torch.inf).log_softmax(-1)
     best = logits.detach().masked_fill(~(candidates & mask), -torch.inf).argmax(-1)
     labels = torch.nn.functional.one_hot(best, logits.shape[-1]).to(logits.dtype)
@@ -41,7 +41,7 @@ def hard_em(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) 
 
 
 def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Binary cross entropy, the mean over the real entries of each example.
+    """Return the binary cross entropy, the mean over the real entries of each example.
 
     Source: microsoft/Transformer-XH, `utils.py`, over the nodes of a graph.
     """
@@ -50,7 +50,7 @@ def binary(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -
 
 
 def soft_cross_entropy(logits: torch.Tensor, mask: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Cross entropy towards the uniform distribution over the right candidates, with the reference's small terms.
+    """Return the cross entropy towards the uniform distribution of right candidates, with the reference's small terms.
 
     Source: wenhuchen/HybridQA, `train_stage12.py` (1e-6 in the labels, 1e-8 in the logarithm).
     """
@@ -84,7 +84,7 @@ def correct_spans(label_ids: torch.Tensor, max_length: int) -> torch.Tensor:
 
 
 def span_loss(logits: torch.Tensor, label_ids: torch.Tensor) -> torch.Tensor:
-    """Negative log likelihood of the correct spans among all spans.
+    """Return the negative log likelihood of the correct spans among all spans.
 
     Args:
         logits: scores of every span [B, T, L]; forbidden spans are very negative.
@@ -143,7 +143,7 @@ def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
 
 
 def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Mean over the nodes with the answer of the cross entropies of its first and last token [B]; 0 without any."""
+    """Average the cross entropies of the answer's first and last token over the nodes with it [B]; 0 without any."""
     losses = [
         -(scores.log_softmax(-1) * wanted).sum(-1)
         for scores, wanted in ((logits.starts, targets.starts), (logits.ends, targets.ends))
@@ -153,14 +153,14 @@ def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
 
 
 def kind_loss(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Cross entropy of the kind of the answer, a scalar; 0 where none is known."""
+    """Return the cross entropy of the kind of the answer, a scalar; 0 where none is known."""
     known = (targets.kinds >= 0).sum()
     total = cross_entropy(logits.kinds, targets.kinds, ignore_index=-1, reduction="sum")
     return total / known.clamp(min=1)
 
 
 def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
-    """Binary cross entropy of sentences, the mean of each example [B]; 0 where none is known to support the answer."""
+    """Return the mean binary cross entropy of the sentences of each example [B]; 0 where none is known."""
     wanted = targets.supporting & logits.is_sentence
     losses = binary_cross_entropy_with_logits(logits.sentences, wanted.float(), reduction="none")
     total = (losses * logits.is_sentence).sum((1, 2)) / logits.is_sentence.sum((1, 2)).clamp(min=1)

@@ -49,7 +49,7 @@ class TableAnswerLoss:
             ids = _given(batch.aggregation_ids)
             known = cross_entropy(logits.aggregation, ids, ignore_index=-1, reduction="none")
             return selection + self.aggregation_importance * known
-        computed = self.computed(logits, batch)
+        computed = self.must_compute(logits, batch)
         chosen = self.aggregation_importance * weak_aggregation_loss(logits.aggregation, computed)
         return selection * ~computed + self.within_cutoff(chosen, self.answer(logits, batch, computed))
 
@@ -66,7 +66,7 @@ class TableAnswerLoss:
             weighting=self.label_weighting,
         )
 
-    def computed(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
+    def must_compute(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return which examples learn to compute their answer, Bool [B]."""
         has_cells = _given(batch.label_ids).sum(-1) > 0
         answers = _given(batch.answer_numbers)
@@ -101,7 +101,7 @@ class TableAnswerLoss:
 
 
 def one_column_loss(tokens: Tensor, columns: Tensor, label_ids: Tensor, grid: CellGrid) -> Tensor:
-    """Negative log likelihood of the right column, plus the mean of that of each of its cells, the header's among them.
+    """Return the negative log likelihood of the right column, plus the mean of that of its cells, header included.
 
     The right column has most labelled tokens, the first of them on ties; without labels it is column 0, which has no
     cells to get right.
@@ -168,7 +168,7 @@ def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preferenc
 
 
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
-    """Negative log likelihood of any aggregation where the answer is computed, of none where it is selected: [B]."""
+    """Return the negative log likelihood of any aggregation where the answer is computed, else of none: [B]."""
     log_probabilities = logits.log_softmax(-1)
     return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
 
@@ -209,7 +209,7 @@ def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -
 def answer_loss(
     expected: Tensor, answers: Tensor, computed: Tensor, *, delta: float = 1.0, normalise: bool = False
 ) -> Tensor:
-    """Huber's loss of the expected result.
+    """Return Huber's loss of the expected result.
 
     Args:
         expected: results [B].

@@ -19,8 +19,8 @@ DENSE_BACKWARD = 2.0
 
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
-    """Operations of a network on a batch: its dense layers on real tokens, and attention as each layer computes it."""
-    return sum(_one_flops(*reader, backward=backward) for reader in encoder.reading(batch))
+    """Count operations of a network on a batch: dense layers on real tokens, attention as each layer computes it."""
+    return sum(_one_flops(*reader, backward=backward) for reader in encoder.layer_inputs(batch))
 
 
 def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:
@@ -33,18 +33,18 @@ def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:
 
 
 def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
-    """Operations of the attention of a layer; Linformer's mixing of keys and values, a dense layer, is part of it."""
+    """Count operations of the attention of a layer; Linformer's dense mixing of keys and values is part of it."""
     mixing = 4.0 * head_size * work.mixed * (1 + DENSE_BACKWARD * backward)
     return attention_flops(work.pairs, head_size, backward=backward) + mixing
 
 
 def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
-    """Operations of so many pairs; see the convention above."""
+    """Return the operations of so many pairs; see the convention above."""
     return 4.0 * head_size * pairs * (1 + BACKWARD * backward)
 
 
 def dense_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
-    """Operations of the dense layers of an encoder (projections and feed-forward) on so many tokens."""
+    """Return the operations of the dense layers of an encoder (projections and feed-forward) on so many tokens."""
     return size.num_layers * _layer_flops(size, tokens, backward=backward)
 
 

@@ -47,6 +47,6 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
 
 
 def _beginnings(name: str) -> list[str]:
-    """The name of a parameter, and before it those of the modules that it is in."""
+    """Return the name of a parameter, and before it those of the modules that it is in."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]

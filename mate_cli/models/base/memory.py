@@ -47,7 +47,7 @@ class TrainingMemory:
         return self.parameters * (FULL + OPTIMIZER + HALF * self.half)
 
     def layer(self, size: EncoderSize) -> int:
-        """Bytes per token that the backward pass of one layer needs: 38 x D in 16 bits where I is 4 x D.
+        """Return the bytes per token that the backward pass of one layer needs: 38 x D in 16 bits where I is 4 x D.
 
         Inputs of the joint projection and the first dense layer, queries, keys, values, what is attended, and both
         sides of the activation; in 32 bits the inputs of both norms; a byte for each number that may be dropped.
@@ -70,7 +70,7 @@ class TrainingMemory:
         return kept + ends + gradients
 
     def total(self, examples: int) -> int:
-        """Bytes of a step with micro-batches of so many of the longest examples."""
+        """Return the bytes of a step with micro-batches of so many of the longest examples."""
         return self.weights + examples * self.tokens * self.per_token
 
     def most_examples(self, memory: float) -> int:

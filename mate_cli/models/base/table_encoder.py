@@ -15,7 +15,7 @@ from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.traced import ALL_PAIRS, is_traced, keep_padding
+from mate_cli.models.base.tracing import ALL_PAIRS, is_traced, keep_padding
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
@@ -148,7 +148,7 @@ class TableEncoder(nn.Module):
         """The planner that prepares batches for this network where they are made; it takes no weights there."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Give which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
         return [(self, batch)]
 
@@ -208,11 +208,11 @@ class TableEncoder(nn.Module):
         """
         assert self.extra is not None
         plans = self.plans(batch)
-        return [self.extra.measured(self.encoder(self.embeddings(batch, plans.packing), plans))]
+        return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch, plans.packing), plans))]
 
 
 def _said(layers: Sequence[int], count: int) -> str:
-    """Layers by their ascending numbers, from 1 to `count`, as people say them."""
+    """Return layers by their ascending numbers, from 1 to `count`, as people say them."""
     if len(layers) == count:
         return "all layers"
     first, last = layers[0], layers[-1]

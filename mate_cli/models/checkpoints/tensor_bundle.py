@@ -47,7 +47,7 @@ class Entry(NamedTuple):
     sliced: bool
 
 
-class Damaged(ValueError):  # noqa: N818 - never seen outside
+class BundleDamage(ValueError):  # noqa: N818 - never seen outside
     """Damage: the file is not as TensorFlow writes it."""
 
 
@@ -68,7 +68,7 @@ class Cursor:
         """
         taken = self.data[self.place : self.place + count]
         if len(taken) < count:
-            raise Damaged("it ends too early")
+            raise BundleDamage("it ends too early")
         self.place += count
         return taken
 
@@ -80,7 +80,7 @@ class Cursor:
             number |= (byte & 127) << shift
             if byte < 128:
                 return number
-        raise Damaged("a number is truncated")
+        raise BundleDamage("a number is truncated")
 
 
 def find_bundle(path: Path) -> Path | None:
@@ -139,7 +139,7 @@ def _told(place: Callable[[], Path]) -> Iterator[None]:
     """Say of what is damaged where it is."""
     try:
         yield
-    except (Damaged, OSError, OverflowError, UnicodeDecodeError) as error:
+    except (BundleDamage, OSError, OverflowError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(
             f"the TensorFlow checkpoint cannot be read ({reason})", where=str(place()), remedy="Fetch it again"
@@ -153,7 +153,7 @@ def _index_of(prefix: Path) -> Path:
 def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
     """Return the number of data files, and where each variable is."""
     if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
-        raise Damaged("it is not an index of tensors")
+        raise BundleDamage("it is not an index of tensors")
     footer = Cursor(file[-FOOTER_SIZE:])
     _handle(footer)  # of a block about blocks, which bundles leave empty
     entries, shards = {}, 1
@@ -177,7 +177,7 @@ def _block(file: bytes, handle: tuple[int, int]) -> bytes:
     _check(block[:-4], int.from_bytes(block[-4:], "little"), "a part of the index")
     content, compression = block[:size], block[size]
     if compression not in (0, 1):
-        raise Damaged(f"unknown compression {compression}")
+        raise BundleDamage(f"unknown compression {compression}")
     if compression == 0:
         return content
     import pyarrow  # comes with datasets
@@ -207,14 +207,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (1, 5):
             yield number, int.from_bytes(cursor.take(8 if kind == 1 else 4), "little")
         else:
-            raise Damaged(f"unknown field type {kind}")
+            raise BundleDamage(f"unknown field type {kind}")
 
 
 def _shards(message: bytes) -> int:
     """Return the number of data files, from the header of the index."""
     header = dict(_fields(message))
     if header.get(2):
-        raise Damaged("it was written by a big-endian machine")
+        raise BundleDamage("it was written by a big-endian machine")
     return _number(header.get(1, 1))
 
 
@@ -227,23 +227,23 @@ def _entry(message: bytes) -> Entry:
 
 def _number(value: int | bytes) -> int:
     if isinstance(value, bytes):
-        raise Damaged("text in place of a number")
+        raise BundleDamage("text in place of a number")
     return value
 
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise Damaged("a number in place of text")
+        raise BundleDamage("a number in place of text")
     return value
 
 
 def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
     if entry.type not in TYPES or entry.sliced:
         what = "is stored in slices" if entry.sliced else f"has the type {entry.type}"
-        raise Damaged(f"{name} {what}, which is not supported")
+        raise BundleDamage(f"{name} {what}, which is not supported")
     kind = TYPES[entry.type]
     if entry.size != math.prod(entry.shape) * kind.itemsize or entry.offset + entry.size > file.stat().st_size:
-        raise Damaged(f"{name} has the wrong size")
+        raise BundleDamage(f"{name} has the wrong size")
     if not entry.size:
         return torch.empty(entry.shape, dtype=kind)
     with file.open("rb") as opened:
@@ -269,4 +269,4 @@ def _check(data: bytes, stated: int, name: str) -> None:
     checksum = google_crc32c.value(data)
     turned = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
     if (turned + 0xA282EAD8) & 0xFFFFFFFF != stated:
-        raise Damaged(f"the checksum of {name} does not match")
+        raise BundleDamage(f"the checksum of {name} does not match")

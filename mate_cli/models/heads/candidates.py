@@ -44,7 +44,7 @@ class CandidateHead(nn.Module):
         self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """States [B, T, D] to the scores of K candidates, as many as an example has at most; number k has row id k."""
+        """Map states [B, T, D] to the scores of K candidates, the most that an example has; number k has row id k."""
         states, batch = output.states, output.batch
         example, token = first_tokens(batch)
         found = [pooler(states[example, token][:, None])]
@@ -67,13 +67,13 @@ class OptionHead(nn.Module):
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """States [B, T, D] to the scores of candidates, see `CandidateHead`; the pooler is not asked."""
+        """Map states [B, T, D] to the scores of candidates, see `CandidateHead`; the pooler is not asked."""
         example, token = first_tokens(output.batch)
         return logits_of(self.score(self.dropout(output.states[example, token])), output.batch)
 
 
 def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
-    """Scores [candidates, 1] in reading order, by example."""
+    """Return the scores [candidates, 1] in reading order, by example."""
     example, token = first_tokens(batch)
     candidate = batch.row_ids[example, token] - 1
 
@@ -87,7 +87,7 @@ def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
 
 
 def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:
-    """Example and token of the first token of every candidate, candidates in reading order; Int64 [candidates]."""
+    """Return example and token of the first token of every candidate, in reading order; Int64 [candidates]."""
     before = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
     example, token = ((batch.row_ids != before) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
     return example, token

@@ -46,7 +46,7 @@ class CellSelectionHead(nn.Module):
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput) -> CellLogits:
-        """States [B, T, D] to the scores of K cells, as many as the example with most has (at least 1)."""
+        """Map states [B, T, D] to the scores of K cells, as many as the example with most has (at least 1)."""
         states, batch = output.states, output.batch
         cells, count = _index_cells(batch)
         token_logits = self.score(states).squeeze(-1).float()

@@ -60,7 +60,7 @@ class NodeHead(nn.Module):
         self.score = Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
-        """States [B, T, D] to the scores of the K cells that nodes are of; a candidate's first token is labelled."""
+        """Map states [B, T, D] to the scores of the K cells of nodes; a candidate's first token is labelled."""
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         assert batch.node_cells is not None
         logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
@@ -105,7 +105,7 @@ class MixtureHead(nn.Module):
         self.classes = Score(hidden_size, classes)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> MixtureOutput:
-        """States [B, T, D] to a mixture of the classes of nodes."""
+        """Map states [B, T, D] to a mixture of the classes of nodes."""
         nodes = pooled_nodes(output, pooler)
         states = self.dropout(nodes.states)
         logits = self.weight(states).squeeze(-1).float().masked_fill(~nodes.mask, NO_LOGIT)
@@ -156,7 +156,7 @@ class ReadingHead(nn.Module):
         self.kind, self.sentence = Score(hidden_size, kinds), Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> ReadingLogits:
-        """States [B, T, D] to scores of all that an answer is made of; kinds read the nodes as far as they count."""
+        """Map states [B, T, D] to scores of all parts of an answer; kinds read the nodes as far as they count."""
         batch, nodes = output.batch, pooled_nodes(output, pooler)
         states = self.dropout(nodes.states)
         logits = self.node(states).squeeze(-1).float().masked_fill(~nodes.mask, NO_LOGIT)
@@ -202,6 +202,6 @@ def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tens
 
 
 def _sentence_ids(batch: TableBatch) -> Tensor:
-    """Number the sentence of each token from 1; without any, a node's text is one sentence."""
+    """Return the number of each token's sentence, from 1; without any, a node's text is one sentence."""
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     return own.long() if batch.sentence_ids is None else batch.sentence_ids * batch.attention_mask

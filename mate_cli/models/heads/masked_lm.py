@@ -8,7 +8,7 @@ from torch.nn.functional import linear
 
 from mate_cli.models.heads.score import DEVIATION
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
-from mate_cli.models.layers.encoder import activation_named
+from mate_cli.models.layers.encoder import find_activation
 
 
 class MaskedLMHead(nn.Module):
@@ -31,7 +31,7 @@ class MaskedLMHead(nn.Module):
         self.dense = nn.Linear(hidden_size, hidden_size)
         nn.init.trunc_normal_(self.dense.weight, std=DEVIATION, a=-2 * DEVIATION, b=2 * DEVIATION)
         nn.init.zeros_(self.dense.bias)
-        self.activation = activation_named(activation)
+        self.activation = find_activation(activation)
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=LAYER_NORM_EPSILON)
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
 

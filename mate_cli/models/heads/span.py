@@ -37,7 +37,7 @@ class SpanHead(nn.Module):
         self.score = nn.Sequential(nn.GELU(), nn.Linear(width, 1)) if layers == 2 else nn.Identity()
 
     def forward(self, output: EncoderOutput) -> Tensor:
-        """States [B, T, D] to [B, T, L]: the score of the span from token t of l + 1 tokens, `NO_LOGIT` if forbidden.
+        """Map states [B, T, D] to [B, T, L]: the score of a span from token t of l + 1 tokens, or `NO_LOGIT`.
 
         The two halves of the first layer are applied to tokens, not to spans, and added.
         """
@@ -50,7 +50,7 @@ class SpanHead(nn.Module):
 
 
 def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
-    """Spans whose first and last token are in the same body cell, Bool [B, T, L]."""
+    """Return spans whose first and last token are in the same body cell, Bool [B, T, L]."""
     real = batch.attention_mask
     rows, columns = batch.row_ids * real, batch.column_ids * real
     ends = [_ahead(ids.unsqueeze(-1), max_length).squeeze(-1) for ids in (rows, columns)]
@@ -58,5 +58,5 @@ def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
 
 
 def _ahead(values: Tensor, count: int) -> Tensor:
-    """[B, T, D] to [B, T, L, D]: the values at t, t + 1, ... (zero beyond the end)."""
+    """Map [B, T, D] to [B, T, L, D]: the values at t, t + 1, ... (zero beyond the end)."""
     return pad(values, (0, 0, 0, count - 1)).unfold(1, count, 1).transpose(2, 3)

@@ -46,7 +46,7 @@ class AnswerLogits:
     aggregation: Tensor | None = None
 
     def final(self) -> Tensor:
-        """Scores of the tokens [B, T]; with columns, those of cells, far below zero outside the best column."""
+        """Return scores of the tokens [B, T]; with columns, those of cells, far below zero outside the best column."""
         if self.columns is None:
             return self.tokens
         best = self.grid.in_column(self.columns.argmax(-1)) & self.grid.exists

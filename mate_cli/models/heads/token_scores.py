@@ -70,13 +70,13 @@ class TokenScores(nn.Module):
             return outside_counts(self._column_scores(states, batch), batch)
         return outside_counts(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
-    def lend(self, head: nn.Module) -> bool:
+    def share_layer(self, head: nn.Module) -> bool:
         """Let a head score by the weights of this, which stay here; False where it has no such scores (`choices`)."""
         for kind, name in getattr(head, "choices", {}).items():
             own = getattr(self, kind)
             if own is not None and getattr(head, name) is not None:
                 delattr(head, name)
-                setattr(head, name, Lent(own))
+                setattr(head, name, SharedLayer(own))
                 return True
         return False
 
@@ -91,7 +91,7 @@ class TokenScores(nn.Module):
         return means.gather(1, batch.column_ids.clamp(max=grid.columns - 1))
 
 
-class Lent:
+class SharedLayer:
     """A layer that belongs to another module, and is saved and trained there."""
 
     def __init__(self, layer: nn.Module) -> None:

@@ -105,7 +105,7 @@ class StepWeights(NamedTuple):
     attended: TimedLinear
 
 
-class Carried(NamedTuple):
+class DecoderState(NamedTuple):
     """The state between steps: the LSTM's two states and its attention output, [B, state] twice and [B, attention]."""
 
     state: Tensor
@@ -166,13 +166,15 @@ class TreeDecoder(nn.Module):
             is_column,
         )
 
-    def start(self, examples: int) -> Carried:
+    def start(self, examples: int) -> DecoderState:
         """Return what the first step is given: zeros."""
         like = self.production_bias
-        return Carried(*(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,)))
+        return DecoderState(
+            *(like.new_zeros(examples, width) for width in (self.size.state,) * 2 + (self.size.attention,))
+        )
 
     def forward(self, memory: Memory, steps: Steps) -> Scores:
-        """Scores of all actions at every step of known derivations, [B, A, ...]."""
+        """Return the scores of all actions at every step of known derivations, [B, A, ...]."""
         outputs = self._run(memory, steps)
         used = _used_before(steps.columns, memory.columns.shape[1])
         return self.scores(memory, outputs, used)
@@ -215,7 +217,9 @@ class TreeDecoder(nn.Module):
         layers = recurrent, self.query.weight, self.context.weight, self.attended.weight
         return StepWeights(*map(TimedLinear, layers))
 
-    def step(self, memory: Memory, weights: StepWeights, known: Tensor, parent: Tensor, carried: Carried) -> Carried:
+    def step(
+        self, memory: Memory, weights: StepWeights, known: Tensor, parent: Tensor, carried: DecoderState
+    ) -> DecoderState:
         """Return one step of the examples.
 
         Args:
@@ -233,10 +237,10 @@ class TreeDecoder(nn.Module):
         shares = (query @ memory.keys + memory.hidden).softmax(-1)  # not scaled, as released
         context = weights.context((shares @ memory.values).flatten(1)) + self.context.bias
         attended = self.dropout(weights.attended(torch.cat([state, context], -1)).tanh())
-        return Carried(state, cell, attended)
+        return DecoderState(state, cell, attended)
 
     def scores(self, memory: Memory, outputs: Tensor, used: Tensor) -> Scores:
-        """Scores of what comes out of steps [B, A, attention]; `used` is Bool [B, A, C], columns selected before."""
+        """Score actions by outputs of steps [B, A, attention]; `used` is Bool [B, A, C], columns selected before."""
         rules = linear(self.readout(outputs), self.productions.weight, self.production_bias)
         logits = outputs @ memory.pointers.transpose(1, 2)
         gate = self.used_gate(outputs).sigmoid()
@@ -246,7 +250,7 @@ class TreeDecoder(nn.Module):
 
 
 def _rows(table: nn.Embedding, ids: Tensor) -> Tensor:
-    """Rows of a table; zeros for -1."""
+    """Return rows of a table; zeros for -1."""
     return table(ids.clamp(min=0)) * (ids >= 0)[..., None]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mate_cli.models.heads.tree_decoder import NONE, Carried, Frontier, Memory, TreeDecoder
+from mate_cli.models.heads.tree_decoder import NONE, DecoderState, Frontier, Memory, TreeDecoder
 from mate_cli.sql.derivation import REDUCE, Action, ApplyRule, Derivation, SelectColumn
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema
@@ -34,7 +34,7 @@ class Search:
     runnable: bool = False
 
 
-class Derived(NamedTuple):
+class ScoredDerivation(NamedTuple):
     """A complete derivation and the logarithm of its probability, columns weighed."""
 
     actions: tuple[Action, ...]
@@ -57,7 +57,7 @@ class _Hypothesis:
 
 def best_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
-) -> list[Derived | None]:
+) -> list[ScoredDerivation | None]:
     """Return the best complete derivation of each example, never worse than the greedy one.
 
     None where none is complete.
@@ -67,7 +67,7 @@ def best_derivations(
 
 def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
-) -> list[list[Derived]]:
+) -> list[list[ScoredDerivation]]:
     """Return the complete derivations of each example, the best first: the greedy one and those of the beam."""
     found = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
     if search.width > 1:
@@ -84,10 +84,10 @@ class _Beam:
         self.decoder, self.memory, self.search = decoder, memory, search
         self.weights = decoder.step_weights()
         self.states: list[Tensor] = []
-        self.done: dict[int, list[Derived]] = {}
+        self.done: dict[int, list[ScoredDerivation]] = {}
 
     @torch.no_grad()
-    def run(self, schemas: Sequence[Schema]) -> list[list[Derived]]:
+    def run(self, schemas: Sequence[Schema]) -> list[list[ScoredDerivation]]:
         runnable = self.search.runnable
         open_ = [_Hypothesis(place, Derivation(schema, runnable=runnable)) for place, schema in enumerate(schemas)]
         carried = self.decoder.start(len(open_))
@@ -95,11 +95,11 @@ class _Beam:
             if not open_:
                 break
             rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
-            carried = self._step(open_, Carried(*(tensor.index_select(0, rows) for tensor in carried)))
+            carried = self._step(open_, DecoderState(*(tensor.index_select(0, rows) for tensor in carried)))
             open_ = self._extended(open_, carried)
         return [self.done.get(place, []) for place in range(len(schemas))]
 
-    def _step(self, open_: Sequence[_Hypothesis], carried: Carried) -> Carried:
+    def _step(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> DecoderState:
         self.looked_at = self.memory.at(torch.tensor([one.example for one in open_]))
         frontier = _frontier(one.derivation for one in open_)
         gates = self.decoder.known_gates(self.looked_at, frontier)[:, 0]
@@ -111,7 +111,7 @@ class _Beam:
         self.states.append(made.state)
         return made
 
-    def _extended(self, open_: Sequence[_Hypothesis], carried: Carried) -> list[_Hypothesis]:
+    def _extended(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
         """Return what is under way after one more step; what is complete is put aside."""
         count = self.looked_at.columns.shape[1]
         used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
@@ -132,7 +132,7 @@ class _Beam:
             for score, row, one, action in sorted(found, key=lambda candidate: -candidate[0])[:room]:
                 derivation = one.derivation.apply(action)
                 if derivation.is_complete:
-                    done.append(Derived(derivation.actions, score))
+                    done.append(ScoredDerivation(derivation.actions, score))
                 else:
                     after.append(_Hypothesis(example, derivation, score, (*one.rows, row)))
         return after

@@ -43,7 +43,7 @@ class LoadReport:
         return ", ".join(parts)
 
 
-def combined(reports: Iterable[LoadReport]) -> LoadReport:
+def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
     """Return one report of what several say of different weights; what is loaded in one is new in none."""
     given = list(reports)
     loaded = dict.fromkeys(name for one in given for name in one.loaded)

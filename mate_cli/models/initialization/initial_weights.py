@@ -16,7 +16,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.models.checkpoints.transformer_xh import hop_names
-from mate_cli.models.initialization.base import Initializer, LoadReport, combined
+from mate_cli.models.initialization.base import Initializer, LoadReport, combine_reports
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class InitialWeights(Initializer):
                 given = own._files(encoder.encoders[prefix])
                 plain = {} if given is None else _plain_names(given)
                 reports.append(own._fill(encoder, prefix, given, plain, heads_inside(encoder)))
-        return combined(reports)
+        return combine_reports(reports)
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
         """Return what is read for an encoder; None for random weights."""
@@ -223,19 +223,19 @@ def _zero_missing_types(model: TableEncoder, tensors: dict[str, Tensor]) -> None
 
 
 def _without_padding_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """RoBERTa counts positions from the row behind that of padding; ours are counted from 0."""
+    """Drop the rows before that of padding, from which RoBERTa counts positions; ours are counted from 0."""
     return {name: tensor[ROBERTA_PADDING + 1 :] if name == POSITIONS else tensor for name, tensor in tensors.items()}
 
 
 def _settle_type_of_roberta(model: TableEncoder, tensors: dict[str, Tensor], *, alike: bool) -> None:
-    """RoBERTa knows one segment: `alike`, all segments get the one that was learnt, or else all are new."""
+    """Give all segments the one that RoBERTa has learnt (`alike`), or else make all new."""
     only = tensors.pop(BERT_TYPES, None)
     if alike and only is not None and TYPE_TABLES[0] in (state := model.state_dict()):
         tensors[BERT_TYPES] = only.expand(len(state[TYPE_TABLES[0]]), -1)
 
 
 def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """BERT's one table of two segments becomes the beginning of the segment table."""
+    """Let BERT's one table of two segments become the beginning of the segment table."""
     if BERT_TYPES not in tensors or TYPE_TABLES[0] in tensors:
         return tensors
     return {TYPE_TABLES[0] if name == BERT_TYPES else name: tensor for name, tensor in tensors.items()}

@@ -17,7 +17,7 @@ from mate_cli.models.layers.encoder import PROJECTIONS, EncoderLayer, Norm
 from mate_cli.tokenization.layout import TableBatch
 
 
-class Deepened(Protocol):
+class DeepenedNetwork(Protocol):
     """A network with added layers, as far as these are prepared."""
 
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
@@ -38,7 +38,9 @@ class Scheme:
     norm: ClassVar[Norm] = "none"
     omega: ClassVar[bool] = False
 
-    def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+    def measure(
+        self, network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
+    ) -> list[float]:
         """Return what the data say of layers that were added to a network in evaluation, in numbers.
 
         Nothing by default.
@@ -72,8 +74,10 @@ class TFixup(Scheme):
 class DtFixup(Scheme):
     """Scales by depth and mu, the largest norm of an input, so that an update changes the output alike at any depth."""
 
-    def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-        """Mu, alone."""
+    def measure(
+        self, network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
+    ) -> list[float]:
+        """Return mu, alone."""
         return [mu_of(network, batches)]
 
     def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
@@ -91,7 +95,9 @@ class Admin(Scheme):
     norm = "post"
     omega = True
 
-    def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+    def measure(
+        self, network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
+    ) -> list[float]:
         """Return the omega of each sub-layer, from the variances of what the ones before it add."""
         variances = _variances(network, layers, batches)
         omegas: list[float] = (torch.tensor(variances, dtype=torch.float64)[:-1].cumsum(0) ** 0.5).tolist()
@@ -109,7 +115,7 @@ class Admin(Scheme):
 SCHEMES: dict[str, Scheme] = {"standard": Standard(), "dt_fixup": DtFixup(), "t_fixup": TFixup(), "admin": Admin()}
 
 
-def scheme_named(name: str) -> Scheme:
+def find_scheme(name: str) -> Scheme:
     """Return the scheme of this name.
 
     Raises:
@@ -123,17 +129,17 @@ def scheme_named(name: str) -> Scheme:
 
 
 def vanilla_factor(mu: float, layers: int) -> float:
-    """DT-Fixup's factor for N ordinary layers, N^(-1/2) / (2 mu)."""
+    """Return DT-Fixup's factor for N ordinary layers, N^(-1/2) / (2 mu)."""
     return layers**-0.5 / (2 * mu)
 
 
 def relational_factor(mu: float, layers: int) -> float:
-    """DT-Fixup's factor for N layers whose values know relations, (N (4 mu^2 + 2 mu + 2))^(-1/2)."""
+    """Return DT-Fixup's factor for N layers whose values know relations, (N (4 mu^2 + 2 mu + 2))^(-1/2)."""
     return float((layers * (4 * mu**2 + 2 * mu + 2)) ** -0.5)
 
 
 def t_fixup_factor(layers: int) -> float:
-    """T-Fixup's factor for N layers of an encoder, 0.67 N^(-1/4)."""
+    """Return T-Fixup's factor for N layers of an encoder, 0.67 N^(-1/4)."""
     return 0.67 * layers**-0.25
 
 
@@ -160,12 +166,12 @@ def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
     return [value, attended.dense.weight, inner, output.dense.weight, *layer.spec.backend.value_tables()]
 
 
-def mu_of(network: Deepened, batches: Iterable[TableBatch]) -> float:
+def mu_of(network: DeepenedNetwork, batches: Iterable[TableBatch]) -> float:
     """Return the largest L2 norm of an input of the added layers, over all real tokens of all batches.
 
     Without dropout.
     """
-    with asking(network):
+    with evaluation_mode(network):
         norms = [vectors.norm(dim=-1).max() for batch in batches for vectors in network.extra_inputs(batch)]
     if not norms:
         raise ConfigError(
@@ -175,7 +181,7 @@ def mu_of(network: Deepened, batches: Iterable[TableBatch]) -> float:
 
 
 @contextmanager
-def asking(network: object) -> Iterator[None]:
+def evaluation_mode(network: object) -> Iterator[None]:
     """Ask a network without dropout and without gradients, and leave it as it was."""
     assert isinstance(network, nn.Module)
     training = network.training
@@ -194,7 +200,7 @@ def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
                 weight.mul_(factor)
 
 
-def _variances(network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
     """Return the variance of what comes in, and of what each sub-layer adds, in order; means over tokens."""
     totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
 
@@ -207,7 +213,7 @@ def _variances(network: Deepened, layers: Sequence[EncoderLayer], batches: Itera
     for place, end in enumerate(ends, 1):
         hooks.append(end.dense.register_forward_hook(lambda _, __, made, place=place: add(place, made)))
     try:
-        with asking(network):
+        with evaluation_mode(network):
             for batch in batches:
                 network(batch)
     finally:

@@ -46,7 +46,7 @@ class TableEmbeddings(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
-        """States of real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
+        """Embed real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
         names = ("input_ids", "position_ids", *self.types.values())
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
         words, positions, *types = ids.unbind(-1)
@@ -86,13 +86,13 @@ class FeatureEmbeddings(nn.Module):
         return self.embed(packing.pack(batch.cell_features))
 
     def embed(self, features: Tensor) -> Tensor:
-        """Features [..., F] of any type to states [..., D] of the type of the weights."""
+        """Map features [..., F] of any type to states [..., D] of the type of the weights."""
         states: Tensor = self.features(features.to(next(self.parameters()).dtype))
         return states
 
 
 def _lookup(table: nn.Module, ids: Tensor) -> Tensor:
-    """Rows of the table; ids that it does not have give zeros, as the reference's one-hot product does."""
+    """Return rows of the table; ids that it does not have give zeros, as the reference's one-hot product does."""
     assert isinstance(table, nn.Embedding)
     known = (ids < table.num_embeddings).unsqueeze(-1)
     return table(ids.clamp(max=table.num_embeddings - 1)) * known

@@ -95,7 +95,7 @@ class SelfAttention(nn.Module):
         self.register_load_state_dict_pre_hook(_join_projections)  # type: ignore[no-untyped-call]
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [P, D] to the concatenated heads [P, D]."""
+        """Map states [P, D] to the concatenated heads [P, D]."""
         qkv = self.projections(states).unflatten(-1, self.shape)
         dropout = self.attention_dropout if self.training else 0.0
         return self.backend.forward(qkv, plan, key_bias, dropout).flatten(1)
@@ -118,7 +118,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
             state[f"{prefix}projections.{leaf}"] = torch.cat([state.pop(name) for name in names])
 
 
-def parameter_named(name: str) -> str:
+def parameter_name(name: str) -> str:
     """Return the parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
     owner, _, leaf = name.rpartition(".")
     attention, _, projection = owner.rpartition(".")
@@ -143,7 +143,7 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
-        """[P, inputs] and [P, D] to [P, D]."""
+        """Map [P, inputs] and [P, D] to [P, D]."""
         if self.omega is not None:
             residual = self.omega * residual
         total = self.dropout(self.dense(states)) + residual
@@ -173,7 +173,7 @@ class EncoderLayer(nn.Module):
             {"self": attention, "output": ResidualOutput(size.hidden_size, size, options)},
         )
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.hidden_size, size.intermediate_size)})
-        self.activation = activation_named(options.activation)
+        self.activation = find_activation(options.activation)
         self.output = ResidualOutput(size.intermediate_size, size, options)
 
     @property
@@ -184,7 +184,7 @@ class EncoderLayer(nn.Module):
         return attended, self.output
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [P, D] to states [P, D]."""
+        """Map states [P, D] to states [P, D]."""
         attended, output = self.sub_layers
         given = attended.before(states), plan, key_bias
         attention = self.attention["self"]
@@ -213,7 +213,7 @@ class Encoder(nn.Module):
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """States [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""
+        """Map states [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""
         record = getattr(_CALL, "record", None)
         for layer, spec in zip(self.layers, self.specs, strict=True):
             plan, before = plans[spec.pattern], states
@@ -249,7 +249,7 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor) -> Tensor:
-        """[B, T, D] to [B, D]."""
+        """Map [B, T, D] to [B, D]."""
         return self.dense(states[:, 0]).tanh()
 
 
@@ -257,11 +257,11 @@ class FirstState(nn.Module):
     """The first token's state as it is, in place of a `Pooler` that nothing would learn from."""
 
     def forward(self, states: Tensor) -> Tensor:
-        """[B, T, D] to [B, D]."""
+        """Map [B, T, D] to [B, D]."""
         return states[:, 0]
 
 
-def activation_named(name: str) -> nn.Module:
+def find_activation(name: str) -> nn.Module:
     """Return the activation of this name in transformers.
 
     Raises:

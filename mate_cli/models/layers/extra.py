@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.initialization.schemes import Deepened, draw, scheme_named
+from mate_cli.models.initialization.schemes import DeepenedNetwork, draw, find_scheme
 from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
 from mate_cli.tokenization.layout import TableBatch
 
@@ -78,7 +78,7 @@ class ExtraLayers(nn.Module):
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        width, scheme = extra.width or given, scheme_named(extra.scheme)
+        width, scheme = extra.width or given, find_scheme(extra.scheme)
         if width % extra.heads:
             problem = f"a width of {width} cannot be divided into {extra.heads} heads"
             raise ConfigError(problem, where="model.extra.heads", remedy="Choose a divisor of the width")
@@ -107,18 +107,18 @@ class ExtraLayers(nn.Module):
         """The specification of each layer."""
         return self.encoder.specs
 
-    def measured(self, states: Tensor) -> Tensor:
+    def scheme_inputs(self, states: Tensor) -> Tensor:
         """Return what the scheme measures of the states [P, given] that come in."""
         return states if self.extra.mu_source == "pre_map" else self.into(states)
 
     def prepare(
         self,
-        network: Deepened,
+        network: DeepenedNetwork,
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
         """Let the scheme change the layers in place by what the training split says; return what was done, in words."""
-        scheme, layers = scheme_named(self.extra.scheme), self.encoder.layers
+        scheme, layers = find_scheme(self.extra.scheme), self.encoder.layers
         if not layers:
             return {}
         measured = agree(lambda: scheme.measure(network, layers, batches))
@@ -126,12 +126,12 @@ class ExtraLayers(nn.Module):
         return {self.extra.scheme: done} if done else {}
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """States [P, given] to states [P, returned]."""
+        """Map states [P, given] to states [P, returned]."""
         states = self.encoder(self.into(self.dropout(states)), plans, key_bias)
         returned: Tensor = self.back(self.LayerNorm(states))
         return returned
 
 
 def _map(given: int, wanted: int) -> nn.Module:
-    """From one width to another, without a bias; nothing where they are the same."""
+    """Map one width to another, without a bias; do nothing where they are the same."""
     return nn.Identity() if given == wanted else nn.Linear(given, wanted, bias=False)

@@ -47,7 +47,7 @@ class GlobalLocalOptions:
 
     @property
     def relations(self) -> int:
-        """Their number: a distance to either side, not linked, linked."""
+        """Number of relations: a distance to either side, not linked, linked."""
         return self.not_linked + 2
 
 
@@ -108,7 +108,7 @@ class RelativeScores(nn.Module):
         nn.init.trunc_normal_(self.vectors, std=RELATIVE_DEVIATION, a=-2 * RELATIVE_DEVIATION, b=2 * RELATIVE_DEVIATION)
 
     def forward(self, query: Tensor, ids: Tensor) -> Tensor:
-        """Queries [B, N, Q, H] and the relation of each key, broadcast to [B, N, Q, K], to scores [B, N, Q, K]."""
+        """Score queries [B, N, Q, H] by the relation of each key, broadcast to [B, N, Q, K]: [B, N, Q, K]."""
         scores = query @ self.vectors.permute(1, 2, 0) + self.bias.T[:, None]
         return scores.gather(-1, ids.expand(*scores.shape[:-1], -1))
 
@@ -160,13 +160,13 @@ class GlobalLocal(nn.Module, Attention):
     def attend(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Query, key and value of tokens, each [B, N, T, H], and of slots, each [B, N, G, H], to the values of both."""
+        """Attend: query, key and value of tokens, each [B, N, T, H], of slots, each [B, N, G, H], to values of both."""
         return self._attend_tokens(tokens, slots, links, dropout), self._attend_slots(tokens, slots, links, dropout)
 
     def _attend_slots(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
     ) -> Tensor:
-        """Slots see slots and tokens: [B, N, G, H]."""
+        """Let slots see slots and tokens: [B, N, G, H]."""
         query, key, value = (torch.cat(pair, dim=2) for pair in zip(slots, tokens, strict=True))
         query = query[:, :, : slots[0].shape[2]]
         between = relative_ids(links.slots - links.slots[:, None], self.options.max_distance)
@@ -179,7 +179,7 @@ class GlobalLocal(nn.Module, Attention):
     def _attend_tokens(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
     ) -> Tensor:
-        """Tokens see their window and the slots: [B, N, T, H]; the queries of a block share one run of keys."""
+        """Let tokens see their window and the slots: [B, N, T, H]; the queries of a block share one run of keys."""
         length, blocks = tokens[0].shape[2], Blocks.of(tokens[0].shape[2], self.options.radius)
         end = (0, -length % blocks.size)
         query, key, value = (pad(x, (0, 0, *end)) for x in tokens)
@@ -219,7 +219,7 @@ class Blocks(NamedTuple):
         return torch.arange(self.size + 2 * self.margin, device=device) - self.margin - query[:, None]
 
     def cut(self, x: Tensor) -> Tensor:
-        """[B, N, T', ...] to [B, N, blocks, block, ...]."""
+        """Map [B, N, T', ...] to [B, N, blocks, block, ...]."""
         return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
 
     def keys(self, x: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ class EdgeSoftmax(nn.Module):
     """The weights of what each node sees, which sum to one."""
 
     def forward(self, scores: Tensor, seen: Tensor) -> Tensor:
-        """Scores [B, N, K, K] of node i for node j to weights, 0 where it is not seen [B, K, K]."""
+        """Return the scores [B, N, K, K] of node i for node j to weights, 0 where it is not seen [B, K, K]."""
         masked = scores.float().masked_fill(~seen[:, None], torch.finfo(torch.float32).min)
         return masked.softmax(-1).to(scores.dtype)
 
@@ -107,14 +107,14 @@ class Hop(nn.Module, ABC):
         """Return what the hubs [hubs, D] find where they hop, [hubs, D]."""
 
     def weights(self, scores: Tensor, nodes: Nodes) -> Tensor:
-        """Weights of scores, both [B, N, K, K]."""
+        """Return weights of scores, both [B, N, K, K]."""
         if self.bias is not None:
             scores = scores + self.bias[nodes.relations].permute(0, 3, 1, 2)
         weights: Tensor = self.softmax(scores, nodes.seen)
         return weights
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
-        """[hubs, D] to [B, N, K, H]."""
+        """Map [hubs, D] to [B, N, K, H]."""
         spread = nodes.spread(hubs)
         return spread.view(*spread.shape[:2], *self.shape).transpose(1, 2)
 
@@ -193,7 +193,7 @@ class HopLayer(EncoderLayer):
         self.combine = nn.Linear(2 * size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [P, D] to states [P, D]."""
+        """Map states [P, D] to states [P, D]."""
         nodes, before = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
         hubs = states.index_select(0, nodes.hubs)

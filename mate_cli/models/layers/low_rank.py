@@ -57,7 +57,7 @@ class LowRankLinear(nn.Linear):
         nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))
 
     def forward(self, states: Tensor) -> Tensor:
-        """[..., in] to [..., out]."""
+        """Map [..., in] to [..., out]."""
         change = nn.functional.linear(nn.functional.linear(states, self.lora_A), self.lora_B)
         return super().forward(states) + self.scale * change
 

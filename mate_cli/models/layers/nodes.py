@@ -80,7 +80,7 @@ class NameEncoder(nn.Module):
         self.lstm = nn.LSTM(inputs, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, states: Tensor, counts: Tensor) -> Tensor:
-        """States of the pieces of names [I, L, D], of which the first `counts` [I] are real, to names [I, width]."""
+        """Map states of the pieces of names [I, L, D], the first `counts` [I] of them real, to names [I, width]."""
         packed = pack_padded_sequence(states, counts.cpu(), batch_first=True, enforce_sorted=False)
         outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         last = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])

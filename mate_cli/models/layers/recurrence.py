@@ -19,7 +19,7 @@ class TimedLinear:
         self._steps: Tensor = _Sum.apply(weight, self)  # type: ignore[no-untyped-call]
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[B, inputs] to [B, outputs]."""
+        """Map [B, inputs] to [B, outputs]."""
         outputs: Tensor = _Step.apply(inputs, self._steps, self)  # type: ignore[no-untyped-call]
         return outputs
 
@@ -93,7 +93,7 @@ class _Keep(torch.autograd.Function):
 
 
 class _Find(torch.autograd.Function):
-    """It is given the last state, which says nothing, so that its gradient comes before that of any earlier state."""
+    """Lookup that depends on the last state, so that its gradient comes before that of any earlier state."""
 
     @staticmethod
     def forward(ctx: Any, last: Tensor, history: History, steps: Tensor) -> Tensor:  # noqa: ANN401

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.backends.native_relations import Related, weigh, weigh_backward
+from mate_cli.attention.backends.native_relations import NodeRelations, weigh, weigh_backward
 from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pattern import all_pairs
 from mate_cli.attention.plan import AttentionPlan
@@ -70,7 +70,7 @@ def attend_in_steps(
     value: Tensor,
     relation_key: Tensor,
     relation_value: Tensor,
-    related: Related,
+    related: NodeRelations,
     dropout: float,
 ) -> Tensor:
     """Attend with some weights dropped, each step in the open: [B, N, K, H] each and tables [R, H] to [B, N, K, H]."""
@@ -112,7 +112,7 @@ def _summed(by_relation: Tensor, states: Tensor) -> Tensor:
     return by_relation.flatten(0, 2).T @ states.flatten(0, 2)
 
 
-def find_relations(plan: AttentionPlan) -> Related:
+def find_relations(plan: AttentionPlan) -> NodeRelations:
     """Return how the nodes of a plan's batch are related.
 
     Raises:
@@ -121,4 +121,4 @@ def find_relations(plan: AttentionPlan) -> Related:
     batch = plan.batch
     if batch.relations is None:
         raise ConfigError("these encodings have no relations", where="encoding", remedy="Use encoding=schema")
-    return Related(batch.relations.to(torch.uint8), batch.attention_mask.to(torch.uint8))
+    return NodeRelations(batch.relations.to(torch.uint8), batch.attention_mask.to(torch.uint8))

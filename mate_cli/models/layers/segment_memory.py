@@ -20,7 +20,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 
 @dataclass(frozen=True)
-class SeenSegments:
+class VisibleSegments:
     """The segments that the tokens of a batch see.
 
     Args:
@@ -32,11 +32,11 @@ class SeenSegments:
     before: Tensor
 
 
-def find_segments(plan: AttentionPlan) -> SeenSegments:
+def find_segments(plan: AttentionPlan) -> VisibleSegments:
     """Return what the tokens of a plan's batch see."""
     rows = plan.batch.row_ids
     seen, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
-    return SeenSegments(seen & same, seen & ~same)
+    return VisibleSegments(seen & same, seen & ~same)
 
 
 class SegmentMemory(Attention):
@@ -87,7 +87,7 @@ class MemoryAttention(SelfAttention):
     backend: SegmentMemory
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [P, D] to the concatenated heads [P, D]."""
+        """Map states [P, D] to the concatenated heads [P, D]."""
         own, memory = (self.projections(x).unflatten(-1, self.shape) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
         return self.backend.attend(own, memory, plan, key_bias, dropout).flatten(1)

@@ -1,1 +1,1 @@
-"""What training will cost, before it begins."""
+"""Cost of training, before it begins."""

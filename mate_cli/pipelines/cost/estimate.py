@@ -18,7 +18,7 @@ from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.cost.timing import time_steps
-from mate_cli.pipelines.machine import fill_in
+from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.memory import step_memory
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.layout import TableEncoding
@@ -34,7 +34,7 @@ FORWARD = 1 / 3
 
 @dataclass
 class Cost:
-    """What is known of the cost of one run.
+    """Cost of one run, as far as it is known.
 
     Args:
         examples: that are learnt from or predicted, by split.
@@ -97,7 +97,7 @@ def _kernels_kept(cache: str, temporary: str) -> Iterator[None]:
 
 
 def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
-    """The configuration without an order of rows, which a run before it makes."""
+    """Return the configuration without an order of rows, which a run before it makes."""
     if not config.encoding.get("ranked_by"):
         return config
     cost.unknown.append("tokens after rows are ranked: those of whole tables are counted")
@@ -105,14 +105,14 @@ def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
 
 
 def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
-    """Network, task and loaders with random weights; None where what they are built of is not here yet.
+    """Return network, task and loaders with random weights; None where what they are built of is not here yet.
 
     Raises:
         ConfigError: they do not fit together.
     """
     hardware = config.hardware
     try:
-        fill_in(hardware)
+        resolve_profile(hardware)
     except ConfigError as error:
         cost.unknown.append(f"time: {error}")
         hardware = hardware.model_copy(update={"accelerator": "cpu", "precision": "32-true", "devices": 1, "nodes": 1})
@@ -136,7 +136,7 @@ def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
 
 
 def _absent(error: MateError) -> str:
-    """What is wrong with data, without all the places where they were looked for."""
+    """Say what is wrong with data, without all the places where they were looked for."""
     problem = error.problem.partition(";")[0]
     return f"{error.where}: {problem}" if error.where else problem
 

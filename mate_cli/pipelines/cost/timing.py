@@ -16,7 +16,7 @@ import torch
 from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.layout import TableEncoding
 
@@ -29,7 +29,7 @@ MAX_TIMED = 32
 
 @dataclass(frozen=True)
 class Timing:
-    """How long steps take.
+    """Duration of steps.
 
     Args:
         per_token: seconds of a forward and a backward pass, for each token.
@@ -56,7 +56,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
         size: examples of a micro-batch.
         seconds: after which it ends.
     """
-    hardware, device, task = fill_in(config.hardware), device_of(config.hardware), parts.task
+    hardware, device, task = resolve_profile(config.hardware), device_of(config.hardware), parts.task
     if device.type == "cpu":
         native_kernels()  # compiled before the first batch is timed
     task.to(device).train()
@@ -88,7 +88,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
 
 
 def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
-    """Batches of neighbours, those of middle length first; the last ones fill up a batch that is not full."""
+    """Return batches of neighbours, those of middle length first; the last ones fill up a batch that is not full."""
     starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
     starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))
     return [list(encodings[start : start + size]) for start in starts]

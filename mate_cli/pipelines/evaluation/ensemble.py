@@ -10,11 +10,11 @@ from typing import Any
 from mate_cli.errors import ConfigError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import load_best
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, open_stages
 from mate_cli.pipelines.evaluation.evaluation import judge, save_result
-from mate_cli.pipelines.evaluation.finished import Here, open_stages
-from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
-from mate_cli.pipelines.systems.base import System, Trained, answer_split, joint_throughput
+from mate_cli.pipelines.systems.base import System, TrainedStage, answer_split, joint_throughput
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
 from mate_cli.runs.names import Names
@@ -22,13 +22,13 @@ from mate_cli.runs.record import RunFolder, RunRecord
 
 
 @dataclass(frozen=True)
-class Ensemble(Trained):
+class Ensemble(TrainedStage):
     """Finished stages of one kind that predict together; the first one stands for all in everything else."""
 
-    members: Sequence[Trained] = ()
+    members: Sequence[TrainedStage] = ()
 
     @classmethod
-    def of(cls, members: Sequence[Trained]) -> Ensemble:
+    def of(cls, members: Sequence[TrainedStage]) -> Ensemble:
         """Join members to one.
 
         Raises:
@@ -43,16 +43,16 @@ class Ensemble(Trained):
         return cls(first.name, first.parts, first.config, members)
 
     def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
-        """Return the mean of the members' predictions, see `TableTask.joined`."""
-        return self.parts.task.joined([one.predict(examples, name) for one in self.members])
+        """Return the mean of the members' predictions, see `TableTask.join_members`."""
+        return self.parts.task.join_members([one.predict(examples, name) for one in self.members])
 
 
-def _reading(member: Trained) -> tuple[Mapping[str, Any], str]:
+def _reading(member: TrainedStage) -> tuple[Mapping[str, Any], str]:
     """Return the encoding of a stage; each may rank rows by a run of its own."""
     return {**member.config.encoding, "ranked_by": None}, member.config.tokenizer
 
 
-def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
+def evaluate_together(runs: Sequence[str], split: str, runtime: RuntimeOverrides) -> RunFolder:
     """Score several finished runs of one task as one, and leave a record with what all of them cost.
 
     Returns:
@@ -70,12 +70,12 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
             "these runs have different tasks or datasets", where="run", remedy="Use runs of one experiment"
         )
     run = Run.of(
-        new_folder(Path(here.paths.outputs), "evaluate", records[0].experiment, 0), joint_record(records, split)
+        new_folder(Path(runtime.paths.outputs), "evaluate", records[0].experiment, 0), joint_record(records, split)
     )
     members = [str(folder.path) for folder in folders]
-    with recorded(run):
+    with record_outcome(run):
         answer = _of_systems if records[0].stages else _of_runs
-        metrics, config = answer(folders, run.folder, split, here)
+        metrics, config = answer(folders, run.folder, split, runtime)
         run.folder.write_text("config.yaml", to_yaml({**config, "members": members}))
         run.record.metrics = {f"{split}/{name}": value for name, value in metrics.items()}
     cost = f"{len(members)} runs as one: {run.record.parameters:,} parameters"
@@ -100,11 +100,11 @@ def joint_record(records: Sequence[RunRecord], split: str) -> RunRecord:
 
 
 def _of_runs(
-    folders: Sequence[RunFolder], target: RunFolder, split: str, here: Here
+    folders: Sequence[RunFolder], target: RunFolder, split: str, runtime: RuntimeOverrides
 ) -> tuple[Mapping[str, float], Mapping[str, Any]]:
-    configs = [here.config(folder) for folder in folders]
+    configs = [runtime.config(folder) for folder in folders]
     pairs = zip(folders, configs, strict=True)
-    joint = Ensemble.of([Trained("", load_best(config, folder), config) for folder, config in pairs])
+    joint = Ensemble.of([TrainedStage("", load_best(config, folder), config) for folder, config in pairs])
     examples = joint.parts.data.examples(split)
     result = judge(joint.parts.task, examples, joint.predict(examples, split))
     save_result(target, split, result)
@@ -112,12 +112,12 @@ def _of_runs(
 
 
 def _of_systems(
-    folders: Sequence[RunFolder], target: RunFolder, split: str, here: Here
+    folders: Sequence[RunFolder], target: RunFolder, split: str, runtime: RuntimeOverrides
 ) -> tuple[Mapping[str, float], Mapping[str, Any]]:
-    opened = [open_stages(folder, here) for folder in folders]
+    opened = [open_stages(folder, runtime) for folder in folders]
     system = with_mean([one for one, _ in opened])
     stages = {name: Ensemble.of([stages[name] for _, stages in opened]) for name in system.stages}
-    return answer_split(system, stages, split, target), read_parts(folders[0].path, here.trust)
+    return answer_split(system, stages, split, target), read_parts(folders[0].path, runtime.trust)
 
 
 def with_mean(systems: Sequence[System]) -> System:
@@ -126,9 +126,9 @@ def with_mean(systems: Sequence[System]) -> System:
     Raises:
         ConfigError: they have not learnt the same things.
     """
-    keys = systems[0].learnt
-    if any(one.learnt.keys() != keys.keys() for one in systems):
+    keys = systems[0].parameters
+    if any(one.parameters.keys() != keys.keys() for one in systems):
         raise ConfigError(
             "these runs answer in different forms", where="run", remedy="Use runs that differ only in the seed"
         )
-    return systems[0].with_learnt({key: sum(one.learnt[key] for one in systems) / len(systems) for key in keys})
+    return systems[0].with_parameters({key: sum(one.parameters[key] for one in systems) / len(systems) for key in keys})

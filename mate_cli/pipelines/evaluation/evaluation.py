@@ -10,11 +10,11 @@ from torch.utils.data import DataLoader
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
-from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.subsets import parts_by_tokens
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
@@ -47,7 +47,7 @@ class SplitResult:
         for prediction in self.predictions:
             example = self.examples[prediction.example_id]
             answer = " | ".join(example.answer.texts) if example.answer else ""
-            right = self.task.right(prediction, example)
+            right = self.task.is_correct(prediction, example)
             rows.append([example.question, answer, self.answers.get(prediction.example_id, ""), right])
         return ["question", "answer", "prediction", "right"], rows
 
@@ -63,7 +63,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
         DataError: the split is missing or empty.
     """
     examples = parts.data.examples(split)
-    loader = ranks.first_then_all(lambda: parts.data.loader(split))
+    loader = ranks.rank_zero_first(lambda: parts.data.loader(split))
     predictions = predict(parts.task, loader, cfg)
     given = judge(parts.task, examples, predictions)
     tokens = parts.data.encodings(split).uncut_tokens
@@ -118,7 +118,7 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]
-    pruned = task.pruned_of(scored)
+    pruned = task.find_prunings(scored)
     metrics = task.all_scores(scored, known) | pruning_scores(pruned.values()) if known else {}
     return SplitResult(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
 
@@ -129,7 +129,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     Raises:
         RunError: a GPU has too little memory for them.
     """
-    device, precision = device_of(cfg.hardware), fill_in(cfg.hardware, moved=True).precision
+    device, precision = device_of(cfg.hardware), resolve_profile(cfg.hardware, moved=True).precision
     lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
     was_training = task.training
     task.to(device).eval()
@@ -141,12 +141,12 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
         for batch in track(loader, "predicting", "batches"):
             task.keep_predictions(batch.to(device))
     task.to("cpu").train(was_training)
-    return task.collected()
+    return task.collect_predictions()
 
 
 CALIBRATION = "calibration.json"
 """File with the calibration of confidences, fitted on the development split."""
-FEWEST_ANSWERS = 50
+MIN_ANSWERS = 50
 """With fewer, nothing is learnt about confidences."""
 
 
@@ -157,8 +157,8 @@ def calibrate(result: SplitResult) -> Calibration | None:
         example = result.examples[prediction.example_id]
         selection = result.task.selection(prediction)
         if selection and example.answer:
-            pairs.append((selection.confidence, result.task.right(prediction, example)))
-    if len(pairs) < FEWEST_ANSWERS:
+            pairs.append((selection.confidence, result.task.is_correct(prediction, example)))
+    if len(pairs) < MIN_ANSWERS:
         return None
     confidences, right = zip(*pairs, strict=True)
     return fit_calibration(confidences, right)

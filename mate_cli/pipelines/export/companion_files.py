@@ -20,11 +20,11 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
-def tokenizer_class(serializer: Serializer, *, about_tables: bool) -> str:
+def tokenizer_class(serializer: Serializer, *, table_answers: bool) -> str:
     """Name the tokenizer of transformers that reads the same pieces, and tables where it does so as ours."""
     if isinstance(serializer.tokenizer, ByteVocabulary):
         return "RobertaTokenizerFast"
-    reads_tables = about_tables and type(serializer) is TapasSerializer
+    reads_tables = table_answers and type(serializer) is TapasSerializer
     return "TapasTokenizer" if reads_tables else "BertTokenizerFast"
 
 

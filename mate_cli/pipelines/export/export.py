@@ -16,14 +16,14 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.files.targets import find_targets
-from mate_cli.models.auto_classes import OURS, auto_name
+from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
-from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
-from mate_cli.pipelines.export.model_card import Exported, model_card
+from mate_cli.pipelines.export.model_card import ExportedModel, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
 from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
@@ -46,7 +46,7 @@ OWN_PIPELINE = (
 def export_run(
     run: str,
     to: str,
-    here: Here,
+    runtime: RuntimeOverrides,
     *,
     overwrite: bool = False,
     licence: str | None = None,
@@ -57,7 +57,7 @@ def export_run(
     Args:
         run: a finished run's folder.
         to: the folder to make.
-        here: the machine and the folders of now.
+        runtime: the machine and the folders of now.
         overwrite: replace an export that is there.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
         hub: the repository of the hub, USER/NAME, that the folder is for, for the card; None for none.
@@ -74,20 +74,20 @@ def export_run(
     _check_finished(folder, record)
     target = Path(to).expanduser().absolute()
     _check_target(target, overwrite=overwrite)
-    config = here.config(folder)
+    config = runtime.config(folder)
     if instantiate(config.attention).exact:
         config = config.model_copy(update={"attention": ANY_MACHINE})
     settings = exported_settings(config)
-    check_built(settings, str(folder.path / "config.yaml"), here.trust)
+    check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
     parts = load_best(config, folder, NoDataset())
-    about = parts.task.spec.about_tables
-    card = Exported(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
-    if card.own_pipeline:
+    about = parts.task.spec.table_answers
+    card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
+    if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _written(target) as partial:
         _write_network(partial, parts, settings, card.transformers_class)
         serializer = parts.serializer
-        tokenizer = tokenizer_class(serializer, about_tables=about is not None)
+        tokenizer = tokenizer_class(serializer, table_answers=about is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
         write_settings(partial, settings)
         if (folder.path / CALIBRATION).is_file():
@@ -146,7 +146,7 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
 def loading_class(parts: Parts) -> str:
     """Name the class of transformers that loads a network with its head."""
     auto_class = parts.task.spec.auto_class
-    return tapas_class(parts.task) or (f"{OURS}{auto_class}" if auto_class else MateModel.__name__)
+    return tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:

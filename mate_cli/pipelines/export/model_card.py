@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
-from mate_cli.lit_modules.base import AboutTables
+from mate_cli.lit_modules.base import TableAnswerSpec
 from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.models.auto_classes import MateForQuestionAnswering, auto_name
 from mate_cli.runs.record import RunRecord
@@ -21,7 +21,7 @@ from mate_cli.runs.record import RunRecord
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
+OMITTED_WORDS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
 """Overrides for the machine, not for the result."""
 UNKNOWN = DatasetInfo(
     "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""
@@ -29,7 +29,7 @@ UNKNOWN = DatasetInfo(
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedModel:
     """A model and the run that it comes from.
 
     Args:
@@ -37,7 +37,7 @@ class Exported:
         settings: what mate.yaml holds.
         init: the weights that training began with: `kind` and `checkpoint`.
         transformers_class: the class of transformers that loads it.
-        about_tables: how it answers about any table; None where it does not.
+        table_answers: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
         hub: the repository that the folder is uploaded to.
     """
@@ -46,14 +46,14 @@ class Exported:
     settings: Mapping[str, Any]
     init: Mapping[str, Any]
     transformers_class: str
-    about_tables: AboutTables | None
+    table_answers: TableAnswerSpec | None
     licence: str | None = None
     hub: str | None = None
 
     @property
-    def own_pipeline(self) -> bool:
+    def has_pipeline(self) -> bool:
         """True where it answers about tables, and the pipeline of transformers does not read them as it does."""
-        if self.about_tables is None or self.transformers_class.startswith("Tapas"):
+        if self.table_answers is None or self.transformers_class.startswith("Tapas"):
             return False
         as_tapas = self.settings["encoding"]["_target_"].endswith(".TapasSerializer")
         return bool(self.settings["model"].get("lexical_features")) or not as_tapas
@@ -73,7 +73,7 @@ class Exported:
         """The pipeline of the Hugging Face hub that it is for."""
         if self.is_reader:
             return "question-answering"
-        is_judge = self.about_tables is not None and self.about_tables.verdict
+        is_judge = self.table_answers is not None and self.table_answers.verdict
         return "text-classification" if is_judge else "table-question-answering"
 
     @property
@@ -92,7 +92,7 @@ class Exported:
         return self.base_model or ("random weights" if self.init["kind"] == "random" else "weights of an earlier run")
 
 
-def model_card(model: Exported, folder: str) -> str:
+def model_card(model: ExportedModel, folder: str) -> str:
     """Return the whole text.
 
     Args:
@@ -127,7 +127,7 @@ def model_card(model: Exported, folder: str) -> str:
         folder=folder,
         pruner=pruner,
         auto_class=name if name.startswith("Tapas") else auto_name(name),
-        question=AboutTables().question,
+        question=TableAnswerSpec().question,
         results=_results(record.metrics),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
         command=command_line(record.command, record.overrides),
@@ -135,7 +135,7 @@ def model_card(model: Exported, folder: str) -> str:
     )
 
 
-def front_matter(model: Exported) -> dict[str, Any]:
+def front_matter(model: ExportedModel) -> dict[str, Any]:
     """Return the entries that the Hugging Face hub reads."""
     record, dataset = model.record, model.dataset
     licence = model.licence or dataset.licence
@@ -182,5 +182,5 @@ def _column(name: MetricName) -> str:
 
 def command_line(command: str, overrides: Sequence[str]) -> str:
     """Return the command, without overrides that concern the machine alone."""
-    typed = [word for word in overrides if not word.lstrip("+~").startswith(UNSAID)]
+    typed = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
     return shlex.join(["mate", command, *typed])

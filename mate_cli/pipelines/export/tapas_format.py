@@ -30,7 +30,7 @@ TASKS = {
 }
 """Our tasks by the class of transformers that does the same."""
 DOT = "mate_cli.models.dot.Dot"
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 """Tokens of a TAPAS whose tokenizer does not say."""
 AGGREGATING = "aggregation_classifier.weight"
 ENCODER, THEIRS = "encoder.", "tapas."
@@ -241,7 +241,7 @@ def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "tokenizer_config.json"
     most = json_content(path).get("model_max_length") if path.is_file() else None
     reset = config["reset_position_index_per_cell"]
-    tokens = most if isinstance(most, int) and most <= 4096 else MOST_TOKENS
+    tokens = most if isinstance(most, int) and most <= 4096 else MAX_TOKENS
     return {
         "_target_": "mate_cli.tokenization.serializers.tapas.TapasSerializer",
         "max_tokens": tokens if reset else min(tokens, config["max_position_embeddings"]),

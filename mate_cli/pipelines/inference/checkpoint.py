@@ -17,8 +17,8 @@ from mate_cli.files.targets import check_targets
 from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
-from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
@@ -36,7 +36,9 @@ BUILT = ("encoding", "init", "model", "attention", "task")
 AGAIN = "Fetch or export it again"
 
 
-def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) -> tuple[Parts, ModelConfig]:
+def open_checkpoint(
+    name: str, runtime: RuntimeOverrides, dataset: TableDataset | None = None
+) -> tuple[Parts, ModelConfig]:
     """Build the parts of a checkpoint and fill them, without a run folder.
 
     Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
@@ -46,7 +48,7 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
         name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
             `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
             unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint, `.../model.ckpt`.
-        here: the machine and the folders of now.
+        runtime: the machine and the folders of now.
         dataset: of the parts; an empty one where it is None.
 
     Returns:
@@ -58,12 +60,12 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
     folder = find_checkpoint(name)
     bundle = _bundle(name, folder)
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder, bundle)
-    check_built(settings, str(folder), here.trust)
+    check_built(settings, str(folder), runtime.trust)
     weights, is_theirs = bundle or _weights(folder), bundle is not None or is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
-    config = _typed(settings, folder, here)
+    config = _typed(settings, folder, runtime)
     parts = _assembled(config, folder, dataset or NoDataset())
     if not is_theirs:
         _load(parts, weights)
@@ -73,7 +75,7 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
 
 
 def _bundle(name: str, folder: Path) -> Path | None:
-    """The prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
+    """Return the prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
     return None if _is_described(folder) else find_bundle(Path(name).expanduser())
 
 
@@ -95,7 +97,7 @@ def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_checkpoint(name: str) -> Path:
-    """The folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
+    """Return the folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
 
     Raises:
         CheckpointError: it is neither here nor reachable, or it is no checkpoint.
@@ -149,10 +151,10 @@ def _load(parts: Parts, weights: Path) -> None:
         raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
 
 
-def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig:
+def _typed(settings: Mapping[str, Any], folder: Path, runtime: RuntimeOverrides) -> ModelConfig:
     try:
         return ModelConfig(
-            **_built(settings), hardware=here.hardware, paths=here.paths, seed=0
+            **_built(settings), hardware=runtime.hardware, paths=runtime.paths, seed=0
         )  # the seed shapes no prediction
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))

@@ -18,7 +18,7 @@ from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.runs.configuration import Hardware, Paths
@@ -34,7 +34,7 @@ Tables = Any
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTables:
     """Output of a network for a batch; names are those of transformers.
 
     Args:
@@ -108,9 +108,9 @@ class PretrainedEncoder(nn.Module):
             TrustError: it is made of what is neither ours nor trusted.
         """
         wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
-        here = Here(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
+        runtime = RuntimeOverrides(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
         with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
-            parts = _parts(str(name), here)
+            parts = _parts(str(name), runtime)
         model = cls(parts.task.encoder, parts.serializer).to(device=device, dtype=wanted)
         return model.eval()
 
@@ -165,7 +165,7 @@ class PretrainedEncoder(nn.Module):
         *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-    ) -> Encoded:
+    ) -> EncodedTables:
         """Encode a batch, or tables and the questions about them.
 
         Args:
@@ -183,7 +183,7 @@ class PretrainedEncoder(nn.Module):
         output, states, weights = encode_with_layers(
             self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
         )
-        return Encoded(output.states, output.pooled, output.batch, states, weights)
+        return EncodedTables(output.states, output.pooled, output.batch, states, weights)
 
 
 def check_batch_size(batch_size: int) -> None:
@@ -211,18 +211,18 @@ def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
     return find_dtype(config.get("dtype") or config.get("torch_dtype"))
 
 
-def _parts(name: str, here: Here) -> Parts:
+def _parts(name: str, runtime: RuntimeOverrides) -> Parts:
     """Load the parts of a run or a checkpoint."""
     folder = Path(name).expanduser()
     if not (folder / "record.json").is_file():
         if folder.is_dir() and not any(folder.glob("*.json")):
             raise CheckpointError("it has neither a run nor an exported model", where=name)
-        return open_checkpoint(name, here)[0]
+        return open_checkpoint(name, runtime)[0]
     run = open_run(str(folder))
     if stages := run.read_record().stages:
         below = run.path / next(iter(stages))
         raise RunError("this run is a system of stages", where=name, remedy=f"Load one of its stages: {below}")
-    return load_best(here.config(run), run, NoDataset())
+    return load_best(runtime.config(run), run, NoDataset())
 
 
 def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExample]:

@@ -23,25 +23,25 @@ from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 CELL_PIECES = 4
 """So many word pieces of each cell should have room when rows are chosen: with fewer, names are no longer told apart;
 with more, few rows are left."""
-FEWEST_ROWS = 16
+MIN_ROWS = 16
 """So many rows should fit; where they do not, columns are left out."""
 FIRST_COLUMN = 0.25
 """The first column often names what a row is about; so much nearer to any question it counts."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class TableView:
     """The part of a table that a question is asked about.
 
     Args:
         table: all rows, or those that were chosen.
         numbers: of each row, its number below the header, from 1.
-        said: how rows and columns were chosen, as sentences; none where all are there.
+        notes: how rows and columns were chosen, as sentences; none where all are there.
     """
 
     table: Table
     numbers: tuple[int, ...]
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class RowFitter:
@@ -58,7 +58,7 @@ class RowFitter:
         self.rows = min(rows or MAX_LINES, getattr(serializer, "max_rows", MAX_LINES))
         self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
 
-    def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[Seen]:
+    def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[TableView]:
         """Choose the part of a table that each question is asked about.
 
         Args:
@@ -67,12 +67,12 @@ class RowFitter:
             together: all are asked about the same rows and columns.
         """
         asked = [" ".join(questions)] if together else list(questions)
-        whole = Whole(file)
+        whole = WholeTable(file)
         too_large = len(file) > self.rows or len(file.header) > self.columns
-        is_cut = [True] * len(asked) if too_large else self._is_cut(whole.seen.table, asked)
+        is_cut = [True] * len(asked) if too_large else self._is_cut(whole.view.table, asked)
         index = RowIndex(file.header, file.formats, asked, file) if any(is_cut) else None
         pairs = zip(asked, is_cut, strict=True)
-        seen = [self._choose(file, one, index) if index and cut else whole.seen for one, cut in pairs]
+        seen = [self._choose(file, one, index) if index and cut else whole.view for one, cut in pairs]
         return seen * len(questions) if together else seen
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
@@ -81,7 +81,7 @@ class RowFitter:
         encodings = self.serializer.encode(examples)
         return [isinstance(one, EncodingFailure) or _last_row(one) < len(table.rows) for one in encodings]
 
-    def _choose(self, file: TableFile, question: str, index: RowIndex) -> Seen:
+    def _choose(self, file: TableFile, question: str, index: RowIndex) -> TableView:
         choice = index.choose(question)
         best = choice.order[: self.rows]
         rows = [file.row(place) for place in best]
@@ -91,17 +91,17 @@ class RowFitter:
         costs = costs[:, columns].sum(1)
         places = fit_rows(best, costs[1:].tolist(), budget - int(costs[0]), self.rows)
         numbers = tuple(file.rows.numbers[place] for place in places)
-        said = [] if len(places) == len(file) else [_rows_said(choice, len(places), len(file))]
+        notes = [] if len(places) == len(file) else [_describe_rows(choice, len(places), len(file))]
         if len(columns) < len(file.header):
             names = list_names((file.header[column] for column in nearest), 8)
-            said.append(f"{len(columns)} of {len(file.header)} columns were read, the nearest ones: {names}.")
-        return Seen(file.table(places, columns), numbers, tuple(said))
+            notes.append(f"{len(columns)} of {len(file.header)} columns were read, the nearest ones: {names}.")
+        return TableView(file.table(places, columns), numbers, tuple(notes))
 
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
         """Return all columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
-        needed = costs[0] + np.ceil(min(FEWEST_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
+        needed = costs[0] + np.ceil(min(MIN_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if needed.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
         asked = stems(choice.question)
@@ -134,16 +134,16 @@ class RowFitter:
         return np.array(lengths).reshape(len(rows), -1)
 
 
-class Whole:
+class WholeTable:
     """A table with all its rows, made when it is first wanted."""
 
     def __init__(self, file: TableFile) -> None:
         self._file = file
 
     @cached_property
-    def seen(self) -> Seen:
+    def view(self) -> TableView:
         """All rows."""
-        return Seen(self._file.table(), tuple(self._file.rows.numbers))
+        return TableView(self._file.table(), tuple(self._file.rows.numbers))
 
 
 def _first_word(is_continuation: np.ndarray) -> int:
@@ -158,7 +158,7 @@ def _last_row(encoding: TableEncoding) -> int:
     return int(rows.max(initial=0))
 
 
-def _rows_said(choice: RowChoice, taken: int, rows: int) -> str:
+def _describe_rows(choice: RowChoice, taken: int, rows: int) -> str:
     """Say how the rows were chosen."""
     start = f"{taken:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""

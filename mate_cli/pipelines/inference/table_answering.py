@@ -18,7 +18,7 @@ from mate_cli.errors import DataError
 from mate_cli.models.auto_classes import MateForTask
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
-from mate_cli.pipelines.inference.opened import read_calibration
+from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size
 from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
@@ -122,8 +122,8 @@ class _Answering(Pipeline):
         config, folder = self.model.config, Path(save_directory)
         parts = {part: getattr(config, part) for part in ("encoding", "model", "attention", "task")}
         write_settings(folder, parts | {"init": FOUND_BESIDE})
-        about_tables = self.model.task.spec.about_tables is not None
-        name = tokenizer_class(self.serializer, about_tables=about_tables)
+        table_answers = self.model.task.spec.table_answers is not None
+        name = tokenizer_class(self.serializer, table_answers=table_answers)
         write_tokenizer(folder, self.serializer.tokenizer, self.serializer.max_tokens, name)
 
 
@@ -160,7 +160,7 @@ class TableAnswering(_Answering):
         return self.answers(table if query is None else {"table": table, "query": query}, **options)
 
     def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
-        """One for each query about a table."""
+        """Return one for each query about a table."""
         known = isinstance(given, Mapping) and given.get("table") is not None and given.get("query") is not None
         queries = given["query"] if known else ""
         queries = [queries] if isinstance(queries, str) else list(queries)
@@ -176,11 +176,11 @@ class TableAnswering(_Answering):
             (Path(save_directory) / CALIBRATION).write_text(text, encoding="utf-8")
 
     def example(self, asked: Mapping[str, Any]) -> TableExample:
-        """A question about a whole table."""
+        """Return a question about a whole table."""
         return TableExample("question", asked["query"], Table.from_pandas(_frame(asked["table"])))
 
     def postprocess(self, model_outputs: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one question."""
+        """Return the answer to one question."""
         task: Any = self.model.task
         example, prediction = model_outputs["example"], model_outputs["prediction"]
         table, selection = example.table, task.selection(prediction)
@@ -234,7 +234,7 @@ class CellReading(_Answering):
         return self.answers({"question": question, "context": context, "cell": cell} if alone else question, **options)
 
     def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
-        """The one question."""
+        """Return the one question."""
         if (
             not isinstance(given, Mapping)
             or not given.get("question")
@@ -245,7 +245,7 @@ class CellReading(_Answering):
         return [dict(given)]
 
     def example(self, asked: Mapping[str, Any]) -> TableExample:
-        """A question about a table of one cell."""
+        """Return a question about a table of one cell."""
         context = asked.get("context") or ()
         texts = [context] if isinstance(context, str) else context
         passages = {str(place): text for place, text in enumerate(texts)}
@@ -253,7 +253,7 @@ class CellReading(_Answering):
         return TableExample("question", asked["question"], Table("cell", (Cell(""),), rows, passages=passages))
 
     def postprocess(self, model_outputs: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one question."""
+        """Return the answer to one question."""
         task: Any = self.model.task
         example, prediction = model_outputs["example"], model_outputs["prediction"]
         text = task.answers([prediction], {example.example_id: example})[example.example_id]

@@ -18,13 +18,13 @@ from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
 
-LEARNT = "system.json"
+PARAMETERS = "system.json"
 """File with the numbers that a system has learnt from the development split."""
 Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedStage:
     """A finished stage with its best weights."""
 
     name: str
@@ -33,7 +33,7 @@ class Trained:
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict any examples; `name` is what the progress bar calls them."""
-        loader = ranks.first_then_all(lambda: self.parts.data.loader_of(examples, name))
+        loader = ranks.rank_zero_first(lambda: self.parts.data.loader_of(examples, name))
         return predict(self.parts.task, loader, self.config)
 
     def task_of(self, kind: type[Task]) -> Task:
@@ -103,20 +103,20 @@ class System(ABC):
             )
 
     @abstractmethod
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
+    def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Answer questions."""
 
     @property
-    def learnt(self) -> Mapping[str, float]:
+    def parameters(self) -> Mapping[str, float]:
         """Numbers that it has learnt from a development split, as a run keeps them; may be none."""
         return {}
 
-    def with_learnt(self, learnt: Mapping[str, float]) -> System:
+    def with_parameters(self, parameters: Mapping[str, float]) -> System:
         """Return the same system with the numbers that one like it has learnt."""
         return self
 
     def learn(
-        self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
+        self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
         """Learn of the development split what there is to learn, and answer it; the arguments are those of `answer`."""
         return self, self.answer(stages, examples, name)
@@ -144,7 +144,7 @@ def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return joint
 
 
-def answer_split(system: System, stages: Mapping[str, Trained], split: str, to: RunFolder) -> dict[str, float]:
+def answer_split(system: System, stages: Mapping[str, TrainedStage], split: str, to: RunFolder) -> dict[str, float]:
     """Let a system answer a split and score it; its predictions go into a folder."""
     examples = stages[system.stages[0]].parts.data.questions(split)
     answered = system.answer(stages, examples, split)

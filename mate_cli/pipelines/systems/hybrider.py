@@ -11,7 +11,7 @@ from mate_cli.data.cell_examples import page_example
 from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
 from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained, first_hits
+from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage, first_hits
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate
 
@@ -23,7 +23,7 @@ class Hybrider(System):
 
     stages = (RANK, HOP, READ)
 
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
+    def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Answer with the text of the cell where the hop ends, or a span of the page.
 
         A question that is linked to nothing is answered with the cell nearest to it by TF-IDF. Hits@1 says how often
@@ -40,21 +40,23 @@ class Hybrider(System):
         return SystemAnswers(texts, first_hits(cells, by_name))
 
 
-def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
+def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
     """Find the cell where the hop of each question ends; questions that are linked to nothing are missing."""
     ranker = stages[RANK].task_of(NodeRanking)
-    linked = {example.example_id: example for example in ranker.linked(examples)}
+    linked = {example.example_id: example for example in ranker.link(examples)}
     chosen = stages[RANK].predict(list(linked.values()), name)
     hops = {
-        choice.example_id: replace(linked[choice.example_id], current=ranker.chosen(choice, linked[choice.example_id]))
+        choice.example_id: replace(
+            linked[choice.example_id], current=ranker.candidate(choice, linked[choice.example_id])
+        )
         for choice in chosen
     }
     found = stages[HOP].predict(list(hops.values()), "hops")
     hopper = stages[HOP].task_of(RowHopping)
-    return {choice.example_id: hopper.chosen(choice, hops[choice.example_id]) for choice in found}
+    return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in found}
 
 
-def _read(reader: Trained, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:
+def _read(reader: TrainedStage, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:
     """Read the best span of each page, by question."""
     pages = {key: page_example(examples[key], end.link) for key, end in ends.items() if end.link is not None}
     return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), "pages"), pages) if pages else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from mate_cli.data.cell_examples import nearest_page, page_example
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained, first_hits
+from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage, first_hits
 from mate_cli.tables.example import TableExample
 
 READ = "reading"
@@ -18,7 +18,7 @@ class PassageOnly(System):
 
     stages = (READ,)
 
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
+    def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Read the best span of the nearest page; a question about a table without pages gets no answer.
 
         Hits@1 says how often a cell that links the page holds the answer or links to it.

@@ -16,13 +16,13 @@ from mate_cli.data.cell_examples import reading_example
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.exact_match import f1, normalize_answer
-from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
+from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage
 from mate_cli.tables.example import TableExample
 
 SELECT, READ = "cell_selection", "span_reading"
 WEIGHTS = tuple(step / 20 for step in range(21))
 """Among which the weight of the reader is chosen."""
-LEAST = 1e-30
+MIN_PROBABILITY = 1e-30
 """Lower bound of a probability, before its logarithm is taken."""
 
 
@@ -71,25 +71,25 @@ class PointR(System):
         self.cells, self.weight, self.whole_cells = cells, weight, whole_cells
 
     @property
-    def learnt(self) -> Mapping[str, float]:
+    def parameters(self) -> Mapping[str, float]:
         """The weight of the reader, where several cells are read."""
         return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
 
-    def with_learnt(self, learnt: Mapping[str, float]) -> PointR:
+    def with_parameters(self, parameters: Mapping[str, float]) -> PointR:
         """Return the same with the weight that was learnt."""
-        return PointR(self.compared_by, self.cells, learnt.get("weight", self.weight), self.whole_cells)
+        return PointR(self.compared_by, self.cells, parameters.get("weight", self.weight), self.whole_cells)
 
     def learn(
-        self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
+        self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[System, SystemAnswers]:
         """Choose the weight with the best F1 on these questions; of equal ones the least, which trusts the selector."""
         if self.cells == 1 or self.weight is not None:
             return self, self.answer(stages, examples, name)
         read, hits = self._read(stages, examples, name)
-        system = self.with_learnt({"weight": best_weight(read, examples)})
+        system = self.with_parameters({"weight": best_weight(read, examples)})
         return system, system._answered(read, hits)
 
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
+    def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Select cells of each question and read them; Hits@k are those of the selection."""
         return self._answered(*self._read(stages, examples, name))
 
@@ -101,7 +101,7 @@ class PointR(System):
         return SystemAnswers({key: one.text for key, one in best.items()}, hits, cells)
 
     def _read(
-        self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
+        self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
     ) -> tuple[dict[str, list[ReadCell]], Mapping[str, float]]:
         """Read cells for each question, the best first; return them and the hits of the selection."""
         by_name = {example.example_id: example for example in examples}
@@ -115,7 +115,7 @@ class PointR(System):
 
 
 def read_cells(
-    reader: Trained, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
+    reader: TrainedStage, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
 ) -> dict[str, list[ReadCell]]:
     """Read the best cells of each ranking.
 
@@ -148,7 +148,7 @@ def _widened(read: ReadCell, example: TableExample) -> ReadCell:
 
 
 def _log(probability: float) -> float:
-    return math.log(max(probability, LEAST))
+    return math.log(max(probability, MIN_PROBABILITY))
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:

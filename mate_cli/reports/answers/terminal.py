@@ -73,11 +73,11 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")
     header, chosen = answered.table.header, frozenset(answered.cells)
-    names = [gap if column is None else one_line(header[column].text) for column in shown.columns]
+    names = [gap if column is None else single_line(header[column].text) for column in shown.columns]
     lines = []
     for row in shown.rows:
         texts = [
-            gap if column is None else one_line(answered.table.rows[row][column].text) if row is not None else ""
+            gap if column is None else single_line(answered.table.rows[row][column].text) if row is not None else ""
             for column in shown.columns
         ]
         marks = [(row, column) in chosen for column in shown.columns]
@@ -97,7 +97,7 @@ def answered_table_view(answered: TableAnswerResult, shown: TableWindow, console
 
 
 def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
-    """Widths of columns: as they would be, but none wider than what lets all have room.
+    """Return widths of columns: as they would be, but none wider than what lets all have room.
 
     Args:
         natural: the widths that the columns would have.
@@ -109,7 +109,7 @@ def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
     return [min(width, widest) for width in natural]
 
 
-def one_line(text: str) -> str:
+def single_line(text: str) -> str:
     """Return a cell's text without line breaks, cut to what can ever be shown."""
     return " ".join(text[: 4 * MAX_CELL_WIDTH].split())
 

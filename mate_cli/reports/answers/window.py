@@ -93,7 +93,7 @@ def _best_first(answered: TableAnswerResult) -> list[tuple[int, int]]:
 
 
 def around(wanted: Sequence[int], size: int, most: int) -> list[int]:
-    """At most so many of 0..size-1: the wanted ones, the first of them first, then their neighbours, then the first.
+    """Pick at most so many of 0..size-1: the wanted ones, the first of them first, their neighbours, then the first.
 
     Args:
         wanted: in the order of their importance.

@@ -159,7 +159,7 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
 
 
 def parse_name(name: str) -> tuple[MeasuredCase, str, str, str] | None:
-    """Case, variant, direction and figure of `attention/<variant>/<shape>/<tokens>/<batch>/<direction>/<figure>`.
+    """Parse `attention/<variant>/<shape>/<tokens>/<batch>/<direction>/<figure>` into case, variant, direction, figure.
 
     In all but `attention/...` the tokens come before the shape.
     """

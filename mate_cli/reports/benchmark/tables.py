@@ -207,7 +207,7 @@ def list_skipped(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ..
 
 
 def overview_tables(results: BenchmarkResults, direction: str = BOTH) -> list[View]:
-    """For each shape of tables, how many times as fast as dense attention (BertModel for encoders) at each length."""
+    """Tabulate the speedup over dense attention (BertModel for encoders) at each length, for each shape of tables."""
     return [view for shape in results.shapes if (view := _overview(results, shape, direction)).rows]
 
 

@@ -15,7 +15,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class GivenAnswer:
+class ModelAnswer:
     """The answers of a configuration to a question.
 
     Args:
@@ -36,7 +36,7 @@ class Disagreement:
     """A question that configurations answer differently well; configurations that were not asked it are left out."""
 
     question: ScoredQuestion
-    answers: tuple[GivenAnswer, ...]
+    answers: tuple[ModelAnswer, ...]
 
     @property
     def spread(self) -> float:
@@ -62,7 +62,7 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         metric: see `scored_runs`.
         most: how many questions are returned at most.
     """
-    asked: dict[ScoredQuestion, list[GivenAnswer]] = {}
+    asked: dict[ScoredQuestion, list[ModelAnswer]] = {}
     for group in groups:
         seeds = list(scored_runs(group, metric).values())
         for question in common_questions(seeds):
@@ -77,7 +77,7 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
     return tuple(one for _, one in sorted(zip(places, found, strict=True), key=lambda pair: pair[0])[:most])
 
 
-def _answer(label: str, made: Sequence[tuple[Prediction, float]]) -> GivenAnswer:
+def _answer(label: str, made: Sequence[tuple[Prediction, float]]) -> ModelAnswer:
     texts = Counter(prediction.text for prediction, _ in made)
     cells = dict.fromkeys(cell for prediction, _ in made for cell in prediction.chosen)
-    return GivenAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made), tuple(cells))
+    return ModelAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made), tuple(cells))

@@ -15,7 +15,7 @@ from mate_cli.metrics.specs.names import MetricName
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedResult:
     """One row of a paper's table.
 
     Args:
@@ -38,7 +38,7 @@ class Published:
 
 
 @cache
-def published_for(dataset: str) -> tuple[Published, ...]:
+def published_results(dataset: str) -> tuple[PublishedResult, ...]:
     """Return the figures published for a dataset, best first as the file lists them; none for an unknown one."""
     files = resources.files("mate_cli.reports").joinpath("published").iterdir()
     file = next((file for file in files if file.name == f"{dataset}.yaml"), None)
@@ -48,12 +48,12 @@ def published_for(dataset: str) -> tuple[Published, ...]:
     return tuple(published_row(row, content["sources"]) for row in content["rows"])
 
 
-def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Published:
+def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> PublishedResult:
     """Return one entry of a file, its percent turned into fractions and its sources joined."""
     parts = list(parts_of(row))
     source = "; ".join(sources[part["source"]] for part in parts)
     figures = {key: fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES}
-    return Published(
+    return PublishedResult(
         row["label"], row["model"], source=source, examples_per_second=row.get("examples_per_second"), **figures
     )
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.files.safe_load import load_json
-from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import subset_specs
+from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
@@ -170,7 +170,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
 
 
 def _cells(found: object) -> tuple[Cell, ...]:
-    """Cells of a list of [row, column, ...]; what is none is left out."""
+    """Return cells of a list of [row, column, ...]; what is none is left out."""
     lists = (one for one in found if isinstance(one, list)) if isinstance(found, list) else ()
     return tuple((one[0], one[1]) for one in lists if len(one) >= 2 and all(type(place) is int for place in one[:2]))
 

@@ -13,7 +13,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
 from mate_cli.reports.compare.grouping import Configuration, group_runs
-from mate_cli.reports.compare.published import Published, published_for
+from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, STATISTICS, Statistic
 from mate_cli.reports.compare.tables import ResultTable, by_metric, result_tables
@@ -54,7 +54,7 @@ class Report:
     ranked_by: str | None
     statistic: Statistic
     comparisons: tuple[Comparison, ...]
-    published: tuple[Published, ...]
+    published: tuple[PublishedResult, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     created: datetime
@@ -185,9 +185,9 @@ def near_metrics(asked: str, known: Collection[str]) -> str:
     return f"Choose from {', '.join(sorted(name for name in known if name.count('/') < 2))}"
 
 
-def find_published(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
+def find_published(runs: Sequence[LoadedRun]) -> tuple[PublishedResult, ...]:
     """Return what papers report on the datasets of the runs."""
-    return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
+    return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_results(name))
 
 
 def state_text(runs: Sequence[LoadedRun]) -> str:
@@ -235,7 +235,7 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
     return lines
 
 
-def published_notes(tables: Sequence[ResultTable], published: Sequence[Published]) -> list[str]:
+def published_notes(tables: Sequence[ResultTable], published: Sequence[PublishedResult]) -> list[str]:
     """Say where published rows were read, and that they are no even match."""
     seen = {row.label for table in tables for row in table.published}
     sources = dict.fromkeys(part for row in published if row.label in seen for part in row.source.split("; "))

@@ -9,7 +9,7 @@ from typing import Literal
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
 from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
 from mate_cli.reports.compare.grouping import Configuration, short_labels
-from mate_cli.reports.compare.published import Published, published_for
+from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.statistics import Summary, summarize
 from mate_cli.reports.format import center_text
 
@@ -116,7 +116,7 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
     datasets = list(dict.fromkeys(dataset_of(group) for group in groups))
     for dataset in datasets:
         members = [group for group in groups if dataset_of(group) == dataset]
-        papers = published_for(dataset) if published else ()
+        papers = published_results(dataset) if published else ()
         for table in metric_tables():
             name = table.title + (f" on {dataset}" if dataset else "")
             parts = layout(members, table, name, wide=wide)
@@ -185,7 +185,11 @@ def part_title(metric: MetricName, *, wide: bool) -> str:
 
 
 def build(
-    groups: Sequence[Configuration], columns: list[MetricName], title: str, dataset: str, papers: Sequence[Published]
+    groups: Sequence[Configuration],
+    columns: list[MetricName],
+    title: str,
+    dataset: str,
+    papers: Sequence[PublishedResult],
 ) -> ResultTable:
     """Fill one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
@@ -209,7 +213,7 @@ def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[
     return [group for group in cells if not is_copy(group)]
 
 
-def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
+def paper_rows(papers: Iterable[PublishedResult], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
     """Yield a row per published result that has a figure for any of the columns."""
     for paper in papers:
         cells = tuple(paper_cell(paper, column.full) for column in columns)
@@ -217,7 +221,7 @@ def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> It
             yield ResultRow(paper.label, None, cells)
 
 
-def paper_cell(paper: Published, metric: str) -> Summary | None:
+def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
     """Return a published figure with its own error, None where there is none."""
     if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
         return None

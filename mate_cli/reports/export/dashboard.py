@@ -105,7 +105,7 @@ def rounded_figure(value: float | None) -> float | None:
 
 
 def questions_sheet(report: Report) -> Sheet:
-    """Return questions on which the best configurations disagree, a column with what each of them said."""
+    """Return the questions on which the best configurations disagree, a column with what each of them said."""
     groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
     found = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()

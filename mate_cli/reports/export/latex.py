@@ -31,7 +31,7 @@ COMMANDS: dict[Mark, str] = {
     "worse": "%s$^{*}$",
     "": "%s",
 }
-SAID: dict[Mark, str] = {
+MARK_NOTES: dict[Mark, str] = {
     "best": "Bold: best.",
     "close": "Underlined: within the spread of the best.",
     "better": "$^{*}$: $p < 0.05$.",
@@ -48,7 +48,9 @@ def report_latex(report: Report) -> str:
     parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
     for section in report_sections(report, wide=True):
         parts += [view_latex(view, report) for view in section.tables]
-        parts += ["\n".join(f"% {sentences([note])}" for note in section.said)] if section.said else []
+        parts += (
+            ["\n".join(f"% {sentences([note])}" for note in section.visible_notes)] if section.visible_notes else []
+        )
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,7 +68,7 @@ def view_latex(view: View, report: Report) -> str:
     caption = [", ".join(filter(None, [escape(view.title), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
-    caption += dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks)
+    caption += dict.fromkeys(said for mark, said in MARK_NOTES.items() if mark in view.marks)
     return environment("l" + "r" * len(kept), body, " ".join(caption), view.title)
 
 

@@ -13,7 +13,7 @@ from mate_cli.reports.view import Mark, ReportSection, View, ViewCell, sentences
 SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]<>|#~"})
 BEFORE: dict[Mark, str] = {"best": "**", "better": "**", "worse": "**"}
 AFTER: dict[Mark, str] = {"best": "**", "close": "†", "better": "**", "worse": "**"}
-SAID: dict[Mark, str] = {
+MARK_NOTES: dict[Mark, str] = {
     "best": "Bold: best.",
     "close": "†: within the ± of the best.",
     "better": "Bold: p < 0.05.",
@@ -30,8 +30,8 @@ def report_markdown(report: Report) -> str:
 def section_parts(section: ReportSection) -> Iterator[str]:
     """Yield the tables of a section, and what must be known to read them."""
     yield from map(view_markdown, section.tables)
-    if section.said:
-        yield escape(sentences(section.said))
+    if section.visible_notes:
+        yield escape(sentences(section.visible_notes))
 
 
 def view_markdown(view: View) -> str:
@@ -41,7 +41,7 @@ def view_markdown(view: View) -> str:
     names = (escape(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
     lines = [[name, *map(cell_text, row.cells)] for name, row in zip(names, view.rows, strict=True)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *lines))
-    said = " ".join(dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks))
+    said = " ".join(dict.fromkeys(said for mark, said in MARK_NOTES.items() if mark in view.marks))
     return "\n\n".join(filter(None, [f"### {escape(view.title)}", table, said, *map(escape, view.notes)]))
 
 

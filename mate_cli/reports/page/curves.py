@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.page.page_data import curve_data
-from mate_cli.reports.plots.figures import MAX_FIGURES, MAX_REPEATS, Drawn, curve_frame, curve_names, read_logs
+from mate_cli.reports.plots.figures import (
+    MAX_FIGURES,
+    MAX_REPEATS,
+    PlottedConfiguration,
+    curve_frame,
+    curve_names,
+    read_logs,
+)
 from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.view import ReportSection, sentences
 
@@ -47,7 +54,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves.html", content=content)
 
 
-def still_figure(drawn: Sequence[Drawn], names: Sequence[str]) -> Figure:
+def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
     """Draw the most telling score, or the loss without one, for pages without scripts."""
     name = next((one for one in names if MetricName.parse(one).is_score), names[0])
     return learning_curves(curve_frame(drawn[:STILL_CURVES], name))

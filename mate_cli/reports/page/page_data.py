@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.published import published_for
+from mate_cli.reports.compare.published import published_results
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.tables import dataset_of
-from mate_cli.reports.plots.figures import Drawn, curve_names
+from mate_cli.reports.plots.figures import PlottedConfiguration, curve_names
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import Curve, RunLog
 
@@ -36,7 +36,7 @@ def datasets_of(report: Report) -> list[str]:
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedFigure]:
     """Return published figures for a metric on a data set: of the models compared, else the best."""
-    rows = published_for(dataset) if report.published else ()
+    rows = published_results(dataset) if report.published else ()
     spec = MetricName.parse(metric).spec
     found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
     models = {run.setting("model") for run in report.runs}
@@ -45,7 +45,7 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedFigur
     return [PublishedFigure(one.label, (value := one.metrics[metric]), spec.text(value), one.source) for one in own]
 
 
-def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
+def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
     """Return the learning curves: `metrics` in the order shown, and `groups` with their runs.
 
     A run has `grids` (steps that several metrics share), `values` (by number of the metric: its grid, its values), and

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName, subset_title
+from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.answers.terminal import hidden_text
 from mate_cli.reports.answers.window import cell_window, shorten
 from mate_cli.reports.compare.answer_tables import AnswerTable, read_tables
-from mate_cli.reports.compare.disagreements import Disagreement, GivenAnswer, disagreements
+from mate_cli.reports.compare.disagreements import Disagreement, ModelAnswer, disagreements
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Cell, ScoredQuestion, split_metric_name
 from mate_cli.reports.compare.report import Report
@@ -91,7 +91,7 @@ def question_card(found: Disagreement, table: AnswerTable | None, places: Mappin
     }
 
 
-def answer_row(answer: GivenAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
+def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
     """Return the answer of one configuration, with a mark that does not rely on colour, and the seeds that gave it."""
     kind, mark, word = verdict(answer.score)
     seeds = sum(number for _, number in answer.texts)
@@ -109,7 +109,7 @@ def answer_row(answer: GivenAnswer, question: ScoredQuestion, place: int) -> Map
     }
 
 
-def is_link(answer: GivenAnswer, question: ScoredQuestion) -> bool:
+def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
     """Say whether what is right here is not the answer itself, but the cell whose passage holds it."""
     texts = {" ".join(text.lower().split()) for text in question.answers}
     own = (" ".join(text.lower().split()) for text, _ in answer.texts)
@@ -139,7 +139,7 @@ class QuestionTable:
         answers: what configurations answered.
     """
 
-    def __init__(self, table: AnswerTable, answers: Sequence[GivenAnswer]) -> None:
+    def __init__(self, table: AnswerTable, answers: Sequence[ModelAnswer]) -> None:
         self._table = table
         shape = len(table.rows), len(table.header)
         self._chosen: dict[Cell, list[str]] = {}

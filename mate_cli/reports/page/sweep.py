@@ -22,7 +22,7 @@ NOTES = (
 )
 
 
-class Scored(NamedTuple):
+class ScoredRun(NamedTuple):
     """A run: the place and the label of its configuration, its settings, and its score as it is printed."""
 
     place: int
@@ -85,17 +85,17 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, lis
             yield title, [draw_panel(one, runs) for one in found]
 
 
-def score_runs(place: int, group: Configuration, metric: MetricName) -> list[Scored]:
+def score_runs(place: int, group: Configuration, metric: MetricName) -> list[ScoredRun]:
     """Return the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
     return [
-        Scored(place, group.label, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full])
+        ScoredRun(place, group.label, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full])
         for run in known
     ]
 
 
-def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
+def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
     """Return the settings that were varied; those whose values change together stand in one."""
     if len(runs) < MIN_RUNS:
         return []
@@ -112,7 +112,7 @@ def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
     return sorted(found, key=lambda one: -one.importance)[:MAX_PANELS]
 
 
-def explained_variance(places: Sequence[int], runs: Sequence[Scored]) -> float:
+def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
     """Return the share of the variance of scores that lies between groups, from 0 to 1."""
     mean = statistics.fmean(run.score for run in runs)
     groups: dict[int, list[float]] = {}
@@ -123,7 +123,7 @@ def explained_variance(places: Sequence[int], runs: Sequence[Scored]) -> float:
     return between / whole if whole else 0.0
 
 
-def draw_panel(panel: SettingPanel, runs: Sequence[Scored]) -> Plot:
+def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
     """Place the runs of one panel."""
     places = x_places(panel.values)
     low, high = min(run.score for run in runs), max(run.score for run in runs)

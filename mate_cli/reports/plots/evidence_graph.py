@@ -81,7 +81,7 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
 
 
 def _extent(view: GraphView) -> tuple[float, float, float]:
-    """Inches of a panel, across and up, and what it needs above and below its nodes, in parts of their extent."""
+    """Return the inches of a panel, across and up, and the parts of them above and below its nodes."""
     places = view.places()
     across, up = (max(values) - min(values) for values in zip(*places, strict=True))
     if max(across, up) <= 2.0 and len(places) > 1:

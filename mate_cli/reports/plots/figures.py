@@ -35,7 +35,7 @@ MAX_POINTS, ALL_POINTS = 240, 12_000
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlottedConfiguration:
     """A configuration whose curves are drawn: its place among all, and its runs with what they logged."""
 
     index: int
@@ -43,21 +43,21 @@ class Drawn:
     logs: tuple[tuple[LoadedRun, RunLog], ...]
 
 
-def read_logs(report: Report, *, most: int = MAX_CURVES) -> list[Drawn]:
+def read_logs(report: Report, *, most: int = MAX_CURVES) -> list[PlottedConfiguration]:
     """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
     count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
     points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
-    drawn: list[Drawn] = []
+    drawn: list[PlottedConfiguration] = []
     for index, group in enumerate(report.groups):
         if len(drawn) == most:
             break
         logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
         if any(any(list_moving(log)) for _, log in logs):  # chains have none of their own
-            drawn.append(Drawn(index, group, logs))
+            drawn.append(PlottedConfiguration(index, group, logs))
     return drawn
 
 
-def curve_names(drawn: Sequence[Drawn]) -> list[str]:
+def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
     """List the logged metrics that are drawn, the most telling first."""
     counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in list_moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
@@ -82,7 +82,7 @@ def curve_frames(report: Report) -> list[CurveFrame]:
     return [curve_frame(drawn, name) for name in curve_names(drawn)]
 
 
-def curve_frame(drawn: Sequence[Drawn], name: str) -> CurveFrame:
+def curve_frame(drawn: Sequence[PlottedConfiguration], name: str) -> CurveFrame:
     """Return the curves of one metric, those without a point left out."""
     lines = tuple(
         tuple(log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps) for one in drawn

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.published import Published, published_for
+from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import paper_cell
@@ -34,7 +34,7 @@ def efficiency_views(report: Report) -> Iterator[View]:
     for group in report.groups:
         datasets.setdefault(group.runs[0].setting("dataset"), []).append(group)
     for dataset, groups in datasets.items():
-        papers = [row for row in published_for(dataset) if row.examples_per_second]
+        papers = [row for row in published_results(dataset) if row.examples_per_second]
         for metric in map(MetricName.parse, dict.fromkeys(name for row in papers for name in row.best)):
             rows = [*measured_rows(groups, metric), *published_rows(papers, metric)]
             if len(rows) > len(papers):
@@ -51,7 +51,7 @@ def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterat
             yield Row(group.label, cells(metric, summary, best, rate.center if rate else None))
 
 
-def published_rows(papers: Sequence[Published], metric: MetricName) -> Iterator[Row]:
+def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
     """Yield the rows of a paper that have the metric."""
     for paper in papers:
         if summary := paper_cell(paper, metric.full):

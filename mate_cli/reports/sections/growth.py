@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mate_cli.metrics.specs.names import SPLITS, MetricName
 from mate_cli.reports.compare.grouping import group_runs, repeats
-from mate_cli.reports.compare.published import Published
+from mate_cli.reports.compare.published import PublishedResult
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import is_finite, summarize
 from mate_cli.reports.plots.growth import GrowthFrame, Level, Line, Point, growth_figure
@@ -64,7 +64,7 @@ def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
             yield Point(size, summary.center, statistics.stdev(values) if len(values) > 1 else None)
 
 
-def _levels(rows: Sequence[Published], metric: MetricName, models: set[str]) -> Iterator[Level]:
+def _levels(rows: Sequence[PublishedResult], metric: MetricName, models: set[str]) -> Iterator[Level]:
     """Yield what papers have with the same networks; of the other split where they print no figure of this one."""
     for split in (metric.split, *(one for one in SPLITS if one != metric.split)):
         name = f"{split}/{metric.full.partition('/')[2]}"

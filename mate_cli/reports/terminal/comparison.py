@@ -37,7 +37,7 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
     print_warnings(report.warnings, console)
     for section in report_sections(report, brief=brief):
         views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
-        print_views(views, console, section.said)
+        print_views(views, console, section.visible_notes)
     if not brief:
         print_views([settings_view(report)], console)
     if report.unfinished:

@@ -75,7 +75,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         score, step = state_dict.get("best_score"), state_dict.get("best_step")
         if not isinstance(score, (float, type(None))) or type(step) is not int:
             raise CheckpointError("the checkpoint is damaged", where=self._last, remedy=FROM_THE_BEGINNING)
-        if ranks.is_first() and state_dict.get("run") != self.run:
+        if ranks.is_rank_zero() and state_dict.get("run") != self.run:
             raise CheckpointError("the checkpoint belongs to another run", where=self._last, remedy=FROM_THE_BEGINNING)
         self.best_score, self.best_step, self.stopped = score, step, bool(state_dict.get("stopped"))
 
@@ -114,7 +114,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
             trainer.should_stop = True  # makes Lightning validate after the last step, wherever the interval falls
         if trainer.should_stop or done % trainer.val_check_batch == 0:
             return
-        asked = ranks.anywhere(self.signal is not None)  # a signal may reach one process, or all at different steps
+        asked = ranks.any_rank(self.signal is not None)  # a signal may reach one process, or all at different steps
         if asked or trainer.global_step % self.every_steps == 0:
             self._save_last(trainer)
         if asked:
@@ -128,7 +128,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
             self.best_score, self.best_step = score, trainer.global_step
         self._save_last(trainer)
         self._is_best = False
-        if ranks.anywhere(self.signal is not None):
+        if ranks.any_rank(self.signal is not None):
             raise Interrupted
 
     def on_save_checkpoint(
@@ -143,7 +143,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
             save_weights(state, self.folder.place("checkpoints/best.safetensors"))
 
     def _score(self, trainer: pl.Trainer) -> float:
-        """The monitored metric of the last validation.
+        """Return the monitored metric of the last validation.
 
         Raises:
             RunError: the validation did not give it.
@@ -162,7 +162,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         target = self.folder.place("checkpoints/last.ckpt")
         try:
             # All processes gather what the first one writes.
-            with replace_file(target) if ranks.is_first() else nullcontext(target) as draft:
+            with replace_file(target) if ranks.is_rank_zero() else nullcontext(target) as draft:
                 trainer.save_checkpoint(draft)
         except (OSError, RuntimeError) as error:
             raise RunError(

@@ -18,7 +18,7 @@ class FreedMemory(pl.Callback):
         self.seconds, self._last = seconds, monotonic()
 
     def on_train_batch_end(self, *given: Any) -> None:
-        """Between two batches, nearly nothing is in use."""
+        """Give memory back between two batches, where nearly nothing is in use."""
         if monotonic() - self._last >= self.seconds:
             give_back_freed_memory()
             self._last = monotonic()

@@ -35,8 +35,8 @@ class FollowTraining(pl.Callback):
         self._bar: Progress | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
-        losses = [value / ranks.world_size() for value in ranks.total([float(loss) for loss in self._losses])]
+        """Return counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
+        losses = [value / ranks.world_size() for value in ranks.all_reduce_sum([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ class FollowTraining(pl.Callback):
         self.seconds = float(state_dict["seconds"])
 
     def throughput(self) -> Row:
-        """Examples and real tokens per second of training, without validation."""
+        """Return the examples and real tokens per second of training, without validation."""
         seconds = max(self.seconds, 1e-9)
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 
@@ -88,7 +88,7 @@ class FollowTraining(pl.Callback):
         self._losses.append(outputs["loss"].detach())
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
-        self.tokens += int(ranks.total([int(torch.stack(self._new_tokens).sum())])[0])
+        self.tokens += int(ranks.all_reduce_sum([int(torch.stack(self._new_tokens).sum())])[0])
         self._new_tokens.clear()
         self.steps += 1
         if trainer.global_step % self.log_every == 0:
@@ -97,7 +97,7 @@ class FollowTraining(pl.Callback):
 
     def _log(self, trainer: pl.Trainer) -> None:
         mean = float(torch.stack([loss.cpu() for loss in self._losses]).mean())
-        loss = ranks.total([mean])[0] / ranks.world_size() * trainer.accumulate_grad_batches
+        loss = ranks.all_reduce_sum([mean])[0] / ranks.world_size() * trainer.accumulate_grad_batches
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
         lr = trainer.optimizers[0].param_groups[0]["lr"]

@@ -103,5 +103,5 @@ def _fraction(nanoseconds: int) -> str:
 
 
 def valid(text: str) -> str:
-    """A text that every file can hold: halves of characters, which JSON can name, become a sign for what is broken."""
+    """Replace halves of characters, which JSON can name, so that every file can hold the text."""
     return re.sub(r"[\ud800-\udfff]", "\ufffd", text)

@@ -66,7 +66,7 @@ def _joined_levels(name: str) -> str:
 
 
 def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]:
-    """Each part of a column, with the bytes of its values where all have the same."""
+    """Return each part of a column, with the bytes of its values where all have the same."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for place in range(metadata.num_columns):
             chunk = group.column(place)
@@ -74,7 +74,7 @@ def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]
 
 
 def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
-    """Bytes of its pages, or of its values where these are more: equal ones can be written once."""
+    """Return the bytes of its pages, or of its values where these are more: equal ones can be written once."""
     return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
 
 
@@ -142,7 +142,7 @@ def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
 
 
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
-    """Rows in parts of few megabytes, or single ones."""
+    """Return rows in parts of few megabytes, or single ones."""
     half = rows.num_rows // 2
     if half and _weight(rows) > PIECE:
         yield from _pieces(rows.slice(0, half))
@@ -152,7 +152,7 @@ def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
 
 
 def _weight(rows: RecordBatch) -> int:
-    """Bytes of the values; a text that stands once and is meant often counts as often."""
+    """Return the bytes of the values; a text that stands once and is meant often counts as often."""
     return sum(_bytes(leaf) for column in rows.columns for leaf in _leaves(column))
 
 

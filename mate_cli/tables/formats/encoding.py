@@ -208,7 +208,7 @@ class Text:
         return self.path.open(encoding=self.encoding, errors=self.errors, newline=newline)
 
     def read(self) -> str:
-        """All of it."""
+        """Return all of it."""
         with self.open() as file:
             return file.read()
 
@@ -283,7 +283,7 @@ def _what_is_broken(path: Path, encoding: str) -> list[str]:
 
 
 def _of_ascii(start: bytes) -> tuple[str, str, list[str]]:
-    """UTF-8, unless what begins a file switches to other letters, or might be UTF-7, in letters of ASCII."""
+    """Guess UTF-8, unless what begins a file switches to other letters, or might be UTF-7, in letters of ASCII."""
     for pattern, name in SWITCHES:
         if pattern.search(start):
             text = start.decode(name, errors="replace")
@@ -323,7 +323,7 @@ def _is_damaged_utf8(sample: bytes) -> bool:
 
 
 def _unmarked_utf16(start: bytes) -> str | None:
-    """UTF-16 without a mark: every other byte of Latin text is zero."""
+    """Find UTF-16 without a mark: every other byte of Latin text is zero."""
     even, odd = start[::2].count(0), start[1::2].count(0)
     if max(even, odd) < 0.4 * len(start) / 2 or min(even, odd) > 0.02 * len(start):
         return None

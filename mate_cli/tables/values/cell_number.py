@@ -151,7 +151,7 @@ def parse_amount(text: str) -> Amount | None:
 
 
 def _parse_before(text: str) -> Amount | None:
-    """Sign, opening parenthesis and currency in any order, each once, but for a currency's sign and code."""
+    """Return the sign, opening parenthesis and currency in any order, each once, but for a currency's sign and code."""
     found: dict[str, str] = {}
     place = 0
     while place < len(text):
@@ -198,7 +198,7 @@ def _parse_after(text: str, before: Amount) -> Amount | None:
 
 
 def _measure(words: list[str], before: str) -> Amount | None:
-    """Magnitude and unit of the words behind the digits; None where they are neither."""
+    """Return the magnitude and unit of the words behind the digits; None where they are neither."""
     words = [piece for word in words for piece in _split_currency(word)]
     money = {word for word in (*before.split(), *words) if is_currency(word)}
     power, rest = 0, list[str]()

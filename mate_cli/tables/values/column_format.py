@@ -102,7 +102,7 @@ class ColumnFormat:
 
 
 def _is_surely_minus(amount: Amount, text: str) -> bool:
-    """There is no parenthesis around an integer, which may be a note, nor is it a year with a minus behind it."""
+    """Tell a minus from parentheses around an integer, which may be a note, and from a year with a minus behind it."""
     if not amount.parentheses:
         return not (amount.negative and DOUBTFUL_YEAR.fullmatch(text))
     return amount.negative or not amount.digits.isdecimal() or amount.unit == "%" or is_currency(amount.unit)

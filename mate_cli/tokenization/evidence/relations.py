@@ -89,7 +89,7 @@ def _same(key: Callable[[EvidenceNode], int]) -> Callable[[Sequence[EvidenceNode
 
 
 def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    """Pairs of which one is the first node of its row."""
+    """Return pairs of which one is the first node of its row."""
     rows = [node.row for node in nodes]
     first = np.array([rows.index(row) == place for place, row in enumerate(rows)])
     return first[:, None] | first
@@ -140,7 +140,7 @@ def evidence_texts(example: TableExample, unit: Unit, additions: Mapping[str, Pa
 
 
 def row_documents(table: Table) -> list[str]:
-    """All that can be read of each row: its cells and what they link to."""
+    """Return all that can be read of each row: its cells and what they link to."""
     return [
         " ".join([cell.text + " " + " ".join(table.passages.get(link, "") for link in cell.links) for cell in row])
         for row in table.rows

@@ -81,7 +81,7 @@ class EvidenceSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Nodes with the answer, be they rows or not, or its text."""
+        """Return nodes with the answer, be they rows or not, or its text."""
         label: Label = options.get("label", cls.label)
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
 
@@ -130,16 +130,16 @@ class EvidenceSerializer(Serializer):
             sentence_ids=sentences.astype(np.int16) if self.unit in ("document", "segment") else None,
         )
 
-    def _laid_out(self, example: TableExample, known: _Known) -> list[Laid]:
+    def _laid_out(self, example: TableExample, known: _Known) -> list[NodePieces]:
         """Return the nodes that fit."""
         texts = evidence_texts(example, self.unit, known.additions(example.question))
         told = self._told(example, texts)
         answers = example.answer.texts if example.answer else ()
         self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *told))
         found = [one for text, said in zip(texts, told, strict=True) for one in self._nodes(example, text, said)]
-        return known.chosen(example.question, found)
+        return known.choose(example.question, found)
 
-    def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[Laid]:
+    def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[NodePieces]:
         """Yield the node of a text; of segments several, each of whole sentences where they fit."""
         first, second = [self.tokenizer.cls_id, *self._pieces[example.question,], self.tokenizer.sep_id], []
         for sentence in told:
@@ -162,7 +162,7 @@ class EvidenceSerializer(Serializer):
             used += length
         yield replace(text, sentences=text.sentences[begin:], first=begin)
 
-    def _laid(self, text: NodeText, first: np.ndarray, title: np.ndarray, bodies: Sequence[np.ndarray]) -> Laid:
+    def _laid(self, text: NodeText, first: np.ndarray, title: np.ndarray, bodies: Sequence[np.ndarray]) -> NodePieces:
         end = [self.tokenizer.sep_id]
         numbers = np.repeat(np.arange(len(bodies)) + 1 + text.first, [len(body) for body in bodies])
         second = np.concatenate([title, *bodies, end]).astype(np.int32)
@@ -172,7 +172,7 @@ class EvidenceSerializer(Serializer):
         ids = np.concatenate([_shortened(first, kept[0]), _shortened(second, kept[1])]).astype(np.int32)
         segments = np.repeat((0, 1), kept)
         sentences = np.concatenate([np.zeros(kept[0], int), _shortened(number, kept[1])])
-        return Laid(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
+        return NodePieces(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
 
     def _told(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
         """List the sentences of other nodes that lead to each one, in reading order, each sentence once."""
@@ -189,7 +189,7 @@ class EvidenceSerializer(Serializer):
             told.append([one for sentences, other in known for one in sentences or _leading(own, other)])
         return [tuple(dict.fromkeys(some)) for some in told]
 
-    def _cut(self, example: TableExample, found: Sequence[Laid], labels: np.ndarray) -> np.ndarray:
+    def _cut(self, example: TableExample, found: Sequence[NodePieces], labels: np.ndarray) -> np.ndarray:
         rows = {laid.text.node.row for laid in found}
         answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
         lost = len(answers - rows)
@@ -216,9 +216,9 @@ class _Known:
             return {}
         if self._expander is None:
             self._expander = Expander(self.table.passages, limit, titles=False)
-        return self._expander.chosen(question)
+        return self._expander.choose(question)
 
-    def chosen(self, question: str, found: Sequence[Laid]) -> list[Laid]:
+    def choose(self, question: str, found: Sequence[NodePieces]) -> list[NodePieces]:
         """Return the nodes of the rows that fit the question best, in reading order, as many as there is room for."""
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
         if len(found) <= nodes and sum(len(laid.ids) for laid in found) <= tokens:
@@ -239,8 +239,8 @@ class _Known:
             nodes, tokens = nodes - len(places), tokens - cost
         return [found[place] for place in sorted(kept)]
 
-    def features(self, question: str, found: Sequence[Laid]) -> np.ndarray:
-        """Lexical features of each node, [K, F]; of a row the largest of its cells."""
+    def features(self, question: str, found: Sequence[NodePieces]) -> np.ndarray:
+        """Return the lexical features of each node, [K, F]; of a row the largest of its cells."""
         if self._lexical is None:
             self._lexical = LexicalTable(self.table)
         width = len(self.table.header)
@@ -284,7 +284,7 @@ ANSWER_KINDS = ("span", "yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class NodePieces:
     """A node in word pieces.
 
     Args:
@@ -304,16 +304,16 @@ class Laid:
     cut: bool
 
 
-def label_nodes(example: TableExample, found: Sequence[Laid], *, rows: bool) -> np.ndarray:
-    """1 for each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
+def label_nodes(example: TableExample, found: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
+    """Mark with 1 each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
     right = set(example.answer.coordinates) if example.answer else set()
     right_rows = {row for row, _ in right}
     nodes = [laid.text.node for laid in found]
     return np.array([node.row in right_rows if rows else (node.row, node.column) in right for node in nodes], np.int32)
 
 
-def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCache) -> np.ndarray:
-    """Bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
+def label_answers(example: TableExample, found: Sequence[NodePieces], pieces: PieceCache) -> np.ndarray:
+    """Set bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
     right = set(example.answer.coordinates) if example.answer else set()
     texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
     supporting = set(example.supporting)
@@ -341,7 +341,7 @@ def find_class(example: TableExample) -> int | None:
     return ANSWER_KINDS.index(text) if text in ANSWER_KINDS[1:] else 0
 
 
-def _first_place(texts: Sequence[str], laid: Laid, pieces: PieceCache) -> tuple[int, int]:
+def _first_place(texts: Sequence[str], laid: NodePieces, pieces: PieceCache) -> tuple[int, int]:
     """Find where the first of some texts stands in a node's text, else in its title; (0, 0) where none does."""
     for text in texts:
         wanted = pieces[text,]

@@ -29,7 +29,7 @@ Stems = frozenset[str]
 
 @cache
 def _stemmer() -> PorterStemmer:
-    """NLTK's own variant of Porter's stemmer, which is the reference's; slow to import, so only where it is used."""
+    """Return the reference's stemmer, NLTK's variant of Porter's; slow to import, so only where it is used."""
     from nltk.stem.porter import PorterStemmer
 
     return PorterStemmer()
@@ -47,7 +47,7 @@ def stems(text: str) -> Stems:
 
 
 def similarity(one: Stems, other: Stems) -> float:
-    """Jaccard's index: the shared stems over all stems; 0 where there are none."""
+    """Return Jaccard's index: the shared stems over all stems; 0 where there are none."""
     shared = len(one & other)
     return shared / max(1, len(one) + len(other) - shared)
 

@@ -171,7 +171,7 @@ def _parts(date: str) -> list[str]:
 
 
 def _terms(text: str) -> list[str]:
-    """Words of two or more letters in lower case, dates, and numbers without separators and superfluous zeros."""
+    """Split a text into lower-case words of two or more letters, dates, and numbers without superfluous zeros."""
     return [_number(term) if term[0].isdigit() else term for term in _TERM.findall(text.lower())]
 
 

@@ -51,14 +51,14 @@ def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
     return int(np.count_nonzero(word_starts[rows <= 1] == 0))
 
 
-CUTS = ("shortened_cells", "dropped_rows", "dropped_columns", "lost_answers")
+TRUNCATION_COUNTS = ("shortened_cells", "dropped_rows", "dropped_columns", "lost_answers")
 """What `TableEncoding.cut` counts, in its order: cells that lost words or all of them, rows and columns that are gone,
 and answer cells that went with them."""
-SAID = ("cells shortened", "rows dropped", "columns dropped", "answer cells lost")
+TRUNCATION_NAMES = ("cells shortened", "rows dropped", "columns dropped", "answer cells lost")
 
 
 def count_cuts(example: TableExample, cells: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Count what is missing from an encoding, int32 [4], see `CUTS`; rows and columns that are gone have no cells.
+    """Count what is missing from an encoding, int32 [4], see `TRUNCATION_COUNTS`; dropped ones have no cells.
 
     Args:
         example: what was encoded.
@@ -85,10 +85,17 @@ def lost_cells(coordinates: Coordinates, kept: np.ndarray, width: int) -> Coordi
 def describe_cuts(cuts: np.ndarray) -> str:
     """Say what was cut from N tables, [N, 4], or that nothing was."""
     counts = (cuts > 0).sum(0).tolist()
-    said = [f"{name} in {count:,} ({count / len(cuts):.1%})" for name, count in zip(SAID, counts, strict=True) if count]
+    said = [
+        f"{name} in {count:,} ({count / len(cuts):.1%})"
+        for name, count in zip(TRUNCATION_NAMES, counts, strict=True)
+        if count
+    ]
     return f"{', '.join(said) or 'nothing cut'} of {len(cuts):,}"
 
 
 def describe_cut(cut: np.ndarray) -> str:
     """Say what was cut from one table, [4], or that nothing was."""
-    return ", ".join(f"{name}: {count:,}" for name, count in zip(SAID, cut.tolist(), strict=True) if count) or "nothing"
+    return (
+        ", ".join(f"{name}: {count:,}" for name, count in zip(TRUNCATION_NAMES, cut.tolist(), strict=True) if count)
+        or "nothing"
+    )

@@ -77,7 +77,7 @@ class CandidateSerializer(Serializer):
         return tokens.encoding(example.example_id, cell_features=side if side.size else None)
 
     def _lay_out(self, question: str, candidate: CandidateTexts) -> np.ndarray:
-        """Word pieces and segments of one candidate, Int32 [2, tokens]."""
+        """Return word pieces and segments of one candidate, Int32 [2, tokens]."""
         begin, end = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
         asked = np.concatenate([begin, self._pieces[question,], end])
         told = np.concatenate([self._pieces[candidate.told], end])
@@ -102,7 +102,7 @@ class RankingSerializer(CandidateSerializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Nodes in a row with the answer."""
+        """Return nodes in a row with the answer."""
         return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
@@ -119,7 +119,7 @@ class RankingSerializer(CandidateSerializer):
 
 
 def confidence_bucket(confidence: float) -> int:
-    """0 to 9, with the reference's floating-point effects: 0.3 / 0.1 is a little less than 3."""
+    """Return 0 to 9, with the reference's floating-point effects: 0.3 / 0.1 is a little less than 3."""
     return max(0, int(confidence / 0.1) - 1)
 
 

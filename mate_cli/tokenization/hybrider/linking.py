@@ -17,7 +17,7 @@ from mate_cli.tokenization.hybrider.nodes import Node, Source, asks_superlative,
 
 TAU = 0.80
 """Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""
-FARTHEST = 0.95
+MAX_DISTANCE = 0.95
 """Without a sentence within `TAU`, the nearest one links its page when it is nearer than this."""
 _WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
@@ -38,12 +38,12 @@ which no word of a tokenised text does. "won" is the beginning of "won't" there,
 
 
 def link_question(example: TableExample) -> tuple[Node, ...]:
-    """All nodes of a question: of TF-IDF, of string overlap, cell matches, superlatives."""
+    """Return all nodes of a question: of TF-IDF, of string overlap, cell matches, superlatives."""
     return TableLinks(example.table).nodes(example.question, example.question_tags)
 
 
 def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
-    """`link_question` of each example, in order; what questions about one table share is worked out once."""
+    """Link questions in order (see `link_question`); what questions about one table share is worked out once."""
     places: dict[int, list[int]] = {}
     for place, example in enumerate(examples):
         places.setdefault(id(example.table), []).append(place)
@@ -68,7 +68,7 @@ class TableLinks:
         self._links, self._sentences = [link for link, _ in pages], [sentence for _, sentence in pages]
 
     def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:
-        """All nodes of a question, in the order tf-idf, string-overlap, links.
+        """Return all nodes of a question, in the order tf-idf, string-overlap, links.
 
         Superlatives are linked when the part-of-speech tags name one.
         """
@@ -119,16 +119,16 @@ class TableLinks:
 
 
 def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int]:
-    """Places of the sentences that link their page.
+    """Return places of the sentences that link their page.
 
     They are those within `TAU` that are nearer than every sentence before them of the same page; or else the
-    nearest of all, when it is nearer than `FARTHEST`.
+    nearest of all, when it is nearer than `MAX_DISTANCE`.
     `links` are the pages of sentences in reading order; distances may be fewer, when nothing could be measured.
     """
     nearest: dict[str, float] = {}
     falling = []
     for place, distance in enumerate(distances):
-        if distance < nearest.get(links[place], FARTHEST):
+        if distance < nearest.get(links[place], MAX_DISTANCE):
             nearest[links[place]] = distance
             falling.append(place)
     near = [place for place in falling if distances[place] <= TAU]

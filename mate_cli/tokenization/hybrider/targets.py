@@ -65,7 +65,7 @@ class Target:
 
 
 def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
-    """All places where an answer is found as space-parted words, case apart; nothing else is normalised.
+    """Return all places where an answer is found as space-parted words, case apart; nothing else is normalised.
 
     Cells come first, row by row; then pages, but not in a cell that holds the answer itself.
     """
@@ -94,7 +94,7 @@ def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
 
 
 def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) -> tuple[AnswerNode, ...]:
-    """Answers in columns whose header stands in the question, where a cell holds the answer and there are any."""
+    """Keep answers in columns whose header stands in the question, where a cell holds the answer and there are any."""
     if not answers or answers[0].source != "table":
         return answers
     header = example.table.header
@@ -103,7 +103,7 @@ def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) ->
 
 
 def _with_evidence(answers: tuple[AnswerNode, ...], linked: set[tuple[int, int]]) -> tuple[AnswerNode, ...]:
-    """Answers in a row with a linked cell, where there are any; of those, answers in linked cells."""
+    """Return answers in a row with a linked cell, where there are any; of those, answers in linked cells."""
     rows = {row for row, _ in linked}
     in_row = tuple(node for node in answers if node.coordinate[0] in rows) or answers
     return tuple(node for node in in_row if node.coordinate in linked) or in_row

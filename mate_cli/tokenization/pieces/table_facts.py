@@ -36,7 +36,7 @@ class TableFacts:
         self._unchanged: TablePieces | None = None
 
     def texts(self) -> Iterator[str]:
-        """All texts that are split into pieces, whatever the question."""
+        """Return all texts that are split into pieces, whatever the question."""
         for parts in self.parts:
             yield from parts
 

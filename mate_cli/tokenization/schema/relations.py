@@ -203,7 +203,7 @@ def _schema_relations(schema: Schema) -> np.ndarray:
 
 
 def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
-    """[C, C]; a foreign key inside a table is a column of the same table."""
+    """Return [C, C]; a foreign key inside a table is a column of the same table."""
     keys = np.zeros((len(tables),) * 2, bool)
     for one, other in schema.foreign_keys:
         keys[one, other] = keys[other, one] = True
@@ -214,7 +214,7 @@ def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -
 
 
 def _table_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
-    """[T + 1, T + 1]; foreign keys count by those of their ends that are primary keys."""
+    """Return [T + 1, T + 1]; foreign keys count by those of their ends that are primary keys."""
     edges = np.zeros((len(schema.tables),) * 2, bool)
     for pair in schema.foreign_keys:
         for one, other in (pair, pair[::-1]):

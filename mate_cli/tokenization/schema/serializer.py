@@ -54,7 +54,7 @@ class SchemaSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Nothing in the text: the query, as actions."""
+        """Return nothing in the text: the query, as actions."""
         return "sql"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -129,7 +129,7 @@ class SchemaSerializer(Serializer):
 
 
 def _length(pieces: Sequence[np.ndarray], words: int) -> int:
-    """Tokens of words and names: [CLS], and a [SEP] around each name."""
+    """Return tokens of words and names: [CLS], and a [SEP] around each name."""
     return 2 + sum(map(len, pieces)) + len(pieces) - words
 
 

@@ -91,7 +91,7 @@ class MaskingSerializer(Serializer):
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Masked word pieces."""
+        """Return masked word pieces."""
         return "pieces"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
@@ -133,7 +133,7 @@ class MaskingSerializer(Serializer):
         return TableInPieces(split, pieces.ids, rows, columns, starts, facts.ranks[:, cells[at]])
 
     def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
-        """One example; the same draws give the same one."""
+        """Mask one example; the same draws give the same one."""
         text = self.text_window(known.texts, draws)
         ids, columns = known.ids, known.columns
         if not len(ids):
@@ -218,7 +218,7 @@ class MaskingSerializer(Serializer):
         return self.max_predictions or math.ceil(self.share * self.max_tokens)
 
     def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:
-        """(begin, end) of what is masked together; [CLS] and [SEP] are in none.
+        """Return (begin, end) of what is masked together; [CLS] and [SEP] are in none.
 
         A cell goes on while the column is the same, so that the cells of a table's only column are one unit.
         """

@@ -65,7 +65,7 @@ class OptionSerializer(Serializer):
         return arrays.encoding(example.example_id, cut=cut)
 
     def _lay_out(self, example: TableExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
-        """Word pieces and segments of one input, Int32 [2, tokens], and how many pieces of the context it lacks.
+        """Return word pieces and segments of one input, Int32 [2, tokens], and how many pieces of the context it lacks.
 
         None in place of this number where the rest alone is too long.
         """

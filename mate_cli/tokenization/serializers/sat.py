@@ -21,7 +21,7 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import TablePieces
 from mate_cli.tokenization.pieces.table_facts import TableFacts
 from mate_cli.tokenization.serializers.serializer import Label
-from mate_cli.tokenization.serializers.text_serializer import Reading, TextSerializer
+from mate_cli.tokenization.serializers.text_serializer import TextInput, TextSerializer
 
 ALWAYS_WANTED = 3
 """What the header and the counts have ahead of other lines, in pieces of the question."""
@@ -37,7 +37,7 @@ class SatFacts(TableFacts):
         return [count_values(column) for column in zip(*rows, strict=False)]
 
     def texts(self) -> Iterator[str]:
-        """All texts that are split into pieces, whatever the question."""
+        """Return all texts that are split into pieces, whatever the question."""
         yield from super().texts()
         yield from self.counts
 
@@ -65,7 +65,7 @@ class SatSerializer(TextSerializer):
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
         return (example.question, " ".join(filter(None, (example.table.title, example.table.section_title))))
 
-    def _lay_out(self, reading: Reading) -> TableEncoding:
+    def _lay_out(self, reading: TextInput) -> TableEncoding:
         facts, example = reading.facts, reading.example
         assert isinstance(facts, SatFacts)
         lines, count = self._lines(reading), len(facts.rows) + 2
@@ -84,7 +84,7 @@ class SatSerializer(TextSerializer):
         described = np.where(row == SUMMARY_ROW, -1, cells)
         return self._with_features(tokens.encoding(example.example_id), reading, described)
 
-    def _lines(self, reading: Reading) -> TablePieces:
+    def _lines(self, reading: TextInput) -> TablePieces:
         """Return the pieces of all lines: header, body and, last, the counts."""
         facts = reading.facts
         assert isinstance(facts, SatFacts)
@@ -99,8 +99,8 @@ class SatSerializer(TextSerializer):
         both = ((table.ids, counts.ids), (table.cells, cells), offsets, (table.word_starts, counts.word_starts))
         return TablePieces(*(np.concatenate(pair) for pair in both))
 
-    def _prefix(self, reading: Reading, room: int) -> np.ndarray:
-        """[CLS] question [SEP] caption #; cut from the end where the table needs the room."""
+    def _prefix(self, reading: TextInput, room: int) -> np.ndarray:
+        """Lay out [CLS] question [SEP] caption #; cut from the end where the table needs the room."""
         question, caption = reading.prefix
         caption_ids = self._pieces[caption,] if caption else np.zeros(0, np.int32)
         begin, middle = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])

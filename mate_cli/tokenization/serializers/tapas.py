@@ -22,7 +22,7 @@ from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table,
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import TablePieces
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
-from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
+from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, TextInput, TextSerializer
 from mate_cli.tokenization.vocabulary import find_pieces, join_pieces, span_text
 
 
@@ -128,7 +128,7 @@ class TapasSerializer(TextSerializer):
         titles = (example.table.title, example.table.section_title) if self.title else ()
         return (example.question, *(title for title in titles if title))
 
-    def _lay_out(self, reading: Reading) -> TableEncoding:
+    def _lay_out(self, reading: TextInput) -> TableEncoding:
         facts, example = reading.facts, reading.example
         whole = facts.pieces(self._pieces, reading.changes)
         chosen = self._rows_of(example)
@@ -164,8 +164,8 @@ class TapasSerializer(TextSerializer):
         if len(table.rows) > self.max_rows and not self.drop_rows_to_fit:
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
-    def _before(self, reading: Reading) -> np.ndarray:
-        """[CLS] question, and [SEP] before each title; the [SEP] that ends it is not there yet."""
+    def _before(self, reading: TextInput) -> np.ndarray:
+        """Lay out [CLS] question, and [SEP] before each title; the [SEP] that ends it is not there yet."""
         parts = [part for text in reading.prefix for part in (self._pieces[text,], [self.tokenizer.sep_id])]
         return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
@@ -178,7 +178,7 @@ class TapasSerializer(TextSerializer):
             raise self._does_not_fit(budget, smallest_table(pieces.word_starts, rows))
         return fit
 
-    def _select(self, reading: Reading, pieces: TablePieces) -> TablePieces:
+    def _select(self, reading: TextInput, pieces: TablePieces) -> TablePieces:
         """Choose the parts that fit the question best; all, to be shortened like any table, where that is nothing."""
         facts, example = reading.facts, reading.example
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
@@ -200,7 +200,7 @@ class TapasSerializer(TextSerializer):
             if lost:
                 raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
 
-    def _labels(self, reading: Reading, pieces: TablePieces, kept: np.ndarray) -> np.ndarray | int:
+    def _labels(self, reading: TextInput, pieces: TablePieces, kept: np.ndarray) -> np.ndarray | int:
         answer, width = reading.example.answer, reading.facts.width
         if answer is None:
             return 0
@@ -216,7 +216,7 @@ class TapasSerializer(TextSerializer):
                 marked[begin:end] = kept[begin:end].all()
         return marked[kept]
 
-    def _pieces_of_span(self, reading: Reading, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
+    def _pieces_of_span(self, reading: TextInput, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
         """Find the pieces that hold a span of characters, the first and that behind the last; (0, 0) for none."""
         assert answer.span
         (row, column), (begin, end) = answer.coordinates[0], answer.span
@@ -235,7 +235,7 @@ class TapasSerializer(TextSerializer):
 
 
 def _places(coordinates: Coordinates, width: int) -> list[int]:
-    """Body cells as they are counted in reading order, the header row first."""
+    """Return the body cells as they are counted in reading order, the header row first."""
     return [(row + 1) * width + column for row, column in coordinates]
 
 

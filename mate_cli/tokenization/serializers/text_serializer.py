@@ -33,7 +33,7 @@ class CannotEncodeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextInput:
     """An example whose texts are known but not split yet."""
 
     example: TableExample
@@ -43,7 +43,7 @@ class Reading:
     lexical: Callable[[], LexicalTable]
 
     def texts(self) -> Iterator[str]:
-        """All that is not in the facts of the table."""
+        """Return all that is not in the facts of the table."""
         yield from self.prefix
         for parts in self.changes.values():
             yield from parts
@@ -90,7 +90,7 @@ class TextSerializer(Serializer):
     def additions(self, table: Table) -> Additions:
         """Return the text that a question appends to the cells of a table for each of their links."""
         if self.sentences and table.passages:
-            return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
+            return Expander(table.passages, self.sentences, titles=self.entity_titles).choose
         return lambda question: {}
 
     def read_of(self, example: TableExample) -> Table:
@@ -114,14 +114,14 @@ class TextSerializer(Serializer):
         """Return the texts before the table."""
 
     @abstractmethod
-    def _lay_out(self, reading: Reading) -> TableEncoding:
+    def _lay_out(self, reading: TextInput) -> TableEncoding:
         """Encode an example.
 
         Raises:
             CannotEncodeError: it cannot be encoded.
         """
 
-    def _read(self, examples: Sequence[TableExample]) -> list[Reading]:
+    def _read(self, examples: Sequence[TableExample]) -> list[TextInput]:
         tables = {id(example.table): example.table for example in examples}
         facts = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self.additions(table) for key, table in tables.items()}
@@ -131,11 +131,11 @@ class TextSerializer(Serializer):
             key = id(example.table)
             whole = self.read_of(example) is example.table
             changes = facts[key].changes(additions[key](example.question) if whole else self.find_additions(example))
-            readings.append(Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
+            readings.append(TextInput(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
         self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
         return readings
 
-    def _encode(self, reading: Reading) -> TableEncoding | EncodingFailure:
+    def _encode(self, reading: TextInput) -> TableEncoding | EncodingFailure:
         try:
             self._check_size(reading.facts.table)
             return self._lay_out(reading)
@@ -160,7 +160,7 @@ class TextSerializer(Serializer):
         left = f"{budget} of {self.max_tokens} tokens are left"
         return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
 
-    def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
+    def _with_features(self, encoding: TableEncoding, reading: TextInput, cells: np.ndarray) -> TableEncoding:
         """Return the encoding with the lexical features of its cells, where they are wanted.
 
         The cell of a token is -1 where it is none of the table's.
@@ -174,7 +174,7 @@ class TextSerializer(Serializer):
 
 
 def _by_table(examples: Sequence[TableExample]) -> Iterator[list[int]]:
-    """Places of the examples of a few tables at a time."""
+    """Return places of the examples of a few tables at a time."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, example in enumerate(examples):
         places[id(example.table)].append(place)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mate_cli.data.synthesis.predicates import article, content, keywords, predicates, shorten, vary
-from mate_cli.data.synthesis.question_spans import asks
+from mate_cli.data.synthesis.question_spans import span_questions
 
 PASSAGE = (
     "Ann B. Lee ( /lee/ ; born 3 May 1950 ) is a retired Norwegian skier who lives in Oslo . She won the Silver Cup in "
@@ -106,14 +106,14 @@ ASKED = {
 
 @pytest.mark.parametrize("clause", ASKED)
 def test_spans_are_asked_for_by_what_they_are(clause):
-    found = {(ask.text("X"), ask.answer) for ask in asks(words(clause), frozenset(), person=True)}
+    found = {(ask.text("X"), ask.answer) for ask in span_questions(words(clause), frozenset(), person=True)}
     assert ASKED[clause] <= found
 
 
 @pytest.mark.parametrize("clause", ["is old", "was in 1950", "is near the", "won 3 of them", "is a Norwegian"])
 def test_nothing_is_asked_where_nothing_can_be(clause):
-    assert asks(words(clause), frozenset(), person=False) == []
+    assert span_questions(words(clause), frozenset(), person=False) == []
 
 
 def test_the_subject_is_no_answer():
-    assert asks(("played", "for", "Celtic"), frozenset(("celtic",)), person=True) == []
+    assert span_questions(("played", "for", "Celtic"), frozenset(("celtic",)), person=True) == []

@@ -10,7 +10,7 @@ from statement_reader import StatementReader
 from mate_cli.data.corpora.shards import CorpusTable, read_shard
 from mate_cli.data.corpora.statement_tables import StatementMaker, Statements, StatementTables
 from mate_cli.data.loading.stream import TableStream
-from mate_cli.data.loading.table_data_module import Loading
+from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.data.synthesis.statements import COUNTERFACTUAL, SYNTHETIC
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -114,7 +114,7 @@ def test_held_out_tables_are_never_learnt_from(corpus):
 
 @pytest.mark.parametrize(("masks", "equal"), [("dynamic", False), ("static", True)])
 def test_statements_are_new_in_every_epoch_or_always_the_same(corpus, tmp_path, masks, equal):
-    loading = Loading(micro_batch=3, workers=0, seed=5, reset_positions=False, max_positions=512, cache=tmp_path)
+    loading = LoaderOptions(micro_batch=3, workers=0, seed=5, reset_positions=False, max_positions=512, cache=tmp_path)
     stream = TableStream(corpus.files[:1], corpus.maker(SERIALIZER), loading, masks)
     seen: dict[str, set[tuple[int, ...]]] = {}
     for number in range(2 * -(-len(stream) // 3)):

@@ -13,7 +13,7 @@ from strategies import examples, texts
 
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts, partial_ratio
-from mate_cli.tokenization.hybrider.linking import FARTHEST, TAU, TableLinks, link_questions, near_sentences
+from mate_cli.tokenization.hybrider.linking import MAX_DISTANCE, TAU, TableLinks, link_questions, near_sentences
 from mate_cli.tokenization.hybrider.nodes import SOURCES, extremes, first_sentence, page_sentences, page_title
 
 characters = st.text("abc é", max_size=12)
@@ -172,7 +172,7 @@ def test_nodes_name_what_is_in_the_table(example):
         else:
             assert node.link in cell.links
             assert node.fact in example.table.passages[node.link]
-            assert 0 <= node.confidence < FARTHEST
+            assert 0 <= node.confidence < MAX_DISTANCE
 
 
 @given(st.lists(examples(), min_size=1, max_size=3))

@@ -85,7 +85,7 @@ def _contaminated(splits: Splits, near: float) -> Iterator[Problem]:
 
 
 def read_all_tables(store: Callable[[str], Path], problems: list[Problem]) -> dict[str, Table]:
-    """All readable tables with their passages, whether a question needs them or not."""
+    """Return all readable tables with their passages, whether a question needs them or not."""
     bare: dict[str, Table] = {}
     for table_id, content in _members(store, "tables_tok", problems):
         table = parse_hybridqa_table(table_id, content, problems)
@@ -102,7 +102,7 @@ def read_all_tables(store: Callable[[str], Path], problems: list[Problem]) -> di
 
 
 def _members(store: Callable[[str], Path], folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
-    """(table id, content) of a folder's files, up to where the archive is damaged."""
+    """Return (table id, content) of a folder's files, up to where the archive is damaged."""
     try:
         for name, content in read_members(store(folder), folder):
             yield name.removesuffix(".json"), content
@@ -151,7 +151,7 @@ def is_cell(place: object, table: Table) -> bool:
 
 
 def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
-    """Questions, tables, and questions by the source of their answer."""
+    """Return the questions, tables, and questions by the source of their answer."""
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}
@@ -159,7 +159,7 @@ def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
 
 
 def measure_tables(splits: Splits, tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
-    """Words in questions, and how large the tables are that they are about."""
+    """Return the words in questions, and how large the tables are that they are about."""
     sizes = Sizes()
     for questions in splits.values():
         for question in questions:

@@ -86,7 +86,7 @@ class HybridQA(Release):
         return self._join(self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
-        """Questions of any JSON file (a list of {question_id, question, table_id}) about the tables of this dataset.
+        """Read questions about tables of this dataset from a JSON file (a list of {question_id, question, table_id}).
 
         Raises:
             DataError: the file or one of its tables is missing or damaged.

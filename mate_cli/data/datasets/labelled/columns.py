@@ -45,6 +45,6 @@ def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[st
 
 
 def _near(wanted: Iterable[str], found: Collection[str]) -> tuple[str, str] | None:
-    """The first wanted name that a column is spelled nearly like, and that column."""
+    """Return the first wanted name that a column is spelled nearly like, and that column."""
     pairs = ((name, get_close_matches(name, found, n=1, cutoff=ALIKE)) for name in wanted)
     return next(((name, near[0]) for name, near in pairs if near), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mate_cli.data.datasets.labelled.rows import LabelledRow, RowError, RowTables
 from mate_cli.errors import DataError
 from mate_cli.sql.database import read_database_schema, with_values
-from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.expressions import UnreadableQueryError
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema
@@ -46,9 +46,9 @@ class RowDatabases:
         known, problem = None, ""
         if sql:
             try:
-                known = KnownQuery.of(sql, parse(sql, schema), schema)
+                known = GoldQuery.of(sql, parse(sql, schema), schema)
             except UnreadableQueryError as error:
-                known, problem = KnownQuery(sql), f"its query cannot be read: {error}"
+                known, problem = GoldQuery(sql), f"its query cannot be read: {error}"
         return schema_example(row.text("id") or name, question, schema, table, known), problem
 
     def _schema(self, row: LabelledRow) -> tuple[Schema, Table]:

@@ -220,7 +220,7 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def find_cell(table: Table, pair: object) -> tuple[int, int]:
-    """(row, column) of a body cell, from a number of the row and a number or name of the column.
+    """Return (row, column) of a body cell, from a number of the row and a number or name of the column.
 
     Raises:
         RowError: it is no pair, or outside the table.

@@ -141,7 +141,7 @@ class LabelledRows(Release):
         return example
 
     def _set_apart(self, examples: Sequence[TableExample]) -> set[str]:
-        """Ids of the questions that are development: whole tables, or conversations, or single questions of few."""
+        """Draw the ids of development questions: whole tables, or conversations, or single questions of few."""
         tables = {example.table.table_id for example in examples}
 
         def unit(example: TableExample) -> str:
@@ -168,7 +168,7 @@ class LabelledRows(Release):
 
     @staticmethod
     def _in_turn(examples: Sequence[TableExample]) -> list[TableExample]:
-        """Questions of one conversation know those before them."""
+        """Return the questions of one conversation know those before them."""
         before: dict[str, list[TableExample]] = {}
         found = []
         for example in examples:
@@ -191,7 +191,7 @@ def _held(answer: Answer, example: TableExample) -> Answer:
 
 
 def format_overrides(options: Mapping[str, Any]) -> str:
-    """Options of a dataset as they are typed; those that are not set are left out."""
+    """Return options of a dataset as they are typed; those that are not set are left out."""
     return " ".join(f"data.{name}={value}" for name, value in options.items() if value is not None)
 
 
@@ -360,7 +360,7 @@ class HubDataset(LabelledRows):
         return found if isinstance(found, Mapping) else {"train": found}
 
     def _remedy(self) -> str:
-        """What to do where the library finds no such dataset: how it gets here without network."""
+        """Suggest what to do where the library finds no such dataset: how it gets here without network."""
         from mate_cli.files.hub import NAME, is_reachable
 
         if not NAME.fullmatch(self.name) or is_reachable():

@@ -20,7 +20,7 @@ from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.sql.database import with_values
-from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.expressions import UnreadableQueryError
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import parse
@@ -60,7 +60,7 @@ class Spider(Release):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._queries: dict[tuple[str, str, str], KnownQuery | str] = {}
+        self._queries: dict[tuple[str, str, str], GoldQuery | str] = {}
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -111,18 +111,18 @@ class Spider(Release):
         known = self._queries[key]
         if isinstance(known, str):
             self.notes.append(Problem(file, name, f"its query cannot be read: {known}"))
-            known = KnownQuery(text)
+            known = GoldQuery(text)
         return schema_example(name, question, schema, table, known)
 
-    def _query(self, text: str, known: object, schema: Schema) -> KnownQuery | str:
+    def _query(self, text: str, known: object, schema: Schema) -> GoldQuery | str:
         """Return a query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
         try:
             if isinstance(known, dict) and (not _OR.search(text) or '"or"' in json.dumps(known)):
-                return KnownQuery.of(text, query_from_dict(known, schema), schema)
+                return GoldQuery.of(text, query_from_dict(known, schema), schema)
         except ValueError as error:
             raise DamagedEntryError(str(error)) from error
         try:
-            return KnownQuery.of(text, parse(text, schema), schema)
+            return GoldQuery.of(text, parse(text, schema), schema)
         except UnreadableQueryError as error:
             return str(error)
 
@@ -148,7 +148,7 @@ class Spider(Release):
         return found, problems
 
     def _with_values(self, known: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
-        """Schemas with the values of the databases that are there.
+        """Return schemas with the values of the databases that are there.
 
         Raises:
             DataError: there are none, or one is no database.

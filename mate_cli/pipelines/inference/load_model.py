@@ -12,16 +12,16 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
-from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.inference.asking import check_model
 from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
+from mate_cli.pipelines.inference.predict_request import check_model
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
 
 
 @dataclass(frozen=True)
-class Model:
+class LoadedModel:
     """A network that is ready to answer.
 
     Args:
@@ -37,15 +37,15 @@ class Model:
     calibration: Calibration | None
 
 
-def open_model(
-    run: str | None, checkpoint: str | None, here: Here, about: Literal["tables", "databases"] = "tables"
-) -> Model:
+def load_model(
+    run: str | None, checkpoint: str | None, runtime: RuntimeOverrides, about: Literal["tables", "databases"] = "tables"
+) -> LoadedModel:
     """Load the run or checkpoint that is named.
 
     Args:
         run: a run folder, or None.
         checkpoint: an exported folder or one of transformers, or None.
-        here: the machine and the folders of now.
+        runtime: the machine and the folders of now.
         about: what it will be asked about.
 
     Raises:
@@ -54,14 +54,14 @@ def open_model(
         CheckpointError: there is no such checkpoint.
     """
     check_model(run, checkpoint)
-    model = _of_checkpoint(str(checkpoint), here) if run is None else _of_run(run, here)
+    model = _of_checkpoint(str(checkpoint), runtime) if run is None else _of_run(run, runtime)
     task = model.parts.task
     if about == "databases":
         if task.spec.label != "sql":
             problem = f"{type(task).__name__} does not answer with SQL"
             raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
         return model
-    if task.spec.about_tables is None:
+    if task.spec.table_answers is None:
         raise RunError(
             f"{type(task).__name__} does not answer with table cells or a verdict",
             where=model.name,
@@ -70,15 +70,15 @@ def open_model(
     return model
 
 
-def _of_checkpoint(name: str, here: Here) -> Model:
-    parts, config = open_checkpoint(name, here)
-    return Model(name, parts, config, read_calibration(find_checkpoint(name)))
+def _of_checkpoint(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+    parts, config = open_checkpoint(name, runtime)
+    return LoadedModel(name, parts, config, read_calibration(find_checkpoint(name)))
 
 
-def _of_run(run: str, here: Here) -> Model:
+def _of_run(run: str, runtime: RuntimeOverrides) -> LoadedModel:
     folder = open_run(run)
-    config = here.config(folder)
-    return Model(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
+    config = runtime.config(folder)
+    return LoadedModel(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
 
 
 def read_calibration(folder: Path) -> Calibration | None:

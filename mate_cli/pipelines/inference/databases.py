@@ -10,9 +10,9 @@ from typing import Any
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.inference.asking import noted_time
-from mate_cli.pipelines.inference.asking_database import OpenDatabase
-from mate_cli.pipelines.inference.opened import Model
+from mate_cli.pipelines.inference.load_model import LoadedModel
+from mate_cli.pipelines.inference.open_database import OpenDatabase
+from mate_cli.pipelines.inference.predict_request import record_time
 from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, run_query, with_values
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.tree import PLACEHOLDER
@@ -27,7 +27,7 @@ WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(P
 
 def answer_database(
     opened: OpenDatabase,
-    load: Callable[[], Model],
+    load: Callable[[], LoadedModel],
     say: Callable[[str], None] = lambda text: None,
     *,
     execution_guided: bool = False,
@@ -46,17 +46,17 @@ def answer_database(
     """
     path, seconds = opened.path, dict(opened.seconds)
     say("loading the model")
-    with noted_time(seconds, "model"):
+    with record_time(seconds, "model"):
         model = load()
     say("answering")
-    with noted_time(seconds, "answers"):
+    with record_time(seconds, "answers"):
         answers = _answer(model, opened.examples, path, execution_guided=execution_guided)
     notes = {str(path): list(opened.schema.notes)} if opened.schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 
 
 def _answer(
-    model: Model, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
+    model: LoadedModel, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
 ) -> list[TableAnswerResult]:
     parts = model.parts
     task: Any = parts.task  # one that answers with SQL

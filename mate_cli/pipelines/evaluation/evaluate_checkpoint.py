@@ -15,10 +15,10 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
-from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
-from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.devices import find_accelerator
@@ -27,14 +27,16 @@ from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
 
 
-def evaluate_checkpoint(name: str, data: Mapping[str, Any], splits: Sequence[str], here: Here) -> RunFolder:
+def evaluate_checkpoint(
+    name: str, data: Mapping[str, Any], splits: Sequence[str], runtime: RuntimeOverrides
+) -> RunFolder:
     """Score a checkpoint on splits of a dataset, and leave a record as a run does.
 
     Args:
         name: see `open_checkpoint`.
         data: the dataset, as `conf/data` names it.
         splits: of the dataset.
-        here: the machine and the folders of now.
+        runtime: the machine and the folders of now.
 
     Returns:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
@@ -45,12 +47,12 @@ def evaluate_checkpoint(name: str, data: Mapping[str, Any], splits: Sequence[str
     """
     dataset = instantiate(data)
     examples = {split: dataset.examples(split) for split in splits}  # quicker than weights, and may be missing
-    parts, config = open_checkpoint(name, here, dataset)
+    parts, config = open_checkpoint(name, runtime, dataset)
     for split in splits:
         check_answers(parts.task, examples[split], f"{data.get('name', type(dataset).__name__)} {split}", name)
     record = _record(name, data, splits, parts, config)
-    run = Run.of(new_folder(Path(here.paths.outputs), "evaluate", record.experiment, 0), record)
-    with recorded(run):
+    run = Run.of(new_folder(Path(runtime.paths.outputs), "evaluate", record.experiment, 0), record)
+    with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({**config.model_dump(), "data": dict(data), "checkpoint": name}))
         for split in splits:
             result = evaluate(parts, config, split)

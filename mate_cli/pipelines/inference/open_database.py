@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.pipelines.inference.asking import all_questions, noted_time
+from mate_cli.pipelines.inference.predict_request import all_questions, record_time
 from mate_cli.sql.database import read_database_schema
 from mate_cli.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.sql.schema import Schema, read_schemas
@@ -48,7 +48,7 @@ def open_database(
     """
     seconds: dict[str, float] = {}
     path = Path(database).expanduser()
-    with noted_time(seconds, "tables"):
+    with record_time(seconds, "tables"):
         known = _schema(path, schema)
         table = schema_table(known)
         texts = [one.question for one in all_questions(questions, questions_file)]

@@ -74,7 +74,7 @@ def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Questions by the tokens of their inputs before they are cut; nothing where all are in one part."""
+    """Return the questions by the tokens of their inputs before they are cut; nothing where all are in one part."""
     return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
 
 

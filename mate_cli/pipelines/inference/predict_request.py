@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asking:
+class PredictRequest:
     """Questions, and the tables that they are about.
 
     Args:
@@ -52,7 +52,7 @@ class OpenTables:
         seconds: that reading took, as `tables`.
     """
 
-    asking: Asking
+    request: PredictRequest
     files: Mapping[Path, TableFile]
     questions: Mapping[Path, list[str]]
     skipped: Mapping[str, str]
@@ -60,7 +60,7 @@ class OpenTables:
 
 
 @contextmanager
-def noted_time(seconds: dict[str, float], name: str) -> Iterator[None]:
+def record_time(seconds: dict[str, float], name: str) -> Iterator[None]:
     """Note how long something took."""
     start = time.perf_counter()
     yield
@@ -97,11 +97,11 @@ def find_questions(path: str) -> Path:
     return file
 
 
-def open_tables(asking: Asking, say: Callable[[str], None] = lambda text: None) -> OpenTables:
+def open_tables(request: PredictRequest, say: Callable[[str], None] = lambda text: None) -> OpenTables:
     """Read the questions and the tables; of several tables those that cannot be read are left out.
 
     Args:
-        asking: the questions and tables.
+        request: the questions and tables.
         say: is told what is being done.
 
     Raises:
@@ -109,18 +109,18 @@ def open_tables(asking: Asking, say: Callable[[str], None] = lambda text: None) 
         DataError: no table can be read.
     """
     seconds: dict[str, float] = {}
-    pairs = _pairs(asking)
-    with noted_time(seconds, "tables"):
-        files, skipped = _open_all(list(pairs), asking, say)
-    return OpenTables(asking, files, pairs, skipped, seconds)
+    pairs = _pairs(request)
+    with record_time(seconds, "tables"):
+        files, skipped = _open_all(list(pairs), request, say)
+    return OpenTables(request, files, pairs, skipped, seconds)
 
 
-def _pairs(asking: Asking) -> dict[Path, list[str]]:
-    asked = all_questions(asking.questions, asking.questions_file, asking.options.encoding)
-    beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
+def _pairs(request: PredictRequest) -> dict[Path, list[str]]:
+    asked = all_questions(request.questions, request.questions_file, request.options.encoding)
+    beside = Path(request.questions_file).expanduser().parent if request.questions_file else None
     # Questions and earlier answers may lie in the folder of the tables.
-    others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
-    tables = [table for table in find_tables(list(asking.tables)) if os.path.realpath(table) not in others]
+    others = {os.path.realpath(Path(file).expanduser()) for file in (request.questions_file, request.output) if file}
+    tables = [table for table in find_tables(list(request.tables)) if os.path.realpath(table) not in others]
     return pair_up(asked, tables, beside)
 
 
@@ -137,7 +137,7 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
 
 
 def _open_all(
-    paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
+    paths: Sequence[Path], request: PredictRequest, say: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
     from mate_cli.tables.read import open_table  # a second of readers, and a table may be missing
 
@@ -146,7 +146,7 @@ def _open_all(
     for path in paths:
         say(f"reading {path}")
         try:
-            files[path] = open_table(path, asking.options)
+            files[path] = open_table(path, request.options)
         except MateError as error:
             if len(paths) == 1:
                 raise

@@ -72,10 +72,10 @@ class Syntax:
         if key is None:
             remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.config_name} --help"
             raise ConfigError("unknown flag", where=words[place], remedy=remedy)
-        raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=typing(f"{key}={value}"))
+        raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=suggest(f"{key}={value}"))
 
     def _bare(self, words: Sequence[str], place: int) -> ConfigError:
-        """The error of a word without `=`."""
+        """Return the error of a word without `=`."""
         word, before, after = words[place], words[place - 1] if place else "", _next(words, place)
         key, equals, begun = before.partition("=")
         if word == "=" or before == "=":
@@ -87,32 +87,32 @@ class Syntax:
         if equals and _is_open(begun):
             return _listed(before, words[place:])
         if begun.endswith(","):
-            return ConfigError("no spaces between values", where=before, remedy=typing(before + word))
+            return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
         if key in self.texts and equals:
             sentence = " ".join([begun, *_bare_words(words[place:])])
-            return ConfigError("a text with spaces needs quotes", where=before, remedy=typing(f"{key}={sentence}"))
+            return ConfigError("a text with spaces needs quotes", where=before, remedy=suggest(f"{key}={sentence}"))
         return self._alone(word, after)
 
     def _alone(self, word: str, after: str) -> ConfigError:
-        """The error of a name, a group or a path that stands alone."""
+        """Return the error of a name, a group or a path that stands alone."""
         groups = sorted(groups_of(self.config_name), key=lambda name: name != "experiment")
         if word in groups:
             if after and "=" not in after:
-                return ConfigError(FORM, where=word, remedy=typing(f"{word}={after}"))
+                return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after}"))
             return ConfigError(FORM, where=word, remedy=f"Type {word}=NAME, with one of {', '.join(choices(word))}")
         if setting := self._of_path(word):
-            return ConfigError(FORM, where=word, remedy=typing(setting))
+            return ConfigError(FORM, where=word, remedy=suggest(setting))
         if homes := [group for group in groups if word in choices(group)]:
-            return ConfigError(FORM, where=word, remedy=typing(*(f"{group}={word}" for group in homes)))
+            return ConfigError(FORM, where=word, remedy=suggest(*(f"{group}={word}" for group in homes)))
         for group in groups:
             if NAME.fullmatch(word) and (name := nearest_choice(group, word)):
                 return ConfigError(FORM, where=word, remedy=f"Did you mean {group}={name}?")
         if word in keys_of(self.config_name):
-            return ConfigError(FORM, where=word, remedy=typing(f"{word}={after or '...'}"))
+            return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after or '...'}"))
         return ConfigError(FORM, where=word, remedy=f"All of them: mate {self.config_name} --help")
 
     def _of_path(self, word: str) -> str | None:
-        """The setting that a file or folder is meant for: a table, or the newest run there; None for other words."""
+        """Guess the setting that a file or folder is meant for: a table, or its newest run; None for other words."""
         from mate_cli.runs.folders import open_run
 
         keys, path = keys_of(self.config_name), Path(word)
@@ -135,11 +135,11 @@ class Syntax:
             raise _spaced(words[place - 1] if place else "key", value or _next(words, place))
         name = key.lstrip("+~")
         if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
-            raise ConfigError("this group is chosen already", where=words[place], remedy=typing(f"{name}={value}"))
+            raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
         if name == "hydra.run.dir":
             path = Path(value)
             named = f"name={path.name or 'NAME'} " if "name" in keys_of(self.config_name) else ""
-            remedy = f"Type {named}{in_shell(f'paths.outputs={path.parent}')}"
+            remedy = f"Type {named}{quote_for_shell(f'paths.outputs={path.parent}')}"
             raise ConfigError("a run creates its own folder", where=words[place], remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
@@ -147,32 +147,32 @@ class Syntax:
             raise _listed(words[place], words[place + 1 :])
 
 
-def typing(*settings: str) -> str:
+def suggest(*settings: str) -> str:
     """Say what to type, as a shell takes it."""
-    return "Type " + " or ".join(map(in_shell, settings))
+    return "Type " + " or ".join(map(quote_for_shell, settings))
 
 
-def in_shell(setting: str) -> str:
-    """A setting in quotes, where a shell would take it apart or look for files of that name."""
+def quote_for_shell(setting: str) -> str:
+    """Return a setting in quotes, where a shell would take it apart or look for files of that name."""
     return setting if re.fullmatch(r"[\w@%+=:,./~-]*", setting) or setting.endswith("=...") else shlex.quote(setting)
 
 
 def _next(words: Sequence[str], place: int) -> str:
-    """The word after a place, unless it is a flag or there is none."""
+    """Return the word after a place, unless it is a flag or there is none."""
     after = words[place + 1] if place + 1 < len(words) else ""
     return "" if after.startswith("--") else after
 
 
 def _bare_words(words: Sequence[str]) -> list[str]:
-    """Words up to the next setting or flag."""
+    """Return the words up to the next setting or flag."""
     ends = [place for place, word in enumerate(words) if "=" in word or word.startswith("--")]
     return list(words[: ends[0]] if ends else words)
 
 
 def _spaced(key: str, *values: str) -> ConfigError:
-    """The error of spaces around the sign."""
+    """Return the error of spaces around the sign."""
     value = next((value for value in values if value not in ("", "=")), "...")
-    return ConfigError("no spaces around =", where=key or None, remedy=typing(f"{key or 'key'}={value}"))
+    return ConfigError("no spaces around =", where=key or None, remedy=suggest(f"{key or 'key'}={value}"))
 
 
 def _is_open(value: str) -> bool:
@@ -183,11 +183,11 @@ def _is_open(value: str) -> bool:
 
 
 def _listed(setting: str, rest: Sequence[str]) -> ConfigError:
-    """The error of a list that the shell took apart, or that does not end."""
+    """Return the error of a list that the shell took apart, or that does not end."""
     closing = BRACKETS[setting.partition("=")[2][0]]
     ends = [place for place, word in enumerate(rest) if word.endswith(closing)]
     if ends:
         whole, problem = " ".join([setting, *rest[: ends[0] + 1]]), "a list with spaces needs quotes"
     else:
         whole, problem = f"{setting.rstrip(', ')}{closing}", f"{closing} is missing at the end"
-    return ConfigError(problem, where=setting, remedy=typing(whole))
+    return ConfigError(problem, where=setting, remedy=suggest(whole))

@@ -20,7 +20,7 @@ ALL_PAIRS = (Eager, Sdpa)
 
 
 @dataclass(frozen=True)
-class Padded(Packing):
+class PaddedBatch(Packing):
     """The packing that leaves nothing out: padding is computed, and zero wherever states are unpacked.
 
     Args:
@@ -30,11 +30,11 @@ class Padded(Packing):
     real: Tensor
 
     def pack(self, padded: Tensor) -> Tensor:
-        """[B, T, ...] to [B * T, ...]."""
+        """Map [B, T, ...] to [B * T, ...]."""
         return padded.flatten(0, 1)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """[B * T, ...] to [B, T, ...]."""
+        """Map [B * T, ...] to [B, T, ...]."""
         states = packed.view(*self.shape, *packed.shape[1:])
         return states * self.real.view(*self.shape, *(1,) * (packed.ndim - 1)).to(states.dtype)
 
@@ -55,5 +55,5 @@ def is_exported() -> bool:
 def keep_padding(batch: TableBatch, patterns: Iterable[AttentionPattern]) -> TableBatch:
     """Return the batch, planned for these patterns without leaving out its padding."""
     examples, tokens = batch.input_ids.shape
-    packing = Padded((examples, tokens), (examples * tokens,), None, batch.attention_mask)
+    packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
     return replace(batch, prepared={(pattern, "packing"): packing for pattern in patterns})

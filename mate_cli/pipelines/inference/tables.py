@@ -11,16 +11,16 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
-from mate_cli.pipelines.inference.asking import Asking, OpenTables, check_some, noted_time
-from mate_cli.pipelines.inference.opened import Model
-from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
+from mate_cli.pipelines.inference.load_model import LoadedModel
+from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, check_some, record_time
+from mate_cli.pipelines.inference.row_fitting import RowFitter, TableView
 from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
-from mate_cli.tokenization.fitting.truncation import CUTS
+from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class PreparedQuestion:
 
     example: TableExample
     file: TableFile
-    seen: Seen
+    view: TableView
 
 
 def answer_tables(
-    opened: OpenTables, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None
+    inputs: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None] = lambda text: None
 ) -> Session:
     """Answer all questions about all tables that could be read; the others are named.
 
     Args:
-        opened: the questions and tables.
+        inputs: the questions and tables.
         load: loads what answers.
         say: is told what is being done.
 
@@ -47,32 +47,34 @@ def answer_tables(
         RunError: there is no such run, or it cannot answer questions about any table.
         CheckpointError: there is no such checkpoint.
     """
-    asking, skipped, seconds = opened.asking, dict(opened.skipped), dict(opened.seconds)
+    request, skipped, seconds = inputs.request, dict(inputs.skipped), dict(inputs.seconds)
     say("loading the model")
-    with noted_time(seconds, "model"):
+    with record_time(seconds, "model"):
         model = load()
     say("choosing rows")
-    with noted_time(seconds, "rows"):
-        questions = _prepare(model, opened, skipped, together=asking.conversation)
+    with record_time(seconds, "rows"):
+        questions = _prepare(model, inputs, skipped, together=request.conversation)
     check_some(questions, skipped)
     say("answering")
-    with noted_time(seconds, "answers"):
-        answers = _answer(model, questions, asking)
-    notes = {str(path): file.notes for path, file in opened.files.items() if file.notes}
+    with record_time(seconds, "answers"):
+        answers = _answer(model, questions, request)
+    notes = {str(path): file.notes for path, file in inputs.files.items() if file.notes}
     return Session(model.name, answers, notes, skipped, seconds)
 
 
-def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, together: bool) -> list[PreparedQuestion]:
+def _prepare(
+    model: LoadedModel, inputs: OpenTables, skipped: dict[str, str], *, together: bool
+) -> list[PreparedQuestion]:
     """Choose what is looked at of the tables of questions; a table of which nothing can be chosen is skipped."""
     fitter = RowFitter(model.parts.serializer, model.parts.task)
     questions: list[PreparedQuestion] = []
-    for path, file in opened.files.items():
-        asked = opened.questions[path]
+    for path, file in inputs.files.items():
+        asked = inputs.questions[path]
         try:
             with wrap_read_errors(path, DataError, "no rows of this table can be chosen", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
-            if len(opened.files) == 1:
+            if len(inputs.files) == 1:
                 raise
             skipped[str(path)] = str(error)
             continue
@@ -85,7 +87,9 @@ def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, toget
     return questions
 
 
-def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking) -> list[TableAnswerResult]:
+def _answer(
+    model: LoadedModel, questions: Sequence[PreparedQuestion], request: PredictRequest
+) -> list[TableAnswerResult]:
     examples = [question.example for question in questions]
     parts = model.parts
     encodings = EncodedExamples(parts.task.evaluation_examples(examples), parts.serializer)
@@ -93,39 +97,43 @@ def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking)
     names = [name for name in encodings.example_ids if name not in failures]
     cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
     found = predict(parts.task, parts.data.loader_encoded(encodings), model.config)
-    if asking.conversation:
+    if request.conversation:
         found = predict_in_turn(parts, model.config, examples, found)
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(found, by_name)
     predictions = {prediction.example_id: prediction for prediction in found}
-    answers, about = [], parts.task.spec.about_tables
+    answers, about = [], parts.task.spec.table_answers
     verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
-        answered = _bare(question, asking.abstain, _cut_said(question, cuts.get(name), parts.serializer.max_tokens))
+        answered = _empty_answer(
+            question, request.abstain, _truncation_notes(question, cuts.get(name), parts.serializer.max_tokens)
+        )
         if name in predictions:
             selection = parts.task.selection(predictions[name])
-            answered = _filled(answered, selection, texts.get(name, ""), verdict)
-            answered = _calibrated(answered, model.calibration)
+            answered = _with_selection(answered, selection, texts.get(name, ""), verdict)
+            answered = _with_calibration(answered, model.calibration)
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
         answers.append(answered)
     return answers
 
 
-def _bare(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableAnswerResult:
+def _empty_answer(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableAnswerResult:
     return TableAnswerResult(
         source=str(question.file.path),
         question=question.example.question,
-        table=question.seen.table,
-        row_numbers=question.seen.numbers,
+        table=question.view.table,
+        row_numbers=question.view.numbers,
         rows_in_file=len(question.file),
         cut=cut,
         threshold=threshold,
     )
 
 
-def _filled(answered: TableAnswerResult, selection: Selection | None, text: str, verdict: bool) -> TableAnswerResult:
+def _with_selection(
+    answered: TableAnswerResult, selection: Selection | None, text: str, verdict: bool
+) -> TableAnswerResult:
     if selection is None:
         return replace(answered, text=text)
     table = answered.table
@@ -154,7 +162,7 @@ def _filled(answered: TableAnswerResult, selection: Selection | None, text: str,
     )
 
 
-def _calibrated(answered: TableAnswerResult, calibration: Calibration | None) -> TableAnswerResult:
+def _with_calibration(answered: TableAnswerResult, calibration: Calibration | None) -> TableAnswerResult:
     if calibration is None or answered.confidence is None:
         return answered
     return replace(answered, confidence=calibration(answered.confidence), calibrated=True)
@@ -167,12 +175,12 @@ def _text(selection: Selection, table: Table, text: str) -> str:
     return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
 
 
-def _cut_said(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
+def _truncation_notes(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
     """Return the rows and columns that were chosen and cut, as sentences."""
-    said = list(question.seen.said)
-    counts = dict(zip(CUTS, cut or (), strict=False))
+    notes = list(question.view.notes)
+    counts = dict(zip(TRUNCATION_COUNTS, cut or (), strict=False))
     for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
         if count := counts.get(kind):
             done = "shortened" if noun == "cell" else "left out"
-            said.append(f"{count_noun(count, noun)} {done} to fit {max_tokens:,} tokens.")
-    return tuple(said)
+            notes.append(f"{count_noun(count, noun)} {done} to fit {max_tokens:,} tokens.")
+    return tuple(notes)

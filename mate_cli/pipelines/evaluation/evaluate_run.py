@@ -16,9 +16,9 @@ from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
-from mate_cli.pipelines.inference.asking import find_questions
+from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.summary import results_table
-from mate_cli.pipelines.systems.base import LEARNT, System, Trained, answer_split
+from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -30,7 +30,7 @@ Scorer = Callable[[str, RunFolder], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Here:
+class RuntimeOverrides:
     """The machine, folders and data on which a finished run is used now.
 
     Args:
@@ -73,7 +73,7 @@ class Here:
         return config
 
 
-def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
+def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> RunFolder:
     """Re-compute the metrics of a finished run on splits, with its best weights.
 
     Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
@@ -88,8 +88,8 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     """
     folder = open_run(run)
     record = folder.read_record()
-    score, stages = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
-    to = _results_folder(folder, here)
+    score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
+    to = _results_folder(folder, runtime)
     named: dict[str, float] = {}
     for split in splits:
         own = {f"{split}/{name}": value for name, value in score(split, to).items()}
@@ -104,18 +104,18 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     return to
 
 
-def _results_folder(folder: RunFolder, here: Here) -> RunFolder:
+def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
     """Return the run's own folder; for other questions than training's a folder below it, named after the changes."""
-    if not here.changes:
+    if not runtime.changes:
         return folder
-    last = [Path(str(value)).name if isinstance(value, str) else key for key, value in here.changes.items()]
+    last = [Path(str(value)).name if isinstance(value, str) else key for key, value in runtime.changes.items()]
     name = "_".join(filter(None, last)) or "here"
     for number in itertools.count(1):
         beside = folder.below(f"evaluation/{name if number == 1 else f'{name}-{number}'}")
         settings = beside.path / "settings.json"
         if not settings.is_file():
-            beside.write_json("settings.json", here.changes)
-        if read_object(settings, RunError, "Remove it") == here.changes:
+            beside.write_json("settings.json", runtime.changes)
+        if read_object(settings, RunError, "Remove it") == runtime.changes:
             return beside
     raise AssertionError
 
@@ -128,15 +128,15 @@ def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Part
         folder.write_record(record)
 
 
-def _system_scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]:
+def _system_scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
     """Return what predicts and scores a split by the stages of a run, and the parts of these."""
-    system, stages = open_stages(folder, here)
+    system, stages = open_stages(folder, runtime)
     return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
 
 
-def _scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]:
+def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
     """Return what predicts and scores a split by the weights of one run, and its parts."""
-    config = here.config(folder)
+    config = runtime.config(folder)
     parts = load_best(config, folder)
 
     def score(split: str, to: RunFolder) -> dict[str, float]:
@@ -147,7 +147,7 @@ def _scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]
     return score, {"": parts}
 
 
-def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
+def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrides) -> Path:
     """Answer the questions of a file, whether or not answers are known.
 
     They are a list of {question_id, question, table_id} about tables of the run's dataset, or rows with tables of their
@@ -162,11 +162,11 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
     """
     folder = open_run(run)
     if folder.read_record().stages:
-        system, stages = open_stages(folder, here)
+        system, stages = open_stages(folder, runtime)
         examples = questions_in_file(stages[system.stages[0]].parts, questions)
         answers = system.answer(stages, examples, "questions").texts
     else:
-        config = here.config(folder)
+        config = runtime.config(folder)
         parts = load_best(config, folder)
         examples = questions_in_file(parts, questions)
         loader = parts.data.loader_of(examples, "questions")
@@ -191,19 +191,19 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
         raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
     if not isinstance(system, System):
         raise RunError("has no system", where=str(path), remedy="Give a folder below outputs/")
-    file = folder.path / LEARNT
-    return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
+    file = folder.path / PARAMETERS
+    return system.with_parameters(read_object(file, RunError, "Train the run again")) if file.is_file() else system
 
 
-def open_stages(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
+def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:
     """Open a system and its stages, also right after the whole run was moved."""
-    system, stages = open_system(folder, here.trust), folder.read_record().stages
+    system, stages = open_system(folder, runtime.trust), folder.read_record().stages
     found = {}
     for name in system.stages:
         below = folder.path / name
         own = open_run(str(below) if below.exists() else stages[name])
-        config = here.config(own)
-        found[name] = Trained(name, load_best(config, own), config)
+        config = runtime.config(own)
+        found[name] = TrainedStage(name, load_best(config, own), config)
     return system, found
 
 

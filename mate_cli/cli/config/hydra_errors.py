@@ -29,7 +29,7 @@ from mate_cli.errors import ConfigError, known_cause
 
 
 @contextmanager
-def explained_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
+def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
     """Turn errors that a configuration can cause into `ConfigError`; those of the module at `file` stay what they are.
 
     Raises:
@@ -227,7 +227,7 @@ Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
 
 
 def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
-    """An answer that only names what Hydra names, as `{command}` has it."""
+    """Return an answer that only names what Hydra names, as `{command}` has it."""
     return lambda found, command, _: ConfigError(
         problem.format(command=command), where=f"{sign}{found[1]}", remedy=remedy
     )
