@@ -134,7 +134,7 @@ def test_status_keeps_and_counts_those_runs(tmp_path):
 
 def test_wrong_choices_name_the_right_ones(tmp_path):
     build_run(tmp_path / "a", metrics={"dev/em": 0.3})
-    with pytest.raises(ConfigError, match=r"metric test/em\. Choose from dev/em"):
+    with pytest.raises(ConfigError, match=r"metric test/em\. Did you mean dev/em"):
         build_report([tmp_path], metric="test/em")
     with pytest.raises(ConfigError, match="no such status: done"):
         build_report([tmp_path], status=["done"])

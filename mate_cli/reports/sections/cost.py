@@ -86,7 +86,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     rows = tuple(
         Row(group.label, (*(cost.cell(group) for cost in costs), state_cell(group))) for group in report.groups
     )
-    view = View("Cost and status", columns, rows)
+    view = View("Cost", columns, rows)
     return ReportSection(
         "cost", "Score and cost", "Cost", (view,), template="cost.html", content=lambda: cost_content(report)
     )
