@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 import pytest
 from rich.console import Console
 
+from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.terminal.comparison import print_report, report_console
 from mate_cli.reports.terminal.views import print_views
@@ -108,9 +109,12 @@ def test_names_are_broken_between_words(tmp_path, width, status):
 
 
 def test_the_number_of_runs_does_not_stand_alone(tmp_path):
-    build_run(tmp_path / "a", config={"trainer": {"limit_train": 12000}})
-    build_run(tmp_path / "b", config={"trainer": {"limit_train": 3000}})
+    parts = ("", f"/{IN_TABLE.name}", f"/{IN_PASSAGE.name}")
+    scores = {f"dev/hits@{top}{part}": 0.5 for top in (1, 3, 5) for part in parts}
+    for number in (12000, 3000):
+        build_run(tmp_path / f"{number}", config={"trainer": {"limit_train": number}}, metrics=scores)
     headings = [line.split() for line in printed(build_report([tmp_path])).splitlines() if line.startswith("Conf")]
+    assert headings[0][-1] == "n"
     assert ["Configuration", "n"] not in headings
 
 
