@@ -51,7 +51,7 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
         tokens = f"{parts.serializer.max_tokens:,} tokens"
         whole = f"all {len(training.cuts):,} tables fit into {tokens}, none is cut"
         console.print(f"to fit {tokens}: {describe_cuts(training.cuts)}" if training.cuts.any() else whole)
-    for name in ("left out, train", "skipped, train", "not encoded, train"):
+    for name in ("left out, train", "not trained on", "not encoded, train"):
         if name in run.record.facts:
             console.print(f"{name}: {run.record.facts[name]}")
     for name, reason in list(training.failures.items())[:3]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
     from matplotlib.figure import Figure
+
+WORD_ENDS = re.compile(r"(?<=[_=./,])(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 class Card(NamedTuple):
@@ -45,7 +48,7 @@ def environment() -> Environment:
     )
     made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
     made.globals |= {"asset": asset, "paint": paint_of, "along": along_track}
-    made.filters["svg"] = svg_markup
+    made.filters |= {"svg": svg_markup, "breakable": breakable}
     return made
 
 
@@ -68,6 +71,13 @@ def svg_markup(figure: Figure, salt: str) -> Markup:
     from markupsafe import Markup
 
     return Markup(as_svg(figure, salt))
+
+
+def breakable(text: str) -> Markup:
+    """Let a browser break `limit_train=12000` and `TapasSerializer` between their words."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(printable(word) for word in WORD_ENDS.split(text))
 
 
 def along_track(value: float, top: float) -> str:

@@ -13,6 +13,9 @@ from tests.reports.runs import build_run
 def runs(tmp_path, monkeypatch):
     for name, score in (("a", 0.5), ("b", 0.6)):
         build_run(tmp_path / "runs" / name, metrics={"dev/em": score}, config={"optimizer": {"lr": score}})
+    build_run(tmp_path / "runs" / "a" / "stage", metrics={})
+    build_run(tmp_path / "runs" / "0", command="benchmark")
+    (tmp_path / "runs" / "b" / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path / "runs"
 
@@ -40,11 +43,13 @@ def test_the_page_can_be_left_out_or_put_elsewhere(runs, capsys):
     ("words", "problem"),
     [
         ([], "runs: two different runs are needed, not none. "),
-        (["runs/a"], "runs: two different runs are needed, not runs/a. "),
+        (["runs/a"], "runs: two different runs are needed, not runs/a. Type: mate diff outputs/train/"),
+        (["runs"], "runs: two different runs are needed, not runs. Type: mate diff runs/a runs/b."),
         (["runs/a", "runs/a"], "runs: two different runs are needed, not runs/a, runs/a. "),
         (["runs/a", "runs/b", "runs/a"], "runs: two different runs are needed, not runs/a, runs/b, runs/a. "),
-        (["runs/a", "runs"], "runs: no run here. "),
-        (["runs/a", "runs/absent"], "runs/absent: no run here. "),
+        (["runs/a", "runs"], "runs: not a run. Give runs/a or runs/b."),
+        (["runs/a", "runs/absent"], "runs/absent: no such folder. "),
+        (["runs/a", "runs/b/empty"], "runs/b/empty: no run here or below. "),
         (["runs/a", "runs/b", "questions=-1"], "questions: "),
     ],
 )

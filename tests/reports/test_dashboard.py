@@ -76,7 +76,7 @@ def test_results_are_in_percent_with_the_spread_apart(outputs):
 def test_runs_without_a_result_are_tables_too(tmp_path):
     build_run(tmp_path / "run", status="failed", overrides=None)
     found = list(sheets(build_report([tmp_path])))
-    assert [sheet.name for sheet in found] == ["cost/Cost and status"]
+    assert [sheet.name for sheet in found] == ["cost/Cost"]
 
 
 def test_without_its_logger_it_is_refused(outputs, monkeypatch, capsys):

@@ -56,6 +56,7 @@ def test_each_kind_of_difference_has_a_table(folders):
     assert found["Seed, hardware and folders"] == {"seed": ["1", "2"]}
     assert found["Versions"] == {"torch": ["2.13.0", "2.14.0"]}
     assert found["Data"]["train"] == ["62,613", "1,000", "-61,613"]
+    assert "dev" not in found["Data"], "the same in both"
     assert found["Data"]["test"][1] == "–"  # noqa: RUF001
 
 

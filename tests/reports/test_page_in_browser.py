@@ -312,6 +312,8 @@ def test_the_arithmetic_of_lines(page):
 @pytest.mark.long
 def test_ticks_are_round(page):
     assert page.evaluate("roundTicks(0, 9780, 4)") == [0, 2500, 5000, 7500]
+    assert page.evaluate("roundTicks(1, 2, 5, 1)") == [1, 2], "no step between two steps"
+    assert page.evaluate("roundTicks(0, 10, 4, 1)") == [0, 5, 10]
     assert page.evaluate("logTicks(0.4, 3)") == pytest.approx([0.5, 1, 2])
     assert page.evaluate("timeTicks(0, 16000, 5)") == [0, 3600, 7200, 10800, 14400]
     assert page.evaluate("[950, 22700, 3.1e11, 0.42].map((one) => count(one))") == ["950", "22.7K", "310G", "0.42"]

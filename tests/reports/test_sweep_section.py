@@ -63,6 +63,7 @@ def test_values_stand_where_they_belong():
         first, middle, last = places.values()
         assert middle - first == pytest.approx(last - middle)
     assert list(x_places(["b", "a"])) == ["a", "b"]
+    assert list(x_places(["12000", "null", "1350", "inf", "3000"])) == ["1350", "3000", "12000", "inf", "null"]
 
 
 def test_no_two_ticks_look_alike():

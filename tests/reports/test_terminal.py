@@ -4,6 +4,7 @@ import io
 from datetime import datetime, timezone
 
 import pytest
+from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from rich.console import Console
 
 from mate_cli.reports.compare.report import build_report
@@ -26,7 +27,7 @@ published
 PointR + MATE       80.1      89.2      91.5
 PointR + TAPAS      80.1      89.5      91.4
 
-Cost and status
+Cost
                            Examples        Wall   Peak
 Configuration Parameters per second        time memory Status
 ───────────────────────────────────────────────────────────────────────────
@@ -70,7 +71,7 @@ def test_one_system_is_a_table_of_scores_and_its_cost(tmp_path):
     text = printed(build_report([tmp_path]), brief=True)
     assert len(text.splitlines()) < 25, "with the page's path"
     titles = [line for line in text.splitlines() if line.startswith(("Question answering", "Cost", "Settings"))]
-    assert [title.rstrip() for title in titles] == ["Question answering on hybridqa · dev", "Cost and status"]
+    assert [title.rstrip() for title in titles] == ["Question answering on hybridqa · dev", "Cost"]
     assert "sections=all" in text
     everything = printed(build_report([tmp_path]))
     assert "Question answering on hybridqa · test" in everything
@@ -89,6 +90,40 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(tmp_path, width
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in tables
     assert "OutOfMemoryError" in text
+
+
+@pytest.mark.parametrize("status", ["finished", "failed"])
+@pytest.mark.parametrize("width", [70, 80, 100])
+def test_names_are_broken_between_words(tmp_path, width, status):
+    throughput = {"examples_per_second": 9.3, "training_flops_per_example": 5.2e9}
+    for number in (12000, 22935):
+        config = {"trainer": {"limit_train": number}, "encoding": {"lexical_features": True, "top": number}}
+        build_run(tmp_path / f"{number}", config=config, throughput=throughput)
+        build_run(tmp_path / f"{number}{status}", seed=2, config=config, throughput=throughput, status=status)
+    text = printed(build_report([tmp_path]), width, brief=True)
+    assert max(map(len, text.splitlines())) <= width
+    costs = text.partition("\nCost")[2]
+    for word in ("limit_train=12000", "limit_train=22935"):
+        assert word in costs
+    assert ("Status" in costs) is (status == "failed" or width == 100)
+
+
+def test_the_number_of_runs_does_not_stand_alone(tmp_path):
+    parts = ("", f"/{IN_TABLE.name}", f"/{IN_PASSAGE.name}")
+    scores = {f"dev/hits@{top}{part}": 0.5 for top in (1, 3, 5) for part in parts}
+    for number in (12000, 3000):
+        build_run(tmp_path / f"{number}", config={"trainer": {"limit_train": number}}, metrics=scores)
+    headings = [line.split() for line in printed(build_report([tmp_path])).splitlines() if line.startswith("Conf")]
+    assert headings[0][-1] == "n"
+    assert ["Configuration", "n"] not in headings
+
+
+def test_parts_of_a_table_have_as_many_columns():
+    columns = tuple(Column(f"{'much ' * 3}{place}") for place in range(4))
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    print_views([View("Scores", columns, (Row("network", (ViewCell("1.5"),) * 4),))], console)
+    shown = [line.split() for line in console.file.getvalue().splitlines() if line.startswith("network")]
+    assert shown == [["network", "1.5", "1.5"]] * 2
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

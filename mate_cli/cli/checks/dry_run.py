@@ -17,6 +17,7 @@ SECONDS = 10.0
 MIN_SECONDS = 1.0
 """For those of one stage of many."""
 GIGABYTE = 10**9
+UNKNOWN = "time not known"
 
 
 def check_dry(spec: RunSpec) -> None:
@@ -56,7 +57,7 @@ def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
     costs = stage_costs([spec for _, spec in specs])
     width = max((len(told) for told, _ in specs), default=0)
     for number, (told, spec) in enumerate(specs):
-        print(f"  {number:>3}  {told:<{width}}  {_time([costs[_key(stage)] for stage in stages_to_train(spec)])}")
+        print(f"  {number:>3}  {told:<{width}}  {_duration([costs[_key(stage)] for stage in stages_to_train(spec)])}")
     shared, own = {}, []
     for _, spec in specs:
         for stage in stages_to_train(spec):
@@ -116,14 +117,21 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
 
 
 def _time(costs: Sequence[Cost]) -> str:
+    """Return the time of runs one after the other, and how it was measured."""
+    duration, batches = _duration(costs), sum(cost.timed for cost in costs)
+    if duration == UNKNOWN:
+        return duration
+    if not batches:
+        return f"{duration} on this machine, where no batch was done in time"
+    return f"{duration} on this machine, by {batches} batch{'es' * (batches > 1)}"
+
+
+def _duration(costs: Sequence[Cost]) -> str:
     """Return the time of runs one after the other, in words."""
-    from mate_cli.reports.format import duration_text, plural
+    from mate_cli.reports.format import duration_text
 
     known = [cost.seconds for cost in costs if cost.seconds is not None]
     if not known:
-        return "time not known"
-    least = len(known) < len(costs) or any(cost.at_least for cost in costs)
-    if not any(cost.timed for cost in costs):
-        return f"at least {duration_text(sum(known))} on this machine; no batch finished within the time limit"
-    timed = plural(sum(cost.timed for cost in costs), "step").replace("steps", "batches").replace("step", "batch")
-    return f"{'at least' if least else 'about'} {duration_text(sum(known))} on this machine, by {timed}"
+        return UNKNOWN
+    is_known = len(known) == len(costs) and all(cost.timed and not cost.at_least for cost in costs)
+    return f"{'about' if is_known else 'at least'} {duration_text(sum(known))}"

@@ -23,7 +23,7 @@ def run(cfg: Diff) -> None:
     """
     from mate_cli.errors import ConfigError
     from mate_cli.reports.page.page import write_difference
-    from mate_cli.reports.runs.load import open_runs
+    from mate_cli.reports.runs.load import first_runs, open_runs
     from mate_cli.reports.sections.difference import difference_section
     from mate_cli.reports.terminal.comparison import print_warnings, report_console
     from mate_cli.reports.terminal.views import print_views
@@ -31,7 +31,9 @@ def run(cfg: Diff) -> None:
     folders = [Path(folder) for folder in cfg.runs]
     if len({folder.resolve() for folder in folders}) != 2 or len(folders) != 2:
         problem = f"two different runs are needed, not {', '.join(map(str, folders)) or 'none'}"
-        raise ConfigError(problem, where="runs", remedy="Give two run folders, such as outputs/train/<name>/<date>")
+        below = first_runs(folders[0], 2) if folders else []
+        pair = f"mate diff {' '.join(below)}" if len(below) == 2 else "mate diff outputs/train/<name>/<date> <another>"
+        raise ConfigError(problem, where="runs", remedy=f"Type: {pair}")
     loaded = open_runs(folders)
     section = difference_section((loaded.runs[0], loaded.runs[1]), cfg.questions)
     console = report_console()

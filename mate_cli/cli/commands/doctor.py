@@ -60,7 +60,7 @@ def run_plain(words: Sequence[str]) -> int:
     table = Table(box=None, show_header=False, pad_edge=False)
     found = [finding for look in LOOKS for finding in look()]
     for one in found:
-        told = Text(one.found) + Text(f"  {one.remedy}." if one.remedy else "", style="dim")
+        told = Text(one.found) + Text(f"\n{one.remedy}." if one.remedy else "", style="dim")
         table.add_row(one.name, Text(one.verdict, style=STYLES[one.verdict]), told)
     Console().print(table)
     return int(any(one.verdict == BAD for one in found))
@@ -83,6 +83,8 @@ def look_at_devices() -> Iterator[Finding]:
     """Look for GPUs, and at the processor."""
     import torch
 
+    from mate_cli.reports.format import plural
+
     for number in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(number)
         half = "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "no bfloat16, float16 is used"
@@ -92,9 +94,8 @@ def look_at_devices() -> Iterator[Finding]:
     elif not torch.cuda.is_available():
         built = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees none"
         yield Finding("GPU", built, NOTE, "Runs use the CPU: add scale=small or scale=minilm")
-    yield Finding(
-        "CPU", f"{torch.get_num_threads()} threads of {os.cpu_count()}, {torch.backends.cpu.get_cpu_capability()}"
-    )
+    threads = plural(torch.get_num_threads(), "thread")
+    yield Finding("CPU", f"{threads}, {plural(os.cpu_count() or 1, 'core')}, {torch.backends.cpu.get_cpu_capability()}")
 
 
 def look_at_kernels() -> Iterator[Finding]:
@@ -145,7 +146,7 @@ def look_at_services() -> Iterator[Finding]:
         yield Finding("hub", f"{HUB} answers")
     except OSError as error:
         remedy = "Only models in the hub cache can be used; copy that folder from a machine with a network"
-        yield Finding("hub", f"cannot be reached ({error})", NOTE, remedy)
+        yield Finding("hub", f"cannot be reached ({error.strerror or error})", NOTE, remedy)
     known = os.environ.get("WANDB_API_KEY") or "api.wandb.ai" in _read(Path("~/.netrc").expanduser())
     if known:
         yield Finding("W&B", "an account is set; runs are logged offline unless you type logger.wandb.mode=online")

@@ -114,6 +114,7 @@ def describe(spec: RunSpec) -> str:
     """Return what a run would train, a line for each of its parts."""
     from pathlib import Path
 
+    from mate_cli.reports.format import plural
     from mate_cli.runs.names import configuration_name
 
     config = spec.last.config
@@ -125,8 +126,8 @@ def describe(spec: RunSpec) -> str:
         missing = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
         lines.append(("data", f"{root}{missing}"))
     hardware = config.hardware
-    size = f"{hardware.devices * hardware.nodes} x {hardware.micro_batch} examples"
-    lines.append(("hardware", f"{hardware.accelerator}, {hardware.precision}, {size}"))
+    size = f"{plural(hardware.devices * hardware.nodes, 'device')} x {hardware.micro_batch} examples"
+    lines.append(("hardware", f"accelerator {hardware.accelerator}, precision {hardware.precision}, {size}"))
     lines.append(("seed", str(config.seed)))
     lines.append(("below", str(Path(config.paths.outputs) / "train" / spec.names.experiment)))
     width = max(len(name) for name, _ in lines)

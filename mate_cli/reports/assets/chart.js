@@ -27,10 +27,11 @@ function sample(index) {
   return svg("svg", { width: 26, height: 12, "aria-hidden": "true" }, line, shape(index, 13, 6));
 }
 
-function roundTicks(low, high, count) {
+// Ticks at round numbers; at multiples of `least` where it is given.
+function roundTicks(low, high, count, least = 0) {
   if (!(high > low)) return [low];
-  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const rough = Math.max((high - low) / count, least), power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough && !(least && one % least));
   const ticks = [];
   for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) ticks.push(n * step);
   return ticks;

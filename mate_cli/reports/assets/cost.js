@@ -3,6 +3,8 @@ function costChart(data) {
   const get = (id) => document.getElementById(`cost-${id}`);
   const place = get("chart");
 
+  // A long name loses its middle, as names tend to differ at their ends.
+  const shortened = (text, most) => (text.length <= most ? text : `${text.slice(0, most / 3)}…${text.slice(1 - (2 * most) / 3)}`);
   // Names stand where they cover no point and no other name: right, left, above, below; else they are left out.
   function label(canvas, box, taken, point, text) {
     const name = svg("text", { class: "name" }, text), { x, y } = point;
@@ -38,7 +40,7 @@ function costChart(data) {
     if (!points.length) { canvas.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no configuration has both")); return; }
     const log = get("log").checked, costs = points.map((one) => one.cost), published = lines[dataset].map(([name, value]) => [name, value * factor]);
     const scores = points.flatMap((one) => [one.score - one.spread, one.score + one.spread]).concat(published.map(([, value]) => value));
-    const room = (Math.max(...scores) - Math.min(...scores) || 1) * 0.14;
+    const room = (Math.max(...scores) - Math.min(...scores) || factor) * 0.14;
     const y = scale(Math.max(Math.min(0, Math.min(...scores)), Math.min(...scores) - room), Math.max(...scores) + room, box.bottom, box.top);
     let low = Math.min(...costs), high = Math.max(...costs);
     if (low === high) { low *= 0.5; high *= 1.5; }
@@ -49,6 +51,7 @@ function costChart(data) {
     const marks = points.map((one) => ({ ...one, x: x(one.cost), y: y(one.score) }));
     const covered = marks.map((one) => ({ left: one.x - 7, right: one.x + 7, top: one.y - 7, bottom: one.y + 7 }));
     const taken = referenceLines(canvas, box, y, published, covered);
+    for (const [, value] of published) taken.push({ left: box.left, right: box.right, top: y(value), bottom: y(value) });
     for (const one of marks) {
       const sides = svg("g", { class: "whiskers", style: `stroke:${paint(one.group.index)}` });
       if (one.spread) sides.append(svg("line", { x1: one.x, x2: one.x, y1: y(one.score - one.spread), y2: y(one.score + one.spread) }));
@@ -58,7 +61,7 @@ function costChart(data) {
       canvas.append(sides, mark);
     }
     const longest = width < 500 ? 20 : 44;
-    for (const one of marks) label(canvas, box, taken, one, one.group.label.length > longest ? `${one.group.label.slice(0, longest - 1)}…` : one.group.label);
+    for (const one of marks) label(canvas, box, taken, one, shortened(one.group.label, longest));
   }
 
   // Costs that lie far apart are easier to tell on a log scale.

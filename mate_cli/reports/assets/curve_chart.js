@@ -20,7 +20,7 @@ function curveChart(place, lines, published, { title, percent, direction, axis, 
   const values = shown.flatMap((line) => [...line.raw, ...(line.low ?? []), ...(line.high ?? [])]).concat(published.map(([, value]) => value));
   const y = scale(...withRoom(values.filter(fits), log), box.bottom, box.top, log);
   const wanted = Math.max(4, Math.floor(width / 90)), [first, last] = [Math.min(...ends), Math.max(...ends)];
-  const ticks = axis.write === duration ? timeTicks(first, last, wanted) : roundTicks(first, last, wanted);
+  const ticks = axis.write === duration ? timeTicks(first, last, wanted) : roundTicks(first, last, wanted, axis.least);
   axes(canvas, box, x, y, ticks, y.ticks(5), axis.write, count, axis.title);
   referenceLines(canvas, box, y, published);
   shown.forEach((line) => canvas.append(drawLine(line, x, y, fits)));

@@ -2,9 +2,9 @@
 const whole = (value) => Math.round(value).toLocaleString("en");
 const passed = ([steps, values], step) => between(steps, values, step);
 const AXES = {
-  steps: { title: "step", at: (run, step) => step, write: count, read: whole },
+  steps: { title: "step", least: 1, at: (run, step) => step, write: count, read: whole },
   epochs: { title: "epoch", at: (run, step) => passed(run.epochs, step), write: count, read: (epochs) => epochs.toFixed(2) },
-  examples: { title: "training examples seen", at: (run, step) => passed(run.epochs, step) * run.size, write: count, read: whole },
+  examples: { title: "training examples seen", least: 1, at: (run, step) => passed(run.epochs, step) * run.size, write: count, read: whole },
   seconds: { title: "wall time", at: (run, step) => passed(run.seconds, step), write: duration, read: duration },
 };
 

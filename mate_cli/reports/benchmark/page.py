@@ -63,7 +63,9 @@ def render_benchmark(results: BenchmarkResults) -> str:
         figures=[(cost, figure, f"{POINTS_PER_INCH * figure.get_figwidth():.0f}") for cost, figure in drawn],
         overview=[view for direction in DIRECTIONS for view in overview_tables(results, direction)],
         cases=[case_table(results, case) for case in results.cases],
-        section=ReportSection("how", "How it was measured", "", notes=(describe_measurement(results),)),
+        section=ReportSection(
+            "how", "How it was measured", "", notes=(describe_measurement(results).removesuffix("."),)
+        ),
         content={"rows": list(run_facts(results).items())},
     )
 

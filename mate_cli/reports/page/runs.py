@@ -91,4 +91,4 @@ def command_text(run: LoadedRun) -> str:
     if not isinstance(argv, list) or not argv:
         return ""
     program = Path(str(argv[0])).name.replace("__main__.py", "mate")
-    return clean(shlex.join([program, *map(str, argv[1:])]))
+    return clean(shlex.join([*program.split(), *map(str, argv[1:])]))

@@ -160,19 +160,28 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def x_places(values: Sequence[str]) -> dict[str, float]:
-    """Return where each value stands: numbers by size, by their logarithm where they lie far apart; words evenly."""
-    kinds = list(dict.fromkeys(values))
-    try:
-        numbers = {kind: float(kind) for kind in kinds}
-    except ValueError:
-        numbers = {}
-    if not numbers or not all(map(math.isfinite, numbers.values())):
-        numbers = {kind: float(place) for place, kind in enumerate(sorted(kinds))}
+    """Return where each value stands: numbers by size, by their logarithm where they lie far apart.
+
+    Where some are words, all stand evenly: the numbers by size, then the words.
+    """
+    numbers = {value: number_of(value) for value in values}
+    if not all(map(math.isfinite, numbers.values())):
+        ordered = sorted(numbers, key=lambda value: (number_of(value), value))
+        numbers = {value: float(place) for place, value in enumerate(ordered)}
     low, high = min(numbers.values()), max(numbers.values())
     if low > 0 and high > FAR * low:
         numbers = {kind: math.log(number) for kind, number in numbers.items()}
         low, high = math.log(low), math.log(high)
     inner = (LEFT + 24, RIGHT - 24)
-    ordered = sorted(numbers.items(), key=lambda one: one[1])
     scale = (inner[1] - inner[0]) / (high - low or 1)
-    return {kind: round(inner[0] + (number - low) * scale, 1) for kind, number in ordered}
+    places = {value: round(inner[0] + (number - low) * scale, 1) for value, number in numbers.items()}
+    return dict(sorted(places.items(), key=lambda one: one[1]))
+
+
+def number_of(value: str) -> float:
+    """Return the number that a value is, infinity for words."""
+    try:
+        number = float(value)
+    except ValueError:
+        return math.inf
+    return number if math.isfinite(number) else math.inf

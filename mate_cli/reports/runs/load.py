@@ -122,11 +122,21 @@ def open_runs(folders: Sequence[Path]) -> LoadedRuns:
     runs = []
     for folder in folders:
         if not (folder / "record.json").is_file():
-            raise RunError("no run here", where=str(folder), remedy="Give a folder that holds a record.json")
+            below = first_runs(folder, 2)
+            problem = "no such folder" if not folder.is_dir() else "not a run" if below else "no run here or below"
+            remedy = f"Give {' or '.join(below)}" if below else "Give a folder that holds a record.json"
+            raise RunError(problem, where=str(folder), remedy=remedy)
         if (run := read_run(folder, None, warnings)) is None:
             raise RunError(warnings[-1], remedy="Give another run")
         runs.append(run)
     return LoadedRuns(tuple(runs), tuple(warnings), tuple(folders))
+
+
+def first_runs(folder: Path, most: int) -> list[str]:
+    """Return the first runs below a folder, without benchmarks and stages of others."""
+    alone = (place for place in run_folders(folder) if not (place.parent / "record.json").is_file())
+    runs = (run for place in alone if (run := read_run(place, None, [])) and run.text("command") != "benchmark")
+    return [str(run.folder) for run in islice(runs, most)]
 
 
 def match_folders(asked: str, warnings: list[str]) -> list[Path]:
@@ -223,7 +233,7 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
         if len(key) <= MAX_NAME and len(record) < MAX_PARTS:
             record[key], wrong = tidy_entry(value)
             odd += [f"{clean(key)} {wrong}"] * bool(wrong)
-    if odd:
+    if odd and record.get("command") != "benchmark":  # which is not compared
         warnings.append(
             f"{clean(folder / 'record.json')}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}"
         )

@@ -81,11 +81,12 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the table; a cost that no run recorded has no column."""
     costs = recorded_costs(report.groups)
-    columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), Column("Status", is_number=False))
+    status = Column("Status", is_number=False, minor=not report.unfinished)  # the footer counts those that finished
+    columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), status)
     rows = tuple(
         Row(group.label, (*(cost.cell(group) for cost in costs), state_cell(group))) for group in report.groups
     )
-    view = View("Cost and status", columns, rows)
+    view = View("Cost", columns, rows)
     return ReportSection(
         "cost", "Score and cost", "Cost", (view,), template="cost.html", content=lambda: cost_content(report)
     )

@@ -96,12 +96,14 @@ def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
 
 
 def data_view(runs: Pair) -> View:
-    """Return how many examples each run had of a split; nothing where both had the same."""
+    """Return the counts of examples in which two runs differ."""
     counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
     keys = dict.fromkeys(key for one in counts for key in one)
     rows = []
-    for key in keys if counts[0] != counts[1] else ():
+    for key in keys:
         found = [one.get(key) for one in counts]
+        if found[0] == found[1]:
+            continue
         cells = [ViewCell() if one is None else ViewCell(f"{one:,.0f}", one) for one in found]
         change = (found[1] or 0) - (found[0] or 0)
         rows.append(Row(clean(key), (*cells, ViewCell(f"{change:+,.0f}", change))))

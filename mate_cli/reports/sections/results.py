@@ -39,7 +39,8 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
         for row in members
     ]
     columns = [column_of(metric, table, wide=wide) for metric in table.columns]
-    return View(table.title, (*columns, Column("n")), tuple(rows), unit=table.unit)
+    count = Column("n", minor=all(column.part for column in table.columns))  # stands in the table of all questions
+    return View(table.title, (*columns, count), tuple(rows), unit=table.unit)
 
 
 def column_of(metric: MetricName, table: ResultTable, *, wide: bool) -> Column:

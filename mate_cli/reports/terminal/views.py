@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rich import box
+from rich.cells import cell_len
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -16,11 +17,12 @@ from mate_cli.reports.view import Column, Mark, Row, View, ViewCell, sentences
 from mate_cli.terminal.console import Console
 
 MAX_ROWS = 40
-MAX_DIFFERENCES = 8
+MAX_DIFFERENCES, MAX_WORD = 8, 40
 STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
 NARROW = 110
-LABEL = 20
-"""Columns of the terminal for the names of rows, where these are that long: with less, a table is shown in parts."""
+LABEL, WORDS = 20, 10
+"""Columns of the terminal for the names of rows, where these are that long, and for words: with less, a table is shown
+in parts."""
 STYLES: dict[Mark, str] = {"best": "bold green", "close": "underline", "better": "green", "worse": "red", "": ""}
 SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "*", "": ""}
 
@@ -55,13 +57,21 @@ def split_view(view: View, console: Console) -> Iterator[View]:
     if count >= len(every):
         yield view
         return
+    parts = -(-len(every) // count)
+    count = -(-len(every) // parts)  # as many columns in each
     yield replace(view.only(every[:count]), notes=())
     yield from split_view(view.only(every[count:]), console)
 
 
 def _has_room(view: View, console: Console) -> bool:
-    words = any(not column.is_number for column in view.columns)  # they are folded
-    return words or natural_width(terminal_table(view, console, most=LABEL), console) <= console.width
+    return natural_width(terminal_table(view, console, folded=True), console) <= console.width
+
+
+def name_width(view: View, share: int) -> int:
+    """Return the columns of the terminal for the names of rows: `share`, or what their longest word takes."""
+    names = [view.head, *(row.label for row in view.rows)]
+    longest = max(cell_len(word) for name in names for word in name.split())
+    return min(max(map(cell_len, names)), max(share, min(longest, MAX_WORD)))
 
 
 def natural_width(table: Table, console: Console) -> int:
@@ -69,26 +79,28 @@ def natural_width(table: Table, console: Console) -> int:
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
-def terminal_table(view: View, console: Console, *, most: int | None = None) -> Table:
-    """Draw a table.
+def terminal_table(view: View, console: Console, *, folded: bool = False) -> Table:
+    """Draw a table; names of rows are broken between words, which rich does only where no other column is of words.
 
     Args:
         view: what it shows.
         console: what it is for.
-        most: how many columns of the terminal names of rows have at most.
+        folded: names of rows and words are as narrow as they may be.
     """
+    has_words = any(not column.is_number for column in view.columns)
+    names_width = name_width(view, LABEL if folded else console.width // 3) if folded or has_words else None
     narrow, plain = console.width < NARROW, not console.is_terminal
     table = frame(view.title, narrow=narrow)
     heads = [stacked_heading(column) for column in view.columns]
     stacked = any(not head.startswith("\n") for head in heads)
     names = f"\n{view.head}" if stacked else view.head
-    table.add_column(names, overflow="fold", min_width=min(13, len(view.head)), max_width=most)
+    table.add_column(names, overflow="fold", min_width=names_width or min(13, len(view.head)), max_width=names_width)
     for column, head in zip(view.columns, heads, strict=True):
         text = head if stacked else head.strip()
         if column.is_number:
             table.add_column(text, justify="right", no_wrap=True)
         else:
-            table.add_column(text, overflow="fold", min_width=10)
+            table.add_column(text, overflow="fold", min_width=WORDS, max_width=WORDS if folded else None)
     before = ""
     for row in [row for row in view.rows if not row.kind][:MAX_ROWS] + [row for row in view.rows if row.kind]:
         if row.kind not in (before, "bound"):
