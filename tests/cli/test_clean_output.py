@@ -104,7 +104,7 @@ def test_what_is_typed_wrong_is_said_cleanly(capfd, monkeypatch, tmp_path):
     out, err = capfd.readouterr()
     assert is_clean(out + err)
     assert err.count("error: ") == 3
-    assert err.count("this is not in UTF-8") == 2
+    assert err.count("is not valid UTF-8") == 2
 
 
 @pytest.mark.parametrize(

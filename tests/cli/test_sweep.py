@@ -197,7 +197,7 @@ def test_a_process_that_was_killed_is_told_from_one_that_lives(tmp_path):
 
 
 def test_the_reason_is_the_last_error_or_the_signal():
-    assert end_reason(-signal.SIGKILL, "step 3").startswith("killed by SIGKILL")
+    assert end_reason(-signal.SIGKILL, "step 3").startswith("killed (SIGKILL)")
     assert end_reason(2, "warning: old\nerror: a.b: must be\n       more.\n") == "a.b: must be more."
     assert end_reason(1, "Traceback\n  x\nKeyError: 'y'\n") == "KeyError: 'y'"
     assert end_reason(3, "") == "ended with exit code 3"

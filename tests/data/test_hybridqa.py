@@ -173,7 +173,7 @@ def test_an_empty_root_says_what_is_wanted_and_how_to_get_it(tmp_path):
 
 
 def test_an_unknown_split_is_named(root):
-    with pytest.raises(DataError, match="no split 'validation', but train, dev, test"):
+    with pytest.raises(DataError, match="no split 'validation'; choose from train, dev, test"):
         HybridQA(root).examples("validation")
 
 

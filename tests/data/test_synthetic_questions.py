@@ -112,5 +112,5 @@ def test_the_check_counts_what_was_made(dataset):
 
 
 def test_an_unknown_split_is_named(dataset):
-    with pytest.raises(DataError, match="no split 'test', but train, dev"):
+    with pytest.raises(DataError, match="no split 'test'; choose from train, dev"):
         dataset.examples("test")

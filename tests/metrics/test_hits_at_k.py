@@ -36,5 +36,5 @@ def test_questions_without_candidates_count_as_missed():
 def test_a_question_without_ranking_is_named():
     with pytest.raises(DataError, match="b"):
         hits_at_k({"a": []}, {"a": [], "b": []})
-    with pytest.raises(DataError, match="no questions"):
+    with pytest.raises(DataError, match="no question has an answer"):
         hits_at_k({}, {})

@@ -75,7 +75,7 @@ def test_the_memory_of_a_cpu_run_is_its_own():
 
 def test_a_processor_without_bfloat16_refuses_it(monkeypatch):
     monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: False)
-    with pytest.raises(ConfigError, match=r"hardware\.precision: this processor has no bfloat16.*hardware=cpu"):
+    with pytest.raises(ConfigError, match=r"hardware\.precision: this processor has no native bfloat16.*hardware=cpu"):
         resolve_profile(profile("hardware=cpu_bf16"))
     assert resolve_profile(profile("hardware=cpu_bf16"), moved=True).precision == "32-true"
     monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: True)

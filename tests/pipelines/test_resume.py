@@ -116,7 +116,7 @@ def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
 
 def test_a_finished_run_is_not_trained_again(whole):
     output = finish(start(whole, "resume=last"))
-    assert "is finished already" in " ".join(output.split())
+    assert "is already finished" in " ".join(output.split())
 
 
 def test_another_configuration_is_refused(whole):

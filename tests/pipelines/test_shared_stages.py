@@ -91,7 +91,7 @@ def test_who_comes_second_waits(tmp_path, capsys, monkeypatch):
         if not free.is_set():
             raise LockedError("another process is training this run", where=str(folder))
 
-    with patch.object(shared_stages, "hold", hold):
+    with patch.object(shared_stages, "acquire_lock", hold):
         waiting = threading.Thread(target=lambda: found.append(shared_folder(stage, Console())))
         found: list = []
         waiting.start()

@@ -4,9 +4,9 @@ import io
 from datetime import datetime, timezone
 
 import pytest
-from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from rich.console import Console
 
+from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.terminal.comparison import print_report, report_console
 from mate_cli.reports.terminal.views import print_views

@@ -182,7 +182,7 @@ def test_files_of_schemas(tmp_path):
         read_schemas(FILES / "nostar.json")
     for change, says in (
         ({"column_names_original": plain[0]["column_names_original"][::-1]}, "begin with"),
-        ({"column_names": [[-1, "*"], *([2, "x"] for _ in plain[0]["column_names"][1:])]}, "of two"),
+        ({"column_names": [[-1, "*"], *([2, "x"] for _ in plain[0]["column_names"][1:])]}, "to two"),
         ({"column_names": []}, "is longer than column_names"),
     ):
         path.write_text(json.dumps([plain[0] | change]))

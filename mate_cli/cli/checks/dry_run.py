@@ -122,7 +122,7 @@ def _time(costs: Sequence[Cost]) -> str:
     if duration == UNKNOWN:
         return duration
     if not batches:
-        return f"{duration} on this machine, where no batch was done in time"
+        return f"{duration} on this machine, where no batch finished within the time limit"
     return f"{duration} on this machine, by {batches} batch{'es' * (batches > 1)}"
 
 
