@@ -13,7 +13,7 @@ import torch
 
 from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.io_errors import find_machine_error
-from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
+from mate_cli.runs.record import STOPPED, Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copy_streams
@@ -58,7 +58,7 @@ def record_outcome(run: Run) -> Iterator[None]:
             yield
         record.status = "finished"
     except (Interrupted, KeyboardInterrupt) as error:
-        record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
+        record.status, record.reason = "interrupted", STOPPED
         raise KeyboardInterrupt from error
     except BaseException as error:
         told = (

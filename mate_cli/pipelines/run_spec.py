@@ -19,7 +19,7 @@ from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.names import Names
-from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
 """Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
@@ -212,7 +212,11 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
     if record.status != "finished":
         record.argv = ["mate", "train", *spec.overrides]
         folder.write_text("config.yaml", to_yaml(spec.document()))
-        folder.write_record(record)
+        try:
+            folder.write_record(record)
+        except KeyboardInterrupt:
+            folder.complete_records("interrupted", STOPPED)
+            raise
     return folder, record
 
 

@@ -23,7 +23,7 @@ from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
-from mate_cli.runs.record import RunFolder
+from mate_cli.runs.record import STOPPED, RunFolder
 
 TIMEOUT = timedelta(hours=2)
 """A process waits so long for the answer of another: the first may have a large dataset to encode."""
@@ -53,7 +53,7 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
         folder.complete_records("failed", f"{type(error).__name__}: {error}")
         raise
     if code == INTERRUPTED:
-        folder.complete_records("interrupted", "stopped by the user or the scheduler")
+        folder.complete_records("interrupted", STOPPED)
     return code
 
 

@@ -22,6 +22,8 @@ from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.runs.liveness import process_id
 
 SCHEMA = 1
+STOPPED = "stopped by the user or the scheduler"
+"""The reason of a run that was interrupted."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Bytes of a record, and entries or letters of a part of it."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"

@@ -198,7 +198,7 @@ WRONG = {
     ),
     (CS, "stages.entailment.init=bert"): "stages.entailment.init=bert: entailment starts from the weights of masked_lm",
     (CS, "stages.cs.init.checkpoint=x"): "Write stages.masked_lm.init.checkpoint=x",
-    (CS, "stages.cs.overrides=['init.tokenizer=x']"): "stages.cs.init.tokenizer=x: cs begins with the weights",
+    (CS, "stages.cs.overrides=['init.tokenizer=x']"): "stages.cs.init.tokenizer=x: cs starts from the weights",
     (QUICK, "foo"): "foo: settings are written key=value",
     (QUICK, "experiment=quikstart"): "Did you mean quickstart?",
     (QUICK, "system=pontr"): "system=pontr: no such choice. Did you mean pointr?",

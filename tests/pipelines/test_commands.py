@@ -141,7 +141,7 @@ def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
     state = record(copy)
     (copy / "record.json").write_text(json.dumps({**state, "status": "running", "metrics": {}}))
     assert main(["train", "experiment=quickstart", f"paths.outputs={outputs}", *SMALL, "resume=last"]) == 0
-    assert f"{copy / 'cell_selection'} is finished already" in capsys.readouterr().out.replace("\n", "")
+    assert f"{copy / 'cell_selection'} is already finished" in capsys.readouterr().out.replace("\n", "")
     assert record(copy)["metrics"] == state["metrics"]
 
 

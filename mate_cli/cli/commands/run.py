@@ -77,6 +77,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
     from mate_cli.runs.lock import release_lock
+    from mate_cli.runs.record import STOPPED
 
     hardware = spec.last.config.hardware
     check_processes(hardware, os.environ)
@@ -97,6 +98,6 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
             train_spec(spec, folder)
         except KeyboardInterrupt:
             if ranks.is_rank_zero():
-                folder.complete_records("interrupted", "stopped by the user or the scheduler")
+                folder.complete_records("interrupted", STOPPED)
             raise
     return 0
