@@ -80,7 +80,7 @@ def test_whatever_ends_its_jobs_a_sweep_is_completed(tmp_path, start):
         os.kill(hanging, 0)
     found = {name: records(folder)[rate][1] for name, rate in RATES.items()}
     assert [found[name]["status"] for name in ("finishes", "is killed", "explodes")] == ["finished", "failed", "failed"]
-    assert "killed by SIGKILL" in found["is killed"]["reason"]
+    assert "killed (SIGKILL)" in found["is killed"]["reason"]
     assert "the loss is" in found["explodes"]["reason"]
 
     good = [rate for name, rate in RATES.items() if name != "explodes"]

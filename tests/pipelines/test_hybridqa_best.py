@@ -157,7 +157,7 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     assert again == {name: value for name, value in record["metrics"].items() if name.startswith("dev/")}
     assert_answers_about_an_own_table(folder, tmp_path, capsys)
     assert main(["train", *words, f"resume={folder}"]) == 0
-    assert "is finished already" in capsys.readouterr().out
+    assert "is already finished" in capsys.readouterr().out
 
 
 def assert_answers_about_an_own_table(folder, tmp_path, capsys):

@@ -124,7 +124,7 @@ def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     copy = outputs / "train" / "hybridqa_mate_from_scratch" / chain.name
     shutil.copytree(chain, copy)
     assert run(outputs, *CS, "resume=last") == copy
-    assert "is finished already" in capsys.readouterr().out
+    assert "is already finished" in capsys.readouterr().out
     shutil.rmtree(copy / "checkpoints")
     own = record(copy)
     (copy / "record.json").write_text(json.dumps({**own, "status": "interrupted", "metrics": {}}))

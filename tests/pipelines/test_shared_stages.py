@@ -130,7 +130,7 @@ def test_two_seeds_at_once_train_it_once(tmp_path):
     (record,) = trained(tmp_path, "pretrain_mate")
     assert (record["status"], record["resumed"]) == ("finished", 0)
     said = [process.communicate()[0] for process in processes]
-    assert sum("is finished already" in text for text in said) == 1
+    assert sum("is already finished" in text for text in said) == 1
     assert len(trained(tmp_path, "hybridqa_pointr_pretrained")) == 2
 
 
