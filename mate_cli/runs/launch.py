@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -200,7 +201,9 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
     except Exception as error:
         ranks.record_failure(error)
         if launcher:
-            raise SystemExit(MateError.exit_code) from None
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(MateError.exit_code)  # Gloo's threads would end the interpreter with a message of their own
         if place["RANK"] != "0":
             raise RunError(f"process {place['RANK']} of {place['WORLD_SIZE']}: {error}") from error
         raise
