@@ -15,6 +15,7 @@ from mate_cli.benchmark.results import Figures, Pace
 from mate_cli.benchmark.timing import DTYPES, find_device, machine_facts, threads
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.terminal.console import Console
+from mate_cli.terminal.progress import time_text
 
 DIRECTIONS = {"forward": False, "forward_backward": True}
 
@@ -106,7 +107,7 @@ def count_down(parts: Mapping[str, Part], seconds: float, console: Console | Non
     console = console or Console(stderr=True, highlight=False)
     total = len(parts) * seconds
     if total > MINUTE:
-        text = f"{len(parts)} cases to measure, at most about {estimate_text(total)}"
+        text = f"{len(parts)} cases to measure, at most about {time_text(total)}"
         console.print(f"{text}; when stopped, results so far are shown", soft_wrap=True)
     columns = (BarColumn(), TextColumn("measuring {task.description}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -117,9 +118,3 @@ def count_down(parts: Mapping[str, Part], seconds: float, console: Console | Non
             if not console.is_terminal:
                 console.print(f"measuring {text}", style="dim", soft_wrap=True)
             yield name, part
-
-
-def estimate_text(seconds: float) -> str:
-    """Return a time as people say it: `7 minutes`."""
-    number, unit = (round(seconds / 60), "minute") if seconds >= 1.5 * MINUTE else (round(seconds), "second")
-    return f"{number} {unit}{'' if number == 1 else 's'}"

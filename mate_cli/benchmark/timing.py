@@ -46,7 +46,7 @@ class Timing(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """Why a variant has no figures."""
+    """The reason why a variant has no figures."""
 
     reason: str
 

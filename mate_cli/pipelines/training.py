@@ -9,7 +9,8 @@ import torch
 from hydra.utils import instantiate
 
 from mate_cli.data.loading.batching import check_shares, plan_schedule
-from mate_cli.data.loading.table_data_module import TableDataModule
+from mate_cli.data.loading.cache import EncodedSplit
+from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
 from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.optimization.recipe import Optimization
@@ -31,6 +32,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import log_table
+from mate_cli.runs.record import RunRecord
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 
@@ -51,6 +53,19 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     _fit(run, cfg, parts, checkpoint, config)
     _score(run, cfg, parts)
     run.record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
+
+
+def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, development: EncodedSplit) -> None:
+    """Write down how large network and data are, and what was left out of either."""
+    data, task = parts.data, parts.task
+    record.parameters, record.trainable_parameters = count_parameters(task)
+    failures = len(training.failures) + len(development.failures)
+    record.data = {"train": len(training), "dev": len(development), "failures": failures}
+    record_skipped(record, data.dataset.examples("train"), task.skip_reason)
+    record_truncation(record, "train", training)
+    record.facts |= data.facts
+    if parts.report.notes:
+        record.facts["first weights"] = "; ".join(parts.report.notes)
 
 
 def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
@@ -77,17 +92,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         {example.example_id: example for example in data.examples("dev")},
     )
     run.record.total_steps = schedule.total_steps
-    run.record.parameters, run.record.trainable_parameters = count_parameters(task)
-    run.record.data = {
-        "train": len(training),
-        "dev": len(development),
-        "failures": len(training.failures) + len(development.failures),
-    }
-    record_skipped(run.record, data.dataset.examples("train"), task.skip_reason)
-    record_truncation(run.record, "train", training)
-    run.record.facts |= data.facts
-    if parts.report.notes:
-        run.record.facts["first weights"] = "; ".join(parts.report.notes)
+    _record_parts(run.record, parts, training, development)
     open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # what can be refused has been
     prepared = {} if checkpoint else _prepare(parts, cfg.hardware)
     run.record.facts |= prepared

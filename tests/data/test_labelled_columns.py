@@ -17,6 +17,8 @@ from mate_cli.errors import DataError
         (("question", "Tabel", "answer"), "table", "tabel"),
         (("question", "table", "lable"), "label", "lable"),
         (("question", "table", "anwsers"), "answer", "anwsers"),
+        (("question", "databse", "sql"), "database", "databse"),
+        (("question", "database", "slql"), "sql", "slql"),
     ],
 )
 def test_a_misspelt_column_is_named_with_the_right_one(names, wanted, near):
@@ -30,6 +32,7 @@ def test_a_misspelt_column_is_named_with_the_right_one(names, wanted, near):
         (("question", "table", "answer", "answr"), {}),
         (("question", "table", "id_of_it"), {}),
         (("statement", "table", "label", "source"), {}),
+        (("question", "database", "sql"), {}),
         (("query", "table", "answr"), {"question": "query", "answer": "answr"}),
         ((), {}),
     ],

@@ -59,7 +59,7 @@ class TrainingSet(Protocol):
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why some examples could not be encoded, by name."""
+        """Reasons why examples could not be encoded, by name."""
 
     @property
     def lengths(self) -> np.ndarray:

@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from mate_cli.data.datasets.labelled.rows import NAMES
 from mate_cli.errors import DataError
 
-OUTCOMES = ("answer", "coordinates", "number", "label")
-"""One of these says what a question has for an answer."""
-NEEDED = (("question",), ("table",), OUTCOMES)
+NEEDED = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
+"""What rows have: of each, one."""
 ALIKE = 0.75
 """How much of two names must be equal, from 0 to 1."""
 
