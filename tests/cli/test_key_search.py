@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.cli.app import main
+from mate_cli.cli.commands import explain
 
 
 def explained(capsys, *words: str) -> str:
@@ -18,6 +19,11 @@ def test_a_key_of_another_choice_is_found(key, capsys):
     assert "model.radius is a key of model=etc" in out
     assert "mate train model=etc model.radius=84" in out
     assert "conf/model/etc.yaml" in out
+
+
+@pytest.mark.parametrize("line", [line.split() for line in explain.HELP.splitlines() if line.startswith("  mate ")])
+def test_the_examples_of_the_help_can_be_typed(line, capsys):
+    assert main(line[1:]) == 0
 
 
 def test_what_is_shown_to_type_can_be_typed(capsys):

@@ -20,7 +20,7 @@ Examples
   mate explain trainer.val_every
   mate explain trainer.val_every experiment=wtq_mate scale=small
   mate explain model model=linformer
-  mate explain frozen
+  mate explain slots
 
 Of other commands: mate COMMAND --help KEY"""
 
