@@ -39,11 +39,12 @@ def test_layers_whose_work_depends_on_the_data_are_refused():
 @pytest.mark.long
 def test_compiled_layers_learn_the_same(tmp_path):
     losses = []
-    for compiled in ("false", "true"):
-        outputs = tmp_path / compiled
-        assert main(["train", *TINY, f"trainer.compile={compiled}", f"paths.outputs={outputs}"]) == 0
+    for words in ([], ["trainer.compile=true"], ["trainer.compile=true", "model.gradient_checkpointing=true"]):
+        outputs = tmp_path / str(len(words))
+        assert main(["train", *TINY, *words, f"paths.outputs={outputs}"]) == 0
         (file,) = outputs.glob("train/*/*/metrics.jsonl")
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         losses.append([row["train/loss"] for row in rows if "train/loss" in row])
     assert len(losses[0]) == 4
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[2] == pytest.approx(losses[0], rel=1e-4)
