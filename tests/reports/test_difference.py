@@ -27,7 +27,7 @@ def folders(tmp_path):
         model="tapas",
         seed=2,
         metrics={"dev/accuracy": 0.25, "test/em": 0.45},
-        config={"optimizer": {"lr": 1e-3, "weight_decay": 0.01}},
+        config={"optimizer": {"lr": 1e-3, "weight_decay": 0.01}, "model": {"_target_": "mate_cli.models.tapas.Tapas"}},
         versions=VERSIONS | {"torch": "2.14.0"},
         data={"train": 1000, "dev": 3466},
     )
@@ -52,6 +52,7 @@ def test_each_kind_of_difference_has_a_table(folders):
     assert found["Scores on test"] == {"Test EM": ["40.0", "45.0", "+5.0"]}
     assert found["Settings"]["optimizer.lr"] == ["5e-05", "0.001"]
     assert found["Settings"]["model"] == ["mate", "tapas"]
+    assert "model._target_" not in found["Settings"], "the name of the model says it"
     assert "optimizer.weight_decay" not in found["Settings"]
     assert found["Seed, hardware and folders"] == {"seed": ["1", "2"]}
     assert found["Versions"] == {"torch": ["2.13.0", "2.14.0"]}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
-from mate_cli.reports.compare.grouping import FIELDS, settings
+from mate_cli.reports.compare.grouping import FIELDS, TARGET, drop_ignored, settings
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.format import NOTHING
@@ -37,7 +37,9 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     """
     places = run_names([run.folder for run in runs])
     hint = ", ".join(f"{name}: {place}" for name, place in zip(NAMES, places, strict=True))
-    named = [dict.fromkeys(FIELDS, "") | {key: run.setting(key) for key in FIELDS} | settings(run, ()) for run in runs]
+    choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
+    classes = [f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key]]  # their names say it
+    named = [own | drop_ignored(settings(run, ()), classes) for own, run in zip(choices, runs, strict=True)]
     telling, others = ([{k: v for k, v in one.items() if is_ignored(k) is of} for one in named] for of in (False, True))
     views = [
         *score_views(runs),
