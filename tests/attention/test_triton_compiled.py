@@ -54,19 +54,21 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head_size", HEAD_SIZES)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("dtype", "head_size"),
+    [(dtype, size) for dtype in TYPES for size in HEAD_SIZES if dtype != "fp16" or size == max(HEAD_SIZES)],
+)
 def test_every_choice_fits_the_smallest_card(head_size, dtype):
-    """With dropout and a bias, which need the most."""
+    """With dropout and a bias, which need the most; both types of 16 bits need the same."""
     for name in KERNELS:
         for tile in Triton().tiles:
             assert compiled(name, 86, dtype, head_size, tile).metadata.shared <= SHARED_MEMORY[86], (name, tile)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("capability", SHARED_MEMORY)
+@pytest.mark.parametrize("capability", sorted(SHARED_MEMORY.keys() - {86}))
 @pytest.mark.parametrize(("dtype", "head_size"), [("fp32", 64), ("fp32", 128), ("bf16", 64), ("bf16", 128)])
-def test_the_largest_tiles_fit_every_card(capability, dtype, head_size):
+def test_the_largest_tiles_fit_every_other_card(capability, dtype, head_size):
     for name in KERNELS:
         program = compiled(name, capability, dtype, head_size, max(Triton().tiles))
         assert program.metadata.shared <= SHARED_MEMORY[capability], name

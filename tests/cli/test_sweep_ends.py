@@ -100,9 +100,16 @@ LAUNCHERS = {
 }
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize(
-    ("number", "whole_group"), [(signal.SIGTERM, False), (signal.SIGHUP, True), (signal.SIGINT, True)]
+    ("launcher", "number", "whole_group"),
+    [
+        ("one by one", signal.SIGTERM, False),
+        ("one by one", signal.SIGINT, True),
+        ("joblib", signal.SIGTERM, False),
+        ("joblib", signal.SIGHUP, True),
+        ("submitit", signal.SIGTERM, False),
+        ("submitit", signal.SIGINT, True),
+    ],
 )
 def test_jobs_save_their_states_when_a_sweep_is_to_end(tmp_path, start, launcher, number, whole_group):
     words, at_once = LAUNCHERS[launcher]
