@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from mate_cli.errors import DataError
+from mate_cli.files.safe_load import read_yaml
 from mate_cli.tokenization.expansion import split_sentences
 from mate_cli.tokenization.hybrider.linking import STOP_WORDS
 
@@ -24,20 +28,28 @@ def shuffle(rng: np.random.Generator, items: Sequence[Item]) -> list[Item]:
     return [items[place] for place in rng.permutation(len(items))]
 
 
-def split_words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
+@cache
+def _read_file() -> Mapping[str, Any]:
+    return read_yaml(Path(__file__).with_name("wording.yaml"), DataError, "Install mate_cli again")
 
 
-def split_pairs(text: str) -> dict[str, str]:
-    """Parse pairs of words with a colon between them; commas part the pairs."""
-    pairs = (pair.partition(":") for pair in text.split(","))
-    return {before.strip(): behind.strip() for before, _, behind in pairs}
+def read_wording(module: str) -> Mapping[str, Any]:
+    """Return what `wording.yaml` has for a module: texts as sets of words, lists as tuples."""
+    return {name: _freeze(value) for name, value in _read_file()[module].items()}
 
 
+def _freeze(value: str | list[Any] | dict[str, Any]) -> object:
+    if isinstance(value, str):
+        return frozenset(value.split())
+    if isinstance(value, list):
+        return tuple(value)
+    return {key: one if isinstance(one, str) else tuple(one) for key, one in value.items()}
+
+
+_WORDS = read_wording("predicates")
 LITTLE = frozenset(STOP_WORDS) - {"won"}
 """Words that say little."""
-MONTHS = split_words("January February March April May June July August September October November December")
+MONTHS: frozenset[str] = _WORDS["months"]
 
 
 Words = tuple[str, ...]
@@ -57,42 +69,8 @@ _SHORT_FORM = re.compile(
     r"(?:^|\s)(?:[A-Z]|No|St|Dr|Mr|Mrs|Ms|Jr|Sr|vs|ca|Hon|Lt|Col|Gen|Rev|Inc|Ltd|Bros|Corp|Co|U\.S|D\.C)\s?\.$"
 )
 
-_ADVERBS = split_words(
-    "also currently later now then first previously formerly often originally subsequently officially only"
-)
-_VERBS = split_words(
-    "is was has had won played plays led leads served serves became began made opened lies lives works wrote sang "
-    "appeared appears holds held ran runs took competes competed represented represents attended stands stood grew "
-    "features contains contained comprises consists covers carries operates broadcasts hosts hosted houses seats "
-    "stars tells follows spans won coaches coached directed came finished received got set sold built taught"
-)
-_DULL = _ADVERBS | split_words("well several many more most best high part four five time times various along")
-_NO_VERBS = split_words("and or of in 's ' , . the a an who which that until")
-_ENDS = split_words(
-    "; : -- \u2013 \u2014 ... but while although though whereas where which who whom whose when because he she it they "
-    "that since before after"
-)
-"""A phrase ends before these."""
-_BOUNDARIES = split_words(
-    ", in at for from with on by and as during until through under against among between near into"
-)
-"""A phrase may be cut before these."""
-_NEEDS_MORE = LITTLE | split_words(
-    "known based located situated named called considered regarded listed used member one part best no st dr mr mrs "
-    "jr sr described credited able due according including became became began made has had , . ' \" '' `` & - / $ £ € "
-    "such well also currently later first second third born made located set led nominated ranked written held sung "
-    "won built formed drawn broadcast twice"
-)
-"""A phrase does not end with these."""
-_SAME = split_pairs(
-    "founded: established, established: founded, located: situated, situated: located, largest: biggest, biggest: "
-    "largest, film: movie, built: constructed, constructed: built, finished: ended, movie: film, began: started, "
-    "several: some | a few, received: was given, represented: competed for, currently: now, professional: pro, "
-    "footballer: soccer player | football player, murdered: killed, purchased: bought, acquired: bought, "
-    "television: TV, roughly: about, approximately: about, attended: went to, plays: is playing, created: made, "
-    "former: retired, company: firm, headquartered: based, lies: is situated, served: worked, American: U.S."
-)
-"""Words that mean about the same, so that clue and passage do not share every word; several are parted by bars."""
+_DULL = _WORDS["adverbs"] | _WORDS["dull"]
+_NEEDS_MORE = LITTLE | _WORDS["needs_more"]
 
 
 def predicates(passage: str, names: frozenset[str]) -> list[Words]:
@@ -146,8 +124,8 @@ def vary(clause: Words, rng: np.random.Generator) -> Words:
     """Vary a phrase by chance: another word of the same meaning, no adjective, or two names exchanged."""
     words = list(clause)
     for place, word in enumerate(words):
-        if word in _SAME and rng.random() < 0.4:
-            words[place] = pick(rng, _SAME[word].split(" | "))
+        if word in _WORDS["same"] and rng.random() < 0.4:
+            words[place] = pick(rng, _WORDS["same"][word].split(" | "))
     modifiers = [place for place in range(2, len(words) - 1) if _modifies(words, place)]
     if modifiers and len(content(words)) > MIN_CONTENT and rng.random() < 0.4:
         place = pick(rng, modifiers)
@@ -202,18 +180,18 @@ def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | N
         begin = 2
     while not pronoun and begin < len(words) and words[begin].lower() in names:
         begin += 1
-    while begin < len(words) and words[begin] in _ADVERBS:
+    while begin < len(words) and words[begin] in _WORDS["adverbs"]:
         begin += 1
     if not begin or begin >= len(words):
         return None
     verb = words[begin]
-    known = verb in _VERBS or verb.endswith("ed")
-    return begin if verb.islower() and (known or (pronoun and verb not in _NO_VERBS)) else None
+    known = verb in _WORDS["verbs"] or verb.endswith("ed")
+    return begin if verb.islower() and (known or (pronoun and verb not in _WORDS["no_verbs"])) else None
 
 
 def _clause(words: Words) -> Words:
     """Return the words up to where the clause ends; none when quotation marks or brackets are left open."""
-    end = next((place for place in range(1, len(words)) if words[place].lower() in _ENDS), len(words))
+    end = next((place for place in range(1, len(words)) if words[place].lower() in _WORDS["ends"]), len(words))
     clause = list(words[:end])
     while clause and (clause[-1] in {",", ".", "and", "or", "!", "?"} or clause[-1] == "'"):
         clause.pop()
@@ -229,10 +207,10 @@ def _may_end(clause: Words, end: int) -> bool:
     short = len(last) < 2 or last.endswith(".") or (last.isdecimal() and len(last) < 3)
     if last.lower() in _NEEDS_MORE or last in MONTHS or short or ("between" in kept and "and" not in kept):
         return False
-    if end < len(clause) and (clause[end] not in _BOUNDARIES or _goes_on(clause, end)):
+    if end < len(clause) and (clause[end] not in _WORDS["boundaries"] or _goes_on(clause, end)):
         return False
     if (
-        end < len(clause) and last.islower() and (last in _VERBS or last.endswith(("ed", "ing", "ly")))
+        end < len(clause) and last.islower() and (last in _WORDS["verbs"] or last.endswith(("ed", "ing", "ly")))
     ):  # by whom, in what, ...
         return False
     telling = content(kept[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,9 @@ from mate_cli.data.synthesis.predicates import (
     content,
     keywords,
     pick,
+    read_wording,
     shorten,
     shuffle,
-    split_words,
     vary,
 )
 from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn, QuestionTable
@@ -44,23 +44,8 @@ class Clue(NamedTuple):
     named: bool = False
 
 
-_FROM = split_words("country nation nationality hometown residence state province")
-_IN = split_words("location city place town county region district village suburb municipality")
-_AT = split_words("venue stadium arena circuit")
-_TIMES = split_words("year season edition date")
-_BY = split_words("director artist author writer composer publisher developer manufacturer producer singer")
-_RANKS = split_words("rank position place standing ranking finish pick")
-_NO_EXTREMES = _RANKS | split_words("number channel frequency edition round week episode seed id code")
-_EXTREMES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
-    "length": (("longest", "greatest"), ("shortest", "smallest")),
-    "distance": (("longest", "greatest"), ("shortest", "smallest")),
-    "area": (("largest", "biggest"), ("smallest",)),
-    "capacity": (("largest", "highest", "biggest"), ("smallest", "lowest")),
-    "population": (("largest", "highest", "biggest"), ("smallest", "lowest")),
-    "height": (("greatest", "highest"), ("smallest", "lowest")),
-    "age": (("highest", "greatest"), ("lowest",)),
-}
-_HIGH, _LOW = ("highest", "largest", "greatest", "biggest"), ("lowest", "smallest", "least")
+_WORDS = read_wording("question_clues")
+_NO_EXTREMES = _WORDS["ranks"] | _WORDS["no_extremes"]
 
 
 def cell_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.random.Generator) -> Clue | None:
@@ -183,7 +168,7 @@ def _value_forms(column: QuestionColumn, value: str) -> tuple[tuple[str, ...], t
     if column.kind == DATE and column.participle:
         preposition = "in" if value.isdecimal() else "on"
         return (), (f"{{p}} {preposition} {{v}}", f"that was {{p}} {preposition} {{v}}")
-    if column.kind == YEAR and last not in _TIMES:
+    if column.kind == YEAR and last not in _WORDS["times"]:
         return (), exact
     if column.kind == YEAR:
         return ("in {v}", "of {v}", "from {v}", "listed in {v}"), exact
@@ -191,17 +176,19 @@ def _value_forms(column: QuestionColumn, value: str) -> tuple[tuple[str, ...], t
         return (("in {v}", "from {v}") if value.isdecimal() else ("on {v}", "of {v}", "dated {v}")), exact
     if column.kind == NUMBER:
         return (), _number_forms(column, last)
-    if last in _FROM:
+    if last in _WORDS["from"]:
         return ("from {v}", "of {v}"), exact
-    if column.kind == PLACE:
-        return (("at {v}",) if last in _AT else ("in {v}", "located in {v}") if last in _IN else ()), exact
-    return (("by {v}",) if last in _BY else ()), exact
+    if column.kind != PLACE:
+        return (("by {v}",) if last in _WORDS["by"] else ()), exact
+    if last in _WORDS["at"]:
+        return ("at {v}",), exact
+    return (("in {v}", "located in {v}") if last in _WORDS["in"] else ()), exact
 
 
 def _number_forms(column: QuestionColumn, last: str) -> tuple[str, ...]:
     if column.plural:
         return ("with {v} {n}", "that has {v} {n}", "whose number of {n} is {v}", "with exactly {v} {n}")
-    if last in _RANKS:
+    if last in _WORDS["ranks"]:
         return ("whose {n} is {v}", "with the {n} {v}", "at {n} {v}")
     if last == "number":
         return ("with the {n} {v}", "whose {n} is {v}", "with {n} {v}")
@@ -215,16 +202,16 @@ def _extreme(column: QuestionColumn, rng: np.random.Generator, *, high: bool) ->
             word = pick(rng, ("last", "most recently") if high else ("first", "earliest"))
             return [(f"{column.participle} {word}", f"{{p}} {word}")]
         words: Sequence[str] = ("latest", "most recent", "last") if high else ("earliest", "first")
-    elif last in _RANKS and not column.plural:
+    elif last in _WORDS["ranks"] and not column.plural:
         words = ("worst", "lowest") if high else ("best", "top")
     elif last in _NO_EXTREMES:
         return []
     elif column.plural:
         words = ("most", "highest number of") if high else ("fewest", "lowest number of")
     else:
-        words = _EXTREMES.get(last, (_HIGH, _LOW))[0 if high else 1]
+        words = _WORDS["extremes"].get(last, _WORDS["extremes"][""])[0 if high else 1]
     word = pick(rng, words)
-    begins = pick(rng, ("with", "from", "of")) if last in _TIMES else "with"
+    begins = pick(rng, ("with", "from", "of")) if last in _WORDS["times"] else "with"
     return [(f"{begins} the {word} {column.noun}", f"{begins} the {word} {{n}}")]
 
 
@@ -238,7 +225,7 @@ def _beyond(
             return []
         word = "after" if high else "before"
         year = (bound + other) // 2 if high else -(-(bound + other) // 2)
-        plain = column.participle or column.noun in _TIMES
+        plain = column.participle or column.noun in _WORDS["times"]
         begins = column.participle if plain else f"whose {column.noun} is"
         return [(f"{begins} {word} {year}".strip(), f"{word} {{year}}")]
     if column.kind != NUMBER or column.noun.split()[-1] in _NO_EXTREMES:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from urllib.parse import unquote
 
-from mate_cli.data.synthesis.predicates import LITTLE, Words, predicates, split_pairs, split_words
+from mate_cli.data.synthesis.predicates import LITTLE, Words, predicates, read_wording
 from mate_cli.tables.numbers import Value
 from mate_cli.tables.numeric_columns import column_values
 from mate_cli.tables.table import Table
@@ -36,57 +36,12 @@ PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She)\b")
 _IS_A = re.compile(r" (?:is|was) (?:a|an|the|one of the) (.{3,80})")
 
 
-_SAYS_NOTHING = split_words(
-    "tba tbd tbc unknown none yes no various vacant ditto - \u2014 \u2013 same other others total totals dnf dns"
-)
-_UNUSABLE = split_words(
-    "ref refs reference references source sources image photo picture map logo flag website url links notes note "
-    "description remarks comments summary details"
-)
-_IN_FULL = split_pairs(
-    "#: number, no: number, nr: number, num: number, pos: position, pts: points, nat: nationality, pop: "
-    "population, apps: appearances, avg: average, gp: games played, yr: year, yrs: years, dob: date of birth, %: "
-    "percentage, &: and, est: established, dept: department, dist: distance, att: attendance, qty: quantity, "
-    "temp: temperature, named after: namesake, name on the register: property"
-)
-"""Short forms in headers."""
-PARTICIPLES = split_words(
-    "opened founded established built launched released completed born joined inducted elected formed created "
-    "closed designated listed introduced commissioned published premiered constructed incorporated died retired "
-    "appointed acquired aired renamed demolished decommissioned inaugurated awarded signed recorded"
-)
-"""Headers over dates that say what happened then."""
-_PERSON_WORDS = split_words(
-    "player athlete director driver artist singer actor actress author writer manager coach captain rider skier "
-    "candidate member politician senator governor president mayor minister king queen bishop gymnast swimmer wrestler "
-    "boxer golfer jockey trainer astronaut composer producer celebrity contestant partner person alumnus goalkeeper "
-    "incumbent representative chairman owner"
-)
-_PLACE_WORDS = split_words(
-    "location city country venue place town state county region province district village nation municipality "
-    "hometown birthplace suburb island borough prefecture stadium arena circuit"
-)
-_NO_PEOPLE = split_words(
-    "role roles character characters notability position award category album song film title show game series book "
-    "work single episode play cartoon"
-)
-_NO_NUMBERS = split_words("event round team title name race song album film")
+_WORDS = read_wording("question_columns")
 _OF_KIND = {
     (f"{metal}", is_count): f"{metal} medals" if is_count else f"{metal} medal winner"
     for metal in ("gold", "silver", "bronze")
     for is_count in (True, False)
 }
-_VERBS = split_words("took left assumed joined started ended moved signed lost won began became retired died")
-_NO_NOUNS = split_words("written dead held sung won lost seen known from to men women win loss")
-_GENERIC = split_words("name names title titles person people")
-"""Headers that do not say what it is that is named."""
-_PHRASE_ENDS = split_words(
-    "of in for from who that which and or at on by with located situated based near , . ; ( as to where whose but "
-    "under is was between along during since until written made set held built sung led"
-)
-_NO_TYPES = split_words(
-    "one name part member type kind sort set group title term only first second third same following"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +71,7 @@ class QuestionColumn:
     @property
     def row_noun(self) -> str:
         """Noun for a row, when this is the column that names the rows."""
-        if self.noun not in _GENERIC:
+        if self.noun not in _WORDS["generic"]:
             return self.noun.removesuffix(" name")
         return "person" if self.kind == PERSON else self.thing or ("one" if self.noun == "name" else self.noun)
 
@@ -135,7 +90,7 @@ def subject_column(table: Table, columns: Iterable[QuestionColumn]) -> QuestionC
     def score(column: QuestionColumn) -> float:
         cells = [row[column.index] for row in table.rows]
         different, linked = len({cell.text for cell in cells}), sum(bool(cell.links) for cell in cells)
-        generic = 0.5 * (column.noun in _GENERIC)
+        generic = 0.5 * (column.noun in _WORDS["generic"])
         place = 0.15 * column.index + 0.5 * (column.kind == PLACE and column.index > 0)
         lettered = sum(sum(map(str.isalpha, cell.text)) > 2 for cell in cells)
         able = different > rows / 2 and lettered > rows / 2
@@ -152,15 +107,12 @@ def header_noun(header: str) -> str:
     if text.count(",") == 1 and text.strip(" ,").count(","):
         text = text.replace(",", " and ")
     shouted = header.isupper()
-    words = [_IN_FULL.get(word.lower(), _lowered(word, shouted)) for word in text.replace(",", " ").split()]
-    noun = _IN_FULL.get(" ".join(words).lower(), " ".join(words))
+    words = [_WORDS["in_full"].get(word.lower(), _lowered(word, shouted)) for word in text.replace(",", " ").split()]
+    noun = _WORDS["in_full"].get(" ".join(words).lower(), " ".join(words))
     letters = sum(char.isalpha() for char in noun)
-    if not 0 < len(words) <= MAX_HEADER_WORDS or letters < 3 or words[-1] in _UNUSABLE or words[0] in _UNUSABLE:
+    if not 0 < len(words) <= MAX_HEADER_WORDS or letters < 3 or _WORDS["unusable"] & {words[0], words[-1]}:
         return ""
-    return noun if not _CONNECTIONS & {noun.split()[0], noun.split()[-1]} else ""
-
-
-_CONNECTIONS = split_words("and or of in at for from to by with on after since before")
+    return noun if not _WORDS["connections"] & {noun.split()[0], noun.split()[-1]} else ""
 
 
 def is_sayable(text: str) -> bool:
@@ -168,7 +120,7 @@ def is_sayable(text: str) -> bool:
     words = text.split()
     if not 0 < len(words) <= MAX_WORDS or len(text) > MAX_LETTERS or is_empty(text):
         return False
-    return text.lower() not in _SAYS_NOTHING and not any(mark in text for mark in "|{}<>^")
+    return text.lower() not in _WORDS["says_nothing"] and not any(mark in text for mark in "|{}<>^")
 
 
 def find_thing(passages: Sequence[str]) -> str:
@@ -182,10 +134,10 @@ def _head(passage: str) -> str:
     match = _IS_A.search(passage[:400])
     head = ""
     for word in match.group(1).split() if match else ():
-        if word in _PHRASE_ENDS or (head and word.endswith("ed")):
+        if word in _WORDS["phrase_ends"] or (head and word.endswith("ed")):
             break
         head = word
-    return head if head.isalpha() and head.islower() and head not in _NO_TYPES and len(head) > 2 else ""
+    return head if head.isalpha() and head.islower() and head not in _WORDS["no_types"] and len(head) > 2 else ""
 
 
 def _column(table: Table, index: int) -> QuestionColumn | None:
@@ -197,7 +149,7 @@ def _column(table: Table, index: int) -> QuestionColumn | None:
     linked = [_passages(table, row, index) for row in sorted(sayable)]
     kind = _kind([texts[row] for row in sayable], noun, [said for said in linked if said])
     noun = _OF_KIND.get((noun, kind == NUMBER), noun)
-    participle = noun.split()[-1] if kind in (YEAR, DATE) and noun.split()[-1] in PARTICIPLES else ""
+    participle = noun.split()[-1] if kind in (YEAR, DATE) and noun.split()[-1] in _WORDS["participles"] else ""
     if participle == noun:
         noun = f"{'year' if kind == YEAR else 'date'} {noun}"
     elif not participle and _is_no_noun(noun):
@@ -217,7 +169,8 @@ def _passages(table: Table, row: int, index: int) -> list[str]:
 
 def _is_no_noun(header: str) -> bool:
     words = header.split()
-    return words[-1] in PARTICIPLES or header.endswith("ed") or header in _NO_NOUNS or words[0] in _VERBS
+    is_verb = words[0] in _WORDS["verbs"] or words[-1] in _WORDS["participles"]
+    return is_verb or header.endswith("ed") or header in _WORDS["no_nouns"]
 
 
 def _comparable(texts: Sequence[str], sayable: frozenset[int]) -> Mapping[int, Value]:
@@ -229,15 +182,15 @@ def _kind(texts: Sequence[str], noun: str, linked: Sequence[Sequence[str]]) -> s
     words = set(noun.split())
     year = _BEGINS_WITH_YEAR if words & {"year", "season", "edition"} else _YEAR
     for kind, matches in ((YEAR, year.fullmatch), (DATE, _is_date), (NUMBER, _NUMBER.fullmatch)):
-        if sum(matches(text) is not None for text in texts) >= COMMON * len(texts) and noun not in _NO_NUMBERS:
+        if sum(matches(text) is not None for text in texts) >= COMMON * len(texts) and noun not in _WORDS["no_numbers"]:
             return kind
-    if len(linked) >= 2 and noun.split()[-1] not in _NO_PEOPLE:
+    if len(linked) >= 2 and noun.split()[-1] not in _WORDS["no_people"]:
         people = sum(any(map(PERSON_PASSAGE.search, passages)) for passages in linked)
         if people >= PASSAGES_OF_PEOPLE * len(linked):
             return PERSON
-    elif words & _PERSON_WORDS:
+    elif words & _WORDS["person_words"]:
         return PERSON
-    return PLACE if words & _PLACE_WORDS else TEXT
+    return PLACE if words & _WORDS["place_words"] else TEXT
 
 
 def _is_date(text: str) -> re.Match[str] | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mate_cli.data.synthesis.predicates import MONTHS, Words, content, split_words
+from mate_cli.data.synthesis.predicates import MONTHS, Words, content, read_wording
 
 MAX_BEFORE, MAX_INVERTED, MAX_NAME = 14, 7, 6
 
@@ -39,40 +39,8 @@ class AnswerSpan(NamedTuple):
 _YEAR = re.compile(r"1[1-9]\d\d|20[0-3]\d")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _YEAR_PREPOSITIONS = ("in", "since", "until", "during", "from", "by")
-_PREPOSITIONS = split_words("in on at for from to by of with as near against under into during since until")
-_MEASURES = split_words("population capacity area length height attendance elevation enrollment budget")
-_TAKE_NAMES = split_words("won attended joined starring represents represented")
-_PLACED = split_words("born located based situated headquartered held raised educated buried died lives resides")
-_NO_INVERSION = split_words("a an one the also not")
-_ROUGHLY = split_words("some about approximately around over nearly roughly almost")
-_IN_NAMES = split_words("of the de la del van von di")
-_WHAT_FOR = {
-    **{(word, "for"): "which team" for word in ("plays", "played", "play", "signed", "coach")},
-    ("represented", ""): "which team",
-    ("coach", "of"): "which team",
-    ("manager", "of"): "which club",
-    ("graduated", "from"): "which school",
-    ("attended", ""): "which school",
-    ("starring", ""): "whom",
-}
-"""What to call a name, by a word before it and the preposition of it."""
-_PLACES_OF = split_words("city town region province state county village district municipality island")
-"""Words that say what the name behind "of" is: "in the city of Oslo"."""
-_BASES = dict(
-    pair.split(":")
-    for pair in split_words(
-        "played:play plays:play won:win attended:attend joined:join made:make began:begin became:become "
-        "served:serve serves:serve led:lead died:die retired:retire represented:represent represents:represent "
-        "competed:compete competes:compete graduated:graduate studied:study received:receive opened:open "
-        "closed:close premiered:premiere debuted:debut appeared:appear appears:appear finished:finish hosted:host "
-        "hosts:host features:feature aired:air airs:air ran:run runs:run took:take wrote:write moved:move "
-        "signed:sign earned:earn lies:lie lives:live works:work worked:work held:hold holds:hold spent:spend "
-        "starred:star stars:star contains:contain covers:cover operates:operate reached:reach peaked:peak "
-        "released:release married:marry carries:carry seats:seat recorded:record coached:coach managed:manage "
-        "directed:direct produced:produce sold:sell scored:score defeated:defeat stands:stand consists:consist"
-    )
-)
-"""Verbs as they stand behind "did" or "does"."""
+_WORDS = read_wording("question_spans")
+_PREPOSITIONS: frozenset[str] = _WORDS["prepositions"]
 
 
 def span_questions(clause: Words, names: frozenset[str], person: bool) -> list[SpanQuestion]:
@@ -113,7 +81,7 @@ def _span_at(clause: Words, place: int) -> AnswerSpan | None:
         return AnswerSpan(place, place + 1, "year") if before in _YEAR_PREPOSITIONS else None
     if _NUMBER.fullmatch(word):
         after = clause[place + 1] if place + 1 < len(clause) else ""
-        if before == "of" and clause[place - 2] in _MEASURES:
+        if before == "of" and clause[place - 2] in _WORDS["measures"]:
             return AnswerSpan(place, place + 1, "measure")
         plain = before not in ("the", ",", "and", "-", "to", "$", "£", "No") and after.isalpha() and after.islower()
         return AnswerSpan(place, place + 1, "count") if plain and after.endswith("s") else None
@@ -137,10 +105,10 @@ def _name_at(clause: Words, place: int) -> AnswerSpan | None:
     before = clause[at]
     if before in ("of", "for") and _is_name(clause[at - 1]):  # the name has begun before
         return None
-    if before not in _PREPOSITIONS and before not in _TAKE_NAMES:
+    if before not in _PREPOSITIONS and before not in _WORDS["take_names"]:
         return None
     end = place + 1
-    while end < len(clause) and (_is_name(clause[end]) or (clause[end] in _IN_NAMES and _goes_on(clause, end))):
+    while end < len(clause) and (_is_name(clause[end]) or _goes_on(clause, end)):
         end += 1
     follows = clause[end] if end < len(clause) else ""
     whole = not follows or follows in (",", "and") or follows in _PREPOSITIONS
@@ -150,9 +118,11 @@ def _name_at(clause: Words, place: int) -> AnswerSpan | None:
 
 
 def _goes_on(clause: Words, place: int) -> bool:
-    """Tell whether a small word inside a name is followed by the rest of it."""
+    """Tell whether a word is a small one inside a name, followed by the rest of it."""
     after = clause[place + 1 : place + 3]
-    return bool(after) and (_is_name(after[0]) or (after[0] == "the" and len(after) > 1 and _is_name(after[1])))
+    if clause[place] not in _WORDS["in_names"] or not after:
+        return False
+    return _is_name(after[0]) or (after[0] == "the" and len(after) > 1 and _is_name(after[1]))
 
 
 def _is_name(word: str) -> bool:
@@ -165,7 +135,7 @@ def _forms(span: AnswerSpan, before: Words, after: Words) -> Iterator[tuple[str,
     if kind == "measure":
         yield f"what is the {before[-2]} of", "", "measure"
     elif kind == "count":
-        before = before[:-1] if before[-1] in _ROUGHLY else before
+        before = before[:-1] if before[-1] in _WORDS["roughly"] else before
         yield "", f"{_joined(before)} how many {' '.join(after[: _count_words(after)])}", "how many"
     elif kind == "date":
         yield from _timed(before[:-1], "on what date", "date")
@@ -196,9 +166,9 @@ def _timed(before: Words, when: str, kind: str) -> Iterator[tuple[str, str, str]
 
 def _inverted(words: Words) -> tuple[str, str] | None:
     """Find the helping verb before the subject and the words behind it: "was | founded"; None if unknown."""
-    if words[0] in _BASES:
-        return "does" if words[0].endswith("s") else "did", _joined((_BASES[words[0]], *words[1:]))
-    simple = 1 < len(words) <= MAX_INVERTED and words[1] not in _NO_INVERSION and "," not in words
+    if words[0] in _WORDS["bases"]:
+        return "does" if words[0].endswith("s") else "did", _joined((_WORDS["bases"][words[0]], *words[1:]))
+    simple = 1 < len(words) <= MAX_INVERTED and words[1] not in _WORDS["no_inversion"] and "," not in words
     return (words[0], _joined(words[1:])) if words[0] in ("was", "is") and simple else None
 
 
@@ -211,7 +181,7 @@ def _named(before: Words) -> Iterator[tuple[str, str, str]]:
     rest = before[:-1] if preposition else before
     if not rest or (not content(rest[1:]) and rest[0] in ("is", "was", "has", "had")):
         return
-    if preposition in ("in", "at", "near") and rest[-1] in _PLACED:
+    if preposition in ("in", "at", "near") and rest[-1] in _WORDS["placed"]:
         yield from _placed(rest, preposition)
     elif preposition in ("in", "on", "at", "to", "as", "with", "into", "during", "since", "under", "until", "near"):
         return  # too many things can be meant
@@ -227,12 +197,13 @@ def _placed(rest: Words, preposition: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _what(rest: Words, preposition: str, had_article: bool) -> Iterator[tuple[str, str, str]]:
-    what = next((_WHAT_FOR[word, preposition] for word in rest if (word, preposition) in _WHAT_FOR), "what")
+    keys = (f"{word} {preposition}".strip() for word in rest)
+    what = next((_WORDS["what_for"][key] for key in keys if key in _WORDS["what_for"]), "what")
     if preposition == "by" and rest[-1].islower() and not had_article:
         what = "whom"
     elif rest[-1] == "one":
         return
-    elif preposition == "of" and rest[-1] in _PLACES_OF and rest[-2] == "the" and rest[-3] in _PREPOSITIONS:
+    elif preposition == "of" and rest[-1] in _WORDS["places_of"] and rest[-2] == "the" and rest[-3] in _PREPOSITIONS:
         yield "", _joined((*rest[:-2], "which", rest[-1])), "place of"
         return
     yield "", _joined([word for word in (*rest, preposition, what) if word]), "name in place"
