@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ COMMANDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Every sub-command is a module of `commands` with the same name."""
+HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
+"""An override of Hydra's own settings."""
 
 
 def commands() -> dict[str, str]:
@@ -139,18 +142,36 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         print(texts.command_help(module.CONFIG))
         return 0
-    folder = split_flags(words)[0].get("--config-dir")
+    flags, overrides = split_flags(words)
     with (
-        typed_config_dir(folder),
+        typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(module.CONFIG, words, module.__file__),
         hydra_arguments(name, words),
     ):
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
+        task = add_validation(module, words)
+        is_plain = flags.keys() <= {"--config-dir", "--run"} and not any(map(HYDRA_KEY.match, overrides))
         with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself
-            hydra_entry(module.CONFIG, add_validation(module, words))()
+            if is_plain:
+                run_once(module.CONFIG, task, overrides)
+            else:
+                hydra_entry(module.CONFIG, task)()
     return 0
+
+
+def run_once(config_name: str, task: Callable[[DictConfig], object], overrides: list[str]) -> None:
+    """Compose a configuration and hand it to a task; Hydra's main function would compose it twice."""
+    from hydra import compose
+    from hydra.core.hydra_config import HydraConfig
+
+    from mate_cli.cli.config.hydra_errors import open_hydra
+
+    with open_hydra():
+        config = compose(config_name, overrides, return_hydra_config=True)
+        HydraConfig.instance().set_config(config)
+        task(config)
 
 
 def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Callable[[], object]:

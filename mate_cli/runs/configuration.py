@@ -36,7 +36,7 @@ Nodes = dict[str, Node | None]
 class Section(BaseModel):
     """A part of the configuration: no unknown keys, no conversion of types."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)  # a command uses few of all sections
 
 
 class Trainer(Section):

@@ -110,7 +110,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.pipelines.inference.predict_request import check_model
+    from mate_cli.pipelines.inference.check_model import check_model
 
     if cfg.output is not None:
         from mate_cli.reports.answers.files import check_output, write_answers

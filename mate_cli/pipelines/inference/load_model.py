@@ -14,8 +14,8 @@ from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.inference.check_model import check_model
 from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
-from mate_cli.pipelines.inference.predict_request import check_model
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
 

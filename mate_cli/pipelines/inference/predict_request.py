@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.errors import ConfigError, DataError, MateError, RunError
-from mate_cli.runs.folders import open_run
+from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
@@ -65,24 +64,6 @@ def record_time(seconds: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[name] = time.perf_counter() - start
-
-
-def check_model(run: str | None, checkpoint: str | None) -> None:
-    """Refuse what cannot answer about any table or database.
-
-    Raises:
-        ConfigError: neither or both of a run and a checkpoint are given.
-        RunError: the run is not there, or is a chain of stages.
-    """
-    if (run is None) == (checkpoint is None):
-        problem = "needs a value" if run is None else "cannot be combined with checkpoint"
-        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
-    if run is not None and open_run(run).read_record().stages:
-        raise RunError(
-            "this run is a system of stages, made for tables with linked passages",
-            where=run,
-            remedy="Give questions with tables and passages: input=questions.jsonl (docs/how-to/train_on_your_data.md)",
-        )
 
 
 def find_questions(path: str) -> Path:
