@@ -37,11 +37,13 @@ def test_layers_whose_work_depends_on_the_data_are_refused():
 
 
 @pytest.mark.long
-def test_compiled_layers_learn_the_same(tmp_path):
+@pytest.mark.parametrize("again", ["false", "true"])
+def test_compiled_layers_learn_the_same(tmp_path, again):
     losses = []
     for compiled in ("false", "true"):
         outputs = tmp_path / compiled
-        assert main(["train", *TINY, f"trainer.compile={compiled}", f"paths.outputs={outputs}"]) == 0
+        words = [f"trainer.compile={compiled}", f"model.gradient_checkpointing={again}", f"paths.outputs={outputs}"]
+        assert main(["train", *TINY, *words]) == 0
         (file,) = outputs.glob("train/*/*/metrics.jsonl")
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         losses.append([row["train/loss"] for row in rows if "train/loss" in row])
