@@ -34,6 +34,7 @@ from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import log_table
 from mate_cli.runs.record import RunRecord
 from mate_cli.runs.weights import load_module, save_module, sha256
+from mate_cli.terminal.progress import track
 
 
 def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
@@ -136,7 +137,7 @@ def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
     encoder, cpu = parts.task.encoder, torch.device("cpu")
     device = cpu if encoder.extra is None else device_of(hardware)
     encoder.to(device)
-    batches = (batch.to(device) for batch in parts.data.every_batch())
+    batches = (batch.to(device) for batch in track(parts.data.every_batch(), "preparing initial weights", "batches"))
     try:
         return parts.initializer.prepare(encoder, batches, parts.report, ranks.broadcast_from_rank_zero)
     finally:
@@ -150,9 +151,11 @@ def pretrained_parameters(parts: Parts) -> set[str]:
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
     """Count floating-point operations of a forward and a backward pass, per example, on some of the training split."""
-    batches = list(data.some_batches())
-    total = sum(encoder_flops(encoder, batch, backward=True) for batch in batches)
-    return total / sum(len(batch.input_ids) for batch in batches)
+    total = examples = 0.0
+    for batch in track(data.some_batches(), "planning attention and counting operations", "batches"):
+        total += encoder_flops(encoder, batch, backward=True)
+        examples += len(batch.input_ids)
+    return total / examples
 
 
 def _validation_interval(cfg: RunConfig, data: TableDataModule) -> int:

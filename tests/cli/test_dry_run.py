@@ -44,6 +44,15 @@ def test_a_run_is_counted_and_timed(capsys):
     assert re.match(r"about \d.* on this machine, by \d+ batch", value(out, "time"))
 
 
+def test_work_that_takes_long_is_shown(capsys, monkeypatch):
+    for name in ("PLAIN_DELAY", "PLAIN_SECONDS", "REFRESH"):
+        monkeypatch.setattr(f"mate_cli.terminal.progress.{name}", 0.01)
+    assert main(["train", "experiment=quickstart_cells", *HERE, "--dry"]) == 0
+    shown = capsys.readouterr().err
+    assert "counting examples" in shown
+    assert "planning attention and timing steps" in shown
+
+
 def test_a_chain_is_counted_by_stage(capsys):
     out = dry(capsys, "experiment=quickstart", "debug=fast")
     assert re.findall(r"^(cell selection|span reading)$", out, re.MULTILINE) == ["cell selection", "span reading"]

@@ -54,6 +54,14 @@ def test_prints_the_example_and_draws_what_its_heads_see(tmp_path, capsys, examp
     assert np.ptp(image[..., :3]) > 0.5, "something is drawn"
 
 
+def test_without_a_choice_it_shows_what_comes_with_the_package(tmp_path, capsys, monkeypatch, examples):
+    monkeypatch.setattr("mate_cli.files.hub.hub_file", lambda *_: pytest.fail("the hub is asked"))
+    assert main(["inspect", "example=1", f"paths.outputs={tmp_path}"]) == 0
+    assert examples[1].question in capsys.readouterr().out
+    assert main(["inspect", "data=hybridqa", f"data.root={tmp_path}", "data.download=false"]) == 2
+    assert f"{tmp_path}" in capsys.readouterr().err, "nothing stands in for data that are named"
+
+
 def test_says_what_was_cut(tmp_path, capsys):
     assert main([*WORDS, "encoding.max_tokens=40", "encoding.sentences=0", f"paths.outputs={tmp_path}"]) == 0
     assert re.search(r"cut       .*rows dropped: \d.*; at most 40 tokens", capsys.readouterr().out)

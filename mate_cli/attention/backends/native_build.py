@@ -11,6 +11,8 @@ import tempfile
 import warnings
 from pathlib import Path
 
+from mate_cli.terminal.progress import Progress
+
 SOURCES = Path(__file__).with_name("native_cpp")
 
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared")
@@ -59,7 +61,8 @@ def _compiled() -> Path:
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             fresh = Path(folder, name)
-            _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(fresh)])
+            with Progress("compiling attention kernels"):
+                _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(fresh)])
             fresh.replace(library)  # at once: another process may be looking
     return library
 

@@ -45,8 +45,14 @@ class ExampleReader(NamedTuple):
     task: TableTask[Any, Any] | None = None
 
 
+SOURCES = frozenset({"run", "checkpoint", "experiment", "data", "init", "scale", "sweep"})
+"""Keys that say whose example is shown."""
+DEFAULT = "experiment=quickstart_cells"
+"""What is shown where none of them is typed: it comes with the package, its vocabulary included."""
+
+
 def arguments(words: Sequence[str]) -> list[str]:
-    """Refuse what a run or checkpoint would leave unheard.
+    """Refuse what a run or checkpoint would leave unheard, and add the default experiment where nothing is chosen.
 
     Raises:
         ConfigError: naming the key.
@@ -57,7 +63,7 @@ def arguments(words: Sequence[str]) -> list[str]:
         strangers = [key for key in typed if key.split(".")[0] not in {*OWN_KEYS, *more}]
         if typed.get(source, "null") != "null" and strangers:
             raise ConfigError(SHAPED, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
-    return list(words)
+    return [*words] if SOURCES & typed.keys() else [DEFAULT, *words]
 
 
 def run(cfg: Inspect) -> None:

@@ -21,6 +21,7 @@ from mate_cli.pipelines.cost.timing import time_steps
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.memory import step_memory
 from mate_cli.runs.configuration import RunConfig
+from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.layout import TableEncoding
 
 SAMPLED = 48
@@ -67,7 +68,11 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
     """
     cost = Cost()
     config = _without_other_runs(config, cost)
-    with TemporaryDirectory(prefix="mate_") as cache, _kernels_kept(config.paths.cache, cache):
+    with (
+        Progress("counting examples") as progress,
+        TemporaryDirectory(prefix="mate_") as cache,
+        _kernels_kept(config.paths.cache, cache),
+    ):
         parts = _build(config, cache, cost)
         if parts is None:
             return cost
@@ -82,6 +87,7 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
             cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), config.hardware).total(
                 cost.schedule.micro_batch
             )
+            progress.begin("planning attention and timing steps")
             _add_time(config, parts, sample, seconds, cost)
     return cost
 

@@ -121,7 +121,8 @@ class HybridQA(Release):
         counts = {split: check.count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
-        notes, sizes = check.note_overlaps(splits, self.near_duplicate), check.measure_tables(splits, tables)
+        notes = [*check.note_overlaps(splits, self.near_duplicate), *self._unchecked()]
+        sizes = check.measure_tables(splits, tables)
         return CheckReport(tuple(problems), counts, sizes, notes, self.published)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
@@ -147,9 +148,10 @@ class HybridQA(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Number of questions of `extra_train` that are left out, in words; nothing where none is."""
+        """Number of questions of `extra_train` that are left out, and splits they were not compared with, in words."""
         said = counts_in_words(self.repeated)
-        return {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
+        facts = {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
+        return facts | {problem.file: problem.what for problem in self._unchecked()}
 
     def check_extra(self) -> None:
         """Refuse files of `extra_train` that are not there, where the release is; none is read.
@@ -181,6 +183,12 @@ class HybridQA(Release):
         if store is None:
             raise self.refusal((folder,))
         return store
+
+    def _unchecked(self) -> list[Problem]:
+        """Note the evaluation splits that are not on disk, with which `extra_train` is not compared."""
+        absent = [split for split in self.split_files if split not in ("train", *self.splits)]
+        what = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
+        return [Problem("extra_train", "", what)] if self.extra_train and absent else []
 
     def _own_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         return parse_questions(f"{split}.json", self.read_released(f"{split}.json"), problems)
