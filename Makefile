@@ -16,7 +16,7 @@ quickstart: .venv/.user  ## install, train the small example, compare the runs
 test: .venv/.dev  ## what to run before a commit: everything once, in five minutes on two cores
 	$(PYTEST) -m "not long" $(OPTIONS)
 
-test-long: .venv/.dev  ## the rest: whole releases, several processes, browsers; ten times the random tables
+test-long: .venv/.dev  ## the rest: whole releases, several processes, browsers; five times the random tables
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile=long $(OPTIONS)
 
 lint: .venv/.dev  ## style, types and floors

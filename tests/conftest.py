@@ -30,7 +30,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile(
     "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=15
 )
-settings.register_profile("long", settings.get_profile("default"), max_examples=150)
+settings.register_profile("long", settings.get_profile("default"), max_examples=75)
 settings.load_profile("default")
 
 PARTS = pytest.StashKey[dict[str, int]]()
