@@ -204,6 +204,13 @@ def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monk
 
 def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tmp_path):
     first = examples[0]
+    linked = replace(
+        first.table,
+        rows=(
+            (replace(first.table.rows[0][0], links=("/wiki/another",)), *first.table.rows[0][1:]),
+            *first.table.rows[1:],
+        ),
+    )
     other_cell = replace(first.table, rows=((Cell("changed"), *first.table.rows[0][1:]), *first.table.rows[1:]))
     variants = [
         (examples, serializer),
@@ -211,6 +218,7 @@ def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tm
         ([replace(first, question="another"), *examples[1:]], serializer),
         ([replace(first, answer=None), *examples[1:]], serializer),
         ([replace(first, table=other_cell), *examples[1:]], serializer),
+        ([replace(first, table=linked), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, passages={})), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, title="another")), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, section_title="another")), *examples[1:]], serializer),

@@ -12,7 +12,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.optimization.adamw import AdamW, BertAdamW
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
-from mate_cli.lit_modules.optimization.schedules import PowerSchedule
+from mate_cli.lit_modules.optimization.schedules import LinearSchedule, PowerSchedule
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.extra import Extra
@@ -49,6 +49,17 @@ def test_without_factors_groups_are_as_ever():
     for recipe, name in ((AdamW, "adamw.AdamW"), (BertAdamW, "adamw.BertAdamW")):
         ours, plain = groups(module, {"weight"}, name, None), recipe(lr=5e-4).build(module, fused=False)
         assert ours.state_dict() == plain.state_dict()
+
+
+def test_the_linear_schedule_learns_from_the_first_step_and_peaks_after_the_warm_up():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = LinearSchedule(warmup=0.4).build(optimizer, 10)
+    rates = []
+    for _ in range(11):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0])
 
 
 def test_the_schedule_is_the_original_one_for_both_parts():

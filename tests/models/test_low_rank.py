@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from batches import one_table, pad
+from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
@@ -90,6 +91,16 @@ def test_adapters_change_nothing_at_first_and_merge_into_what_they_learnt(layers
     torch.testing.assert_close(output(batch).pooled, expected.pooled)
     merge_adapters(model)
     assert all(torch.equal(one, state[name]) for name, one in model.state_dict().items())
+
+
+def test_the_product_is_multiplied_by_alpha_over_rank():
+    encoder = nn.Sequential(nn.Linear(3, 3))
+    weight = encoder[0].weight.detach().clone()
+    add_adapters(encoder, Lora(rank=4, alpha=6.0, layers="0"), {"0.weight", "0.bias"})
+    layer = encoder[0]
+    nn.init.normal_(layer.lora_B)
+    merge_adapters(encoder)
+    torch.testing.assert_close(encoder[0].weight - weight, 1.5 * layer.lora_B @ layer.lora_A)
 
 
 def test_weights_that_are_new_learn_beside_adapters():
