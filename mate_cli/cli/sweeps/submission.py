@@ -14,23 +14,14 @@ from mate_cli.errors import ConfigError
 LAUNCHER = "hydra/launcher=submitit_slurm"
 
 
-def no_slurm(error: Exception) -> ConfigError | None:
-    """Return the error of a machine without Slurm, where submitit's own comes of that."""
-    if not isinstance(error, RuntimeError) or "srun" not in str(error):
-        return None
-    remedy = (
-        "Run it where sbatch and srun exist, such as a login node; --print-script shows the job without submitting it"
-    )
-    return ConfigError("Slurm is not installed on this machine", where=LAUNCHER, remedy=remedy)
-
-
-def check_slurm(words: Sequence[str]) -> None:
+def check_slurm(launcher: str) -> None:
     """Refuse to submit jobs from a machine without Slurm.
 
     Raises:
-        ConfigError: the words choose its launcher, and a program of it is missing.
+        ConfigError: the launcher is its, and a program of it is missing.
     """
-    if LAUNCHER in words and (missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]):
+    missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
+    if missing and launcher.endswith(".SlurmLauncher"):
         remedy = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
         problem = f"Slurm is not installed on this machine (no {' and no '.join(missing)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=remedy)
