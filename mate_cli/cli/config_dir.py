@@ -93,12 +93,6 @@ def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((str(name), value) for name, value in entry.items())
 
 
-def default_choices(command: str) -> dict[str, Any]:
-    """Return the groups of a command, and of those that it extends, with what they choose; no optional files."""
-    pairs = (pair for content in read_extended(command) for pair in group_choices(content))
-    return {group: choice for group, choice in pairs if " " not in group}
-
-
 def override_choices(group: str, name: str) -> dict[str, Any]:
     """Return the groups that a file overrides, and those that it extends, with what they choose."""
     found: dict[str, Any] = {}

@@ -61,10 +61,9 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     console.print(f"run folder: {run.folder.path}", soft_wrap=True)
 
 
-def print_results(console: Console, folder: RunFolder, record: RunRecord, title: str = "") -> None:
+def print_results(console: Console, folder: RunFolder, record: RunRecord) -> None:
     """Print the metrics by split, with the baselines below, and where everything lies."""
-    title = title or f"{record.experiment}: {record.model}, seed {record.seed}"
-    console.print(results_table(record.metrics, title))
+    console.print(results_table(record.metrics, f"{record.experiment}: {record.model}, seed {record.seed}"))
     for name, fact in record.facts.items():
         console.print(f"{name}: {fact}")
     console.print(f"run folder: {folder.path}", soft_wrap=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.files.run_weights import suggest_run_weights
-from mate_cli.pipelines.run_spec import FROM_STAGE
 
 PUBLISHED = {
     "google/tapas-": ("tiny", "mini", "small", "medium", "base", "large"),
@@ -21,6 +20,7 @@ PUBLISHED = {
 
 Source: https://huggingface.co/google, google-bert and FacebookAI
 """
+FROM_STAGE = "stages."
 
 
 def check_init(init: Mapping[str, Any], size: object, choice: str | None, key: str = "init") -> None:

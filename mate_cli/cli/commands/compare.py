@@ -21,8 +21,13 @@ def arguments(words: Sequence[str]) -> list[str]:
     folders: list[str] = []
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        (folders if LONG.get(before, before) not in VALUED and takes_word(word) else rest).append(quote_label(word))
+        (folders if LONG.get(before, before) not in VALUED and is_folder(word) else rest).append(quote_label(word))
     return [*rest, f"runs={quote_list(folders)}"] if folders else rest
+
+
+def takes_word(word: str) -> bool:
+    """Say whether `arguments` reads a word in its own way."""
+    return is_folder(word)
 
 
 def quote_label(word: str) -> str:
@@ -31,7 +36,7 @@ def quote_label(word: str) -> str:
     return f"{key}={quote_text(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
 
-def takes_word(word: str) -> bool:
+def is_folder(word: str) -> bool:
     """Say whether a word names a folder: one that exists, or anything that is no flag and no `key=value`."""
     return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
 

@@ -58,12 +58,6 @@ def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
     return execute(load_spec(folder.path / "config.yaml", trust), folder, trust)
 
 
-def command_of(folder: Path, trust: Sequence[str]) -> list[str]:
-    """Return the command that trains the run in a folder in a process of its own."""
-    options = [f"trust=[{','.join(trust)}]"] if trust else []
-    return [sys.executable, "-m", "mate_cli", "run", str(folder), *options]
-
-
 def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> int:
     """Train a run here, or let processes of this machine do so, each of which is `mate run` of its folder.
 
@@ -92,7 +86,10 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
         release_lock(folder.path)  # for the process that writes
-        return train_in_processes(folder, command_of(folder.path, trust), hardware)
+        options = [f"trust=[{','.join(trust)}]"] if trust else []
+        return train_in_processes(
+            folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
+        )
     from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):

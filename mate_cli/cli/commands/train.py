@@ -59,14 +59,16 @@ def run_words(words: Sequence[str]) -> int:
         from mate_cli.cli.sweeps.sweep import run_sweep
 
         with print_script(overrides):
-            return run_sweep(overrides, submits=False)
+            return run_sweep(overrides)
     if "--multirun" in flags and DRY in flags:
         from mate_cli.cli.sweeps.dry_sweep import print_dry_sweep
 
         return print_dry_sweep(overrides)
     if "--multirun" in flags:
+        from mate_cli.cli.sweeps.submission import check_slurm
         from mate_cli.cli.sweeps.sweep import run_sweep
 
+        check_slurm(overrides)
         return run_sweep(overrides)
     if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
         raise ConfigError("applies to sweeps only", where=launcher, remedy="Add -m")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mate_cli.cli.config_dir import choices, default_choices, top_keys
+from mate_cli.cli.config_dir import choices
 from mate_cli.cli.flags import FLAGS, LONG, VALUED
-from mate_cli.cli.shell.help import nearest, nearest_choice
+from mate_cli.cli.shell.help import groups_of, keys_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, RunError
 
 FORM = "settings are written key=value"
@@ -62,7 +62,7 @@ class Syntax:
             return
         name = flag.lstrip("-").replace("-", "_")
         value = value if equals else _next(words, place) or "..."
-        known = name in (*default_choices(self.config_name), *top_keys(self.config_name)) or "." in name
+        known = name in (*groups_of(self.config_name), *keys_of(self.config_name)) or "." in name
         alike = [one for one in FLAGS if one.startswith("--") == flag.startswith("--")]
         longer = next((f"Did you mean {one}?" for one in alike if len(one) > 2 and flag.startswith(f"{one}-")), None)
         if not known and (question := longer or nearest(flag, alike, cutoff=0.7)):
@@ -95,7 +95,7 @@ class Syntax:
 
     def _alone(self, word: str, after: str) -> ConfigError:
         """Return the error of a name, a group or a path that stands alone."""
-        groups = sorted(default_choices(self.config_name), key=lambda name: name != "experiment")
+        groups = sorted(groups_of(self.config_name), key=lambda name: name != "experiment")
         if word in groups:
             if after and "=" not in after:
                 return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after}"))
@@ -107,7 +107,7 @@ class Syntax:
         for group in groups:
             if NAME.fullmatch(word) and (name := nearest_choice(group, word)):
                 return ConfigError(FORM, where=word, remedy=f"Did you mean {group}={name}?")
-        if word in top_keys(self.config_name):
+        if word in keys_of(self.config_name):
             return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after or '...'}"))
         return ConfigError(FORM, where=word, remedy=f"All of them: mate {self.config_name} --help")
 
@@ -115,7 +115,7 @@ class Syntax:
         """Guess the setting that a file or folder is meant for: a table, or its newest run; None for other words."""
         from mate_cli.runs.folders import open_run
 
-        keys, path = top_keys(self.config_name), Path(word)
+        keys, path = keys_of(self.config_name), Path(word)
         if path.suffix.lower() in TABLES:
             return f"table={word}" if "table" in keys else None
         key = "run" if "run" in keys else "resume" if "resume" in keys else None
@@ -134,11 +134,11 @@ class Syntax:
         if equals and not key.strip():
             raise _spaced(words[place - 1] if place else "key", value or _next(words, place))
         name = key.lstrip("+~")
-        if key.startswith("+") and not key.startswith("++") and name in default_choices(self.config_name):
+        if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
             raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"name={path.name or 'NAME'} " if "name" in top_keys(self.config_name) else ""
+            named = f"name={path.name or 'NAME'} " if "name" in keys_of(self.config_name) else ""
             remedy = f"Type {named}{quote_for_shell(f'paths.outputs={path.parent}')}"
             raise ConfigError("a run creates its own folder", where=words[place], remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.checks.first_weights import check_init
+from mate_cli.cli.checks.first_weights import FROM_STAGE, check_init
 from mate_cli.cli.config_dir import user_config_dir
 from mate_cli.errors import ConfigError, DataError, MateError
-from mate_cli.pipelines.run_spec import FROM_STAGE
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec, Stage

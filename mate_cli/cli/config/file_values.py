@@ -7,7 +7,14 @@ from typing import Any
 
 from mate_cli.cli.config.composition import COMMAND, Composition
 from mate_cli.cli.config.override import Override
-from mate_cli.cli.config_dir import default_choices, extended_choice, find_config, override_choices, read_config
+from mate_cli.cli.config_dir import (
+    extended_choice,
+    find_config,
+    group_choices,
+    override_choices,
+    read_config,
+    read_extended,
+)
 from mate_cli.runs.folders import flat_keys
 
 
@@ -19,8 +26,9 @@ def last_value(typed: Iterable[Override], key: str) -> str | None:
 
 def experiment_choices(experiment: str | None, more: Iterable[Override] = ()) -> dict[str, str]:
     """Return the choice of each group of `mate train`, with those of an experiment and of further overrides."""
-    found = override_choices("experiment", experiment) if experiment else {}
-    return {**default_choices(COMMAND), **found, **{word.group: str(word.value) for word in more if word.group}}
+    found = {group: name for content in read_extended(COMMAND) for group, name in group_choices(content)}
+    found |= override_choices("experiment", experiment) if experiment else {}
+    return {**found, **{word.group: str(word.value) for word in more if word.group}}
 
 
 def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:

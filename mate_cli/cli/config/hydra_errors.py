@@ -23,8 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.override import Override
-from mate_cli.cli.config_dir import choices, config_dir, default_choices, find_config, read_config, user_config_dir
-from mate_cli.cli.shell.help import nearest, nearest_choice
+from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
+from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
 
 
@@ -194,7 +194,7 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     group, _, name = key.partition(".")
     config = known_keys(config_name, words)
     if name and (others := choices_with(group, name)):
-        if group not in default_choices(config_name):
+        if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
         chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
         homes = " or ".join(f"{group}={one}" for one in others)
@@ -204,7 +204,7 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
         near = next((f"{group}.{part}.{name}" for part, node in parts if _has(node, name)), None)
         remedy = f"Did you mean {near}?" if near else f"To add it, write +{key}=..."
         return ConfigError("is not part of this configuration", where=key, remedy=remedy)
-    name = nearest_key(key, config, [*default_choices(config_name)])
+    name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
     if name is None:
         return ConfigError("unknown key", where=key, remedy=f"Search for it: mate {config_name} --help {key}")

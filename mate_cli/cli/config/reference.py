@@ -28,7 +28,6 @@ from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
 from mate_cli.errors import ConfigError
-from mate_cli.runs.folders import find_value
 
 LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
@@ -120,7 +119,9 @@ class Composition:
         return [f"{section}.{name}" for name in node if not str(name).startswith("_")]
 
     def _value(self, key: str) -> str:
-        raw = find_value(OmegaConf.to_container(self.config, resolve=False), key)
+        raw = OmegaConf.to_container(self.config, resolve=False)
+        for part in key.split("."):
+            raw = raw[part]  # type: ignore[index,call-overload]
         return "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
 
     def _meaning(self, key: str, settings: Sequence[Setting]) -> str:

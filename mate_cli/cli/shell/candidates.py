@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import choices, default_choices, extended_choice, override_choices, top_keys
+from mate_cli.cli.config_dir import choices, extended_choice, group_choices, override_choices, read_extended, top_keys
 
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
@@ -73,7 +73,9 @@ class Completer:
 
     def _groups(self) -> dict[str, str | None]:
         """Return the groups of the command with their choices: typed, of the experiment, or by default."""
-        groups = default_choices(self.command)
+        groups: dict[str, str | None] = {}
+        for content in read_extended(self.command):
+            groups |= {name: value for name, value in group_choices(content) if " " not in name}
         typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
         experiment = typed.get("experiment")
         said = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}

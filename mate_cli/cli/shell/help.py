@@ -9,9 +9,11 @@ from pathlib import Path
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
-    default_choices,
     find_config,
+    group_choices,
     read_config,
+    read_extended,
+    top_keys,
 )
 
 WIDTH = 80
@@ -48,7 +50,7 @@ def command_help(config_name: str) -> str:
     sections = [
         texts["header"],
         f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
-        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in default_choices(config_name).items()]),
+        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in _chosen(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
         _closing(texts["app_name"]),
@@ -68,6 +70,16 @@ def nearest_choice(group: str, name: str) -> str | None:
     return next(iter(alike), None) or min(_described(group, name), key=len, default=None)
 
 
+def groups_of(config_name: str) -> list[str]:
+    """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
+    return [group for group, _ in _chosen(config_name)]
+
+
+def keys_of(config_name: str) -> list[str]:
+    """Return the keys at the top of a command's primary configuration that are no groups."""
+    return list(top_keys(config_name))
+
+
 def _described(group: str, word: str) -> list[str]:
     """Return the choices of a group whose files say a word in their first line."""
     files = [file for name in choices(group) if (file := find_config(f"{group}/{name}"))]
@@ -77,6 +89,12 @@ def _described(group: str, word: str) -> list[str]:
 
 def _section(title: str, rows: list[str]) -> list[str]:
     return ["\n".join([title, *rows])] if rows else []
+
+
+def _chosen(config_name: str) -> list[tuple[str, str | None]]:
+    """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
+    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
+    return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
 def _group(group: str, default: str | None) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mate_cli.cli.config.reference import read_keys
-from mate_cli.cli.config_dir import choices, default_choices, extended_choice, find_config
+from mate_cli.cli.config_dir import choices, extended_choice, find_config
+from mate_cli.cli.shell.help import groups_of
 from mate_cli.cli.shell.summaries import read_summary
 from mate_cli.runs.folders import flat_keys
 
@@ -31,7 +32,7 @@ def choice_keys(command: str) -> list[ChoiceKey]:
     """Return the keys of all choices of a command's groups, but for those that set keys of others."""
     homes: dict[str, list[str]] = {}
     meanings: dict[str, str] = {}
-    for group in default_choices(command):
+    for group in groups_of(command):
         for name in choices(group):
             file = find_config(f"{group}/{name}")
             if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
@@ -64,7 +65,7 @@ def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tup
     found += [one for one in known if one not in found and phrase.search(one.meaning)]
     chosen = [
         (f"{group}={name}", read_summary(group, name).text)
-        for group in default_choices(command)
+        for group in groups_of(command)
         for name in choices(group)
         if name == word
     ]

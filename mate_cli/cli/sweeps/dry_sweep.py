@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from mate_cli.cli.config.composition import COMMAND, composer
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
@@ -69,5 +69,8 @@ def list_jobs(config: DictConfig, typed: Sequence[Override]) -> list[list[str]]:
         trials = chosen.get("n_trials")
         problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
         raise ConfigError(problem, where="--dry", remedy="Leave out -m and sweep=NAME to see the cost of one job")
+    keys = {word.key for word in typed}
+    params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in keys}
+    rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
     varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
-    return GridSweeper.of(config).jobs(varied)
+    return GridSweeper(None, params, rows).jobs(varied)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from mate_cli.cli.commands.run import command_of
 from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
 from mate_cli.files.io_errors import LOWER
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import RunFolder, RunRecord
 
+PROGRAM = (sys.executable, "-m", "mate_cli")
 FAILED = None
 """Result of a job that has none: a search counts it as a failed trial and goes on."""
 ARRIVAL = 600.0
@@ -56,9 +56,10 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
     notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
     if not spec_file(notes.path, number).exists():
         return FAILED
+    options = [f"trust=[{','.join(trust)}]"] if trust else []
     if is_follower():
         folder = _wait_for_folder(notes.path / f"{number}.json")
-        subprocess.run(command_of(folder, trust), check=False)
+        subprocess.run([*PROGRAM, "run", folder, *options], check=False)
         return FAILED
     note = load_json(notes.path / f"{number}.json")
     ignore_interrupts()
@@ -78,7 +79,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
         def begun(process: str) -> None:
             notes.write_json(f"{number}.json", {**note, "process": process})
 
-        ended, reason = follow_job(run, command_of(run.path, trust), record.overrides, begun)
+        ended, reason = follow_job(run, [*PROGRAM, "run", str(run.path), *options], record.overrides, begun)
         record = ended or record
         if ended is None:  # it was refused, and has left nothing
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
@@ -167,7 +168,7 @@ def is_follower() -> bool:
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
 
 
-def _wait_for_folder(note: Path) -> Path:
+def _wait_for_folder(note: Path) -> str:
     """Return the folder of a job once the first process has made it.
 
     Raises:
@@ -179,7 +180,7 @@ def _wait_for_folder(note: Path) -> Path:
     until = time.monotonic() + ARRIVAL
     while time.monotonic() < until:
         if folder := load_json(note).get("folder"):
-            return Path(folder)
+            return str(folder)
         time.sleep(1)
     raise RunError("the first process of this job did not create a run folder", where=str(note))
 

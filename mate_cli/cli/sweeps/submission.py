@@ -14,14 +14,23 @@ from mate_cli.errors import ConfigError
 LAUNCHER = "hydra/launcher=submitit_slurm"
 
 
-def check_slurm(launcher: str) -> None:
+def no_slurm(error: Exception) -> ConfigError | None:
+    """Return the error of a machine without Slurm, where submitit's own comes of that."""
+    if not isinstance(error, RuntimeError) or "srun" not in str(error):
+        return None
+    remedy = (
+        "Run it where sbatch and srun exist, such as a login node; --print-script shows the job without submitting it"
+    )
+    return ConfigError("Slurm is not installed on this machine", where=LAUNCHER, remedy=remedy)
+
+
+def check_slurm(words: Sequence[str]) -> None:
     """Refuse to submit jobs from a machine without Slurm.
 
     Raises:
-        ConfigError: the launcher is its, and a program of it is missing.
+        ConfigError: the words choose its launcher, and a program of it is missing.
     """
-    missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
-    if missing and launcher.endswith(".SlurmLauncher"):
+    if LAUNCHER in words and (missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]):
         remedy = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
         problem = f"Slurm is not installed on this machine (no {' and no '.join(missing)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=remedy)

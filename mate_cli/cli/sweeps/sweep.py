@@ -48,13 +48,6 @@ class GridSweeper(Sweeper):
         rows: mappings of overrides, which say what a grid cannot.
     """
 
-    @classmethod
-    def of(cls, config: DictConfig) -> GridSweeper:
-        """Read what a configuration says under `hydra.sweeper` and `rows`."""
-        chosen: Any = config.hydra.sweeper
-        rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
-        return cls(chosen.max_batch_size, dict(chosen.params or {}), rows)
-
     def __init__(
         self, max_batch_size: int | None, params: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
     ) -> None:
@@ -157,12 +150,8 @@ def resolve_job(words: Sequence[str], direction: str | None) -> RunSpec:
     return spec
 
 
-def run_sweep(words: Sequence[str], *, submits: bool = True) -> int:
+def run_sweep(words: Sequence[str]) -> int:
     """Run a sweep to its end and print what became of its jobs.
-
-    Args:
-        words: overrides, as they are typed.
-        submits: it starts jobs; False where only their script is shown.
 
     Returns:
         0 when every job has finished (or is being trained elsewhere), else 1.
@@ -170,7 +159,7 @@ def run_sweep(words: Sequence[str], *, submits: bool = True) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
-    from mate_cli.cli.sweeps.submission import check_slurm, quiet_controllers, start_tracker
+    from mate_cli.cli.sweeps.submission import no_slurm, quiet_controllers, start_tracker
     from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
     typed = [Override.parse(word) for word in words]
@@ -183,11 +172,8 @@ def run_sweep(words: Sequence[str], *, submits: bool = True) -> int:
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
-            launcher = str(config.hydra.launcher.get("_target_"))
-            if submits:
-                check_slurm(launcher)
             jobs = claim_folder(config)
-            if "joblib" in launcher:
+            if "joblib" in str(config.hydra.launcher.get("_target_")):
                 start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
             make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
@@ -199,9 +185,9 @@ def run_sweep(words: Sequence[str], *, submits: bool = True) -> int:
         jobs = None
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
-        if not job_files(jobs):
+        if not job_files(jobs) or no_slurm(error):
             remove_unbegun(jobs)
-            raise
+            raise (no_slurm(error) or error) from None
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         files = job_files(jobs)
@@ -235,7 +221,8 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     with read_write(config.hydra), open_dict(config.hydra):  # what is typed replaces what the file says of a key
         chosen.params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in typed}
     if str(chosen._target_).endswith(".BasicSweeper"):
-        sweeper: Any = GridSweeper.of(config)
+        rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
+        sweeper: Any = GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)
         sweeper.setup(**given)
     else:
         sweeper = Plugins.instance().instantiate_sweeper(**given)

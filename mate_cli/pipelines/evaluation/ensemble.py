@@ -13,7 +13,7 @@ from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, open_stages
 from mate_cli.pipelines.evaluation.evaluation import judge, save_result
 from mate_cli.pipelines.run import Run, record_outcome
-from mate_cli.pipelines.summary import print_results
+from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, TrainedStage, answer_split, joint_throughput
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
@@ -79,7 +79,8 @@ def evaluate_together(runs: Sequence[str], split: str, runtime: RuntimeOverrides
         run.folder.write_text("config.yaml", to_yaml({**config, "members": members}))
         run.record.metrics = {f"{split}/{name}": value for name, value in metrics.items()}
     cost = f"{len(members)} runs as one: {run.record.parameters:,} parameters"
-    print_results(run.console, run.folder, run.record, f"{cost}, mean of their scores")
+    run.console.print(results_table(run.record.metrics, f"{cost}, mean of their scores"))
+    run.console.print(f"run folder: {run.folder.path}", soft_wrap=True)
     return run.folder
 
 

@@ -19,7 +19,7 @@ from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.run import Run, record_outcome
-from mate_cli.pipelines.summary import print_results
+from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.devices import find_accelerator
 from mate_cli.runs.folders import new_folder
@@ -58,7 +58,10 @@ def evaluate_checkpoint(
             result = evaluate(parts, config, split)
             save_result(run.folder, split, result)
             record.metrics |= {f"{split}/{metric}": value for metric, value in result.metrics.items()}
-    print_results(run.console, run.folder, record, f"{name} on {record.dataset}")
+    run.console.print(results_table(record.metrics, f"{name} on {record.dataset}"))
+    for fact, text in record.facts.items():
+        run.console.print(f"{fact}: {text}")
+    run.console.print(f"run folder: {run.folder.path}", soft_wrap=True)
     return run.folder
 
 
