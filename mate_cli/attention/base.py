@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, all_pairs, needed_pairs
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, needed_pairs
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
@@ -92,17 +92,6 @@ class AttentionBackend(Attention):
 
     def count_on(self, counts: Mapping[str, int]) -> None:
         """Go on from `counts`."""
-
-
-class DenseBackend(AttentionBackend):
-    """A way to compute any pattern over all pairs of tokens; a graph that is compiled or exported can hold it.
-
-    Nothing is prepared: the mask is quadratic, and cheaper to make than to move.
-    """
-
-    def work(self, plan: AttentionPlan) -> Work:
-        """Return all pairs."""
-        return Work(all_pairs(plan.pattern, plan.batch))
 
 
 class SegmentBackend(AttentionBackend):

@@ -1,6 +1,7 @@
 """Attention patterns: definitions of which token may see which, apart from how it is computed."""
 
 from abc import ABC, abstractmethod
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -51,24 +52,17 @@ class AttentionPattern(ABC):
         return torch.cat([mask.expand(-1, heads, -1, -1) for mask, heads in groups], dim=1)
 
 
-class SegmentedPattern(AttentionPattern):
+@runtime_checkable
+class SegmentedPattern(Protocol):
     """A pattern in which tokens see the global tokens and those of the same segment (a row, or a column)."""
 
-    @abstractmethod
+    head_groups: tuple[int, ...]
+
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """Return the segment of every token, for each group of heads: Int64 [groups, B, T]."""
 
     def global_tokens(self, batch: TableBatch) -> Tensor:
-        """Return which tokens see and are seen by all, the question and the special tokens by default: Bool [B, T]."""
-        return global_tokens(batch)
-
-    def group_masks(self, batch: TableBatch) -> Tensor:
-        """Return Bool [B, groups, T, T]; padding sees all that is real, so that no query is left without a key."""
-        ids = self.segment_ids(batch).transpose(0, 1)
-        real, is_global = batch.attention_mask == 1, self.global_tokens(batch)
-        sees_all = (is_global | ~real)[:, None, :, None]
-        same_segment = ids[..., :, None] == ids[..., None, :]
-        return (same_segment | sees_all | is_global[:, None, None, :]) & real[:, None, None, :]
+        """Return which tokens see and are seen by all: Bool [B, T]."""
 
 
 def global_tokens(batch: TableBatch) -> Tensor:

@@ -6,12 +6,12 @@ A pattern of your own is a class like these, in any module.
 import torch
 from torch import Tensor
 
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, global_tokens
+from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
 
 
-class Full(SegmentedPattern):
+class Full(AttentionPattern):
     """Every token sees every token that is not padding, as in BERT and TAPAS."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
@@ -49,7 +49,7 @@ def equal_ids(ids: Tensor) -> Tensor:
     return ids[:, :, None] == ids[:, None, :]
 
 
-class RowColumnHeads(SegmentedPattern):
+class RowColumnHeads(AttentionPattern):
     """Row heads, which come first, see the same row; column heads the same column; global tokens see and are seen.
 
     Args:
@@ -83,6 +83,18 @@ class RowColumnHeads(SegmentedPattern):
         """Return row ids for the row heads, column ids for the column heads: Int64 [groups, B, T]."""
         views = [batch.row_ids] * (self.num_row_heads > 0) + [batch.column_ids] * (self.num_row_heads < self.num_heads)
         return torch.stack(views)
+
+    def global_tokens(self, batch: TableBatch) -> Tensor:
+        """Return the question and the special tokens, Bool [B, T]."""
+        return global_tokens(batch)
+
+    def group_masks(self, batch: TableBatch) -> Tensor:
+        """Return Bool [B, groups, T, T]; padding sees all that is real, so that no query is left without a key."""
+        ids = self.segment_ids(batch).transpose(0, 1)
+        real, is_global = batch.attention_mask == 1, global_tokens(batch)
+        same_segment = ids[..., :, None] == ids[..., None, :]
+        sees_all = (is_global | ~real)[:, None, :, None]
+        return (same_segment | sees_all | is_global[:, None, None, :]) & real[:, None, None, :]
 
 
 class SatLayer(AttentionPattern):
@@ -130,7 +142,7 @@ class Window(AttentionPattern):
         return ((place - place[:, None]).abs() <= self.radius) & real[:, None, None, :]
 
 
-class CandidateBlocks(SegmentedPattern):
+class CandidateBlocks(AttentionPattern):
     """A token sees the tokens of its own candidate, whose number is its row id; no token is global."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
@@ -140,6 +152,11 @@ class CandidateBlocks(SegmentedPattern):
     def global_tokens(self, batch: TableBatch) -> Tensor:
         """Return none: Bool [B, T]."""
         return torch.zeros_like(batch.row_ids, dtype=torch.bool)
+
+    def group_masks(self, batch: TableBatch) -> Tensor:
+        """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
+        real = batch.attention_mask == 1
+        return ((equal_ids(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]
 
 
 class PreviousSegment(AttentionPattern):

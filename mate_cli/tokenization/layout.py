@@ -168,24 +168,6 @@ class TokenArrays:
     def __init__(self, tokens: int) -> None:
         self._values: dict[str, Any] = dict(zip(ARRAYS, np.zeros((len(ARRAYS), tokens), np.int32), strict=True))
 
-    @classmethod
-    def side_by_side(
-        cls, inputs: Sequence[np.ndarray | tuple[np.ndarray, np.ndarray]]
-    ) -> tuple[TokenArrays, np.ndarray]:
-        """Lay out inputs, whose row ids number them from 1, one after the other.
-
-        Args:
-            inputs: word pieces and segments of each.
-
-        Returns:
-            The arrays, and the place of the input that each token is of.
-        """
-        ids, segments = (np.concatenate(part) for part in zip(*inputs, strict=True))
-        owner = np.repeat(np.arange(len(inputs)), [len(pieces) for pieces, _ in inputs])
-        tokens = cls(len(ids))
-        tokens.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
-        return tokens, owner
-
     def __getitem__(self, name: str) -> np.ndarray:
         found: np.ndarray = self._values[name]
         return found

@@ -68,7 +68,7 @@ def plain_like(model):
 
 def hubs(output):
     """States of the first tokens [B, K, D] of a batch whose examples have equally many nodes."""
-    example, token, *_ = first_tokens(output.batch)
+    example, token = first_tokens(output.batch)
     return output.states[example, token].view(len(output.states), -1, output.states.shape[-1])
 
 
@@ -140,7 +140,7 @@ def test_without_hops_it_is_plain_candidates_forward_and_backward(hop):
 def test_other_tokens_learn_of_a_hop_in_the_next_layer_only(hop):
     model, batch = make(hop, hop_layers=1), batch_of(graph(np.ones((4, 4)) - np.eye(4)))
     expected, got = plain_like(model)(batch).states, model(batch).states
-    example, token, *_ = first_tokens(batch)
+    example, token = first_tokens(batch)
     behind = torch.ones(batch.row_ids.shape, dtype=torch.bool)
     behind[example, token] = False
     torch.testing.assert_close(got[behind], expected[behind])

@@ -8,7 +8,7 @@ from torch import nn
 
 from mate_cli.models.heads.sql_head import schema_shape
 from mate_cli.models.heads.tree_decoder import NONE, DecoderSize, DecoderState, Steps, TreeDecoder
-from mate_cli.models.heads.tree_search import Search, ranked_derivations
+from mate_cli.models.heads.tree_search import Search, best_derivations
 from mate_cli.models.layers.recurrence import History, TimedLinear
 from mate_cli.sql.derivation import Derivation
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
@@ -142,8 +142,7 @@ def score_of(made, given, schemas, place, actions, weight):
 def test_a_beam_finds_legal_queries_no_worse_than_greedily(weight):
     made = decoder()
     given, schemas = memory(made)
-    ranked = (ranked_derivations(made, given, schemas, Search(width, 100, weight)) for width in (1, 5))
-    greedy, beam = ([next(iter(some), None) for some in found] for found in ranked)
+    greedy, beam = (best_derivations(made, given, schemas, Search(width, 100, weight)) for width in (1, 5))
     assert any(beam)
     for place, (one, other) in enumerate(zip(greedy, beam, strict=True)):
         for found in filter(None, (one, other)):
@@ -159,4 +158,4 @@ def test_a_beam_finds_legal_queries_no_worse_than_greedily(weight):
 def test_a_search_without_steps_finds_nothing():
     made = decoder()
     given, schemas = memory(made)
-    assert ranked_derivations(made, given, schemas, Search(5, 3)) == [[], [], []]
+    assert best_derivations(made, given, schemas, Search(5, 3)) == [None, None, None]

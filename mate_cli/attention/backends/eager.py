@@ -4,12 +4,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.base import DenseBackend
+from mate_cli.attention.base import AttentionBackend, Work
+from mate_cli.attention.pattern import all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
 
-class Eager(DenseBackend):
-    """Dense masked attention in the open: slow, for reading and for checking the others."""
+class Eager(AttentionBackend):
+    """Dense masked attention in the open: slow, for reading and for checking the others.
+
+    Nothing is prepared: the mask is quadratic, and cheaper to make than to move.
+    """
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """Return all pairs."""
+        return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

@@ -4,13 +4,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import DenseBackend
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.base import AttentionBackend, Work
+from mate_cli.attention.pattern import AttentionPattern, all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
 
-class Sdpa(DenseBackend):
-    """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads."""
+class Sdpa(AttentionBackend):
+    """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads.
+
+    Nothing is prepared: the mask is quadratic, and cheaper to make than to move.
+    """
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """Return all pairs."""
+        return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

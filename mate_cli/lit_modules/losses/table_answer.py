@@ -67,14 +67,10 @@ class TableAnswerLoss:
         )
 
     def must_compute(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
-        """Return which examples learn to compute their answer, Bool [B]; the others learn to select it.
-
-        A number that is in no cell must be computed. One that also is in a cell is computed only where the network
-        itself gives more than `cell_selection_preference` to all aggregations together.
-        """
+        """Return which examples learn to compute their answer, Bool [B]."""
         has_cells = _given(batch.label_ids).sum(-1) > 0
-        aggregates = _given(logits.aggregation).detach().softmax(-1)[:, 1:].sum(-1) > self.cell_selection_preference
-        return ~_given(batch.answer_numbers).isnan() & (aggregates | ~has_cells)
+        answers = _given(batch.answer_numbers)
+        return must_aggregate(_given(logits.aggregation), answers, has_cells, self.cell_selection_preference)
 
     def result(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return the number that is expected of each example [B]."""
@@ -152,6 +148,23 @@ def free_selection_loss(
     positive = torch.ones_like(real) if weighting == "released" else label_ids > 0
     weights = torch.where(positive, positive_weight, 1.0) * real
     return (likelihoods * weights).sum(-1) / real.sum(-1).clamp(min=1)
+
+
+@torch.no_grad()
+def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
+    """Return which examples learn to compute their answer, Bool [B]; the others learn to select it.
+
+    A number that is in no cell must be computed. One that also is in a cell is computed only where the network itself
+    gives more than `preference` to all aggregations together.
+
+    Args:
+        logits: scores of aggregations [B, A].
+        answers: the answers as numbers [B], NaN where they are none.
+        has_cells: whether cells that hold the answer are known [B].
+        preference: see above.
+    """
+    computes = logits.softmax(-1)[:, 1:].sum(-1) > preference
+    return ~answers.isnan() & (computes | ~has_cells)
 
 
 def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:

@@ -1,38 +1,12 @@
 """Learning-rate schedules: linear ones with a warm-up, and a power of what is left."""
 
-from abc import ABC, abstractmethod
 from typing import Annotated
 
 import torch
 from pydantic import Field
 
-Share = Annotated[float, Field(ge=0, le=1)]
 
-
-class WarmupSchedule(ABC):
-    """A factor of the learning rate for each step, which rises over the first ones.
-
-    Args:
-        warmup: the share of all steps that warms up.
-    """
-
-    def __init__(self, warmup: Share = 0.05) -> None:
-        self.warmup = warmup
-
-    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the schedule, to be advanced once per optimizer step."""
-        rising = int(total_steps * self.warmup)
-        # A lambda, as torch saves the state of any other callable.
-        return torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: self.factor(step, rising=rising, total=total_steps)
-        )
-
-    @abstractmethod
-    def factor(self, step: int, *, rising: int, total: int) -> float:
-        """Return the factor of a step, from 0, of `total`, of which the first `rising` warm up."""
-
-
-class LinearSchedule(WarmupSchedule):
+class LinearSchedule:
     """Raise the learning rate to its peak over the first steps, then lower it to zero at the last.
 
     Args:
@@ -41,14 +15,22 @@ class LinearSchedule(WarmupSchedule):
     Source: google-research/tapas, `models/bert/optimization.py`.
     """
 
-    def factor(self, step: int, *, rising: int, total: int) -> float:
-        """Return the factor of a step."""
-        if step < rising:
-            return (step + 1) / (rising + 1)
-        return max(0.0, (total - step) / max(1, total - rising))
+    def __init__(self, warmup: Annotated[float, Field(ge=0, le=1)] = 0.05) -> None:
+        self.warmup = warmup
+
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule, to be advanced once per optimizer step."""
+        rising = int(total_steps * self.warmup)
+
+        def factor(step: int) -> float:
+            if step < rising:
+                return (step + 1) / (rising + 1)
+            return max(0.0, (total_steps - step) / max(1, total_steps - rising))
+
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
 
-class BertLinear(WarmupSchedule):
+class BertLinear:
     """Decay linearly to zero over all steps, and for the first of them rise linearly to the full rate instead.
 
     After the warm-up the rate falls at once to where the decay is by then. Updates are counted from 1, so that the
@@ -60,13 +42,21 @@ class BertLinear(WarmupSchedule):
     Source: google-research/tapas, `models/bert/optimization.py`; `LinearSchedule` is without the fall.
     """
 
-    def factor(self, step: int, *, rising: int, total: int) -> float:
-        """Return the factor of a step."""
-        update = step + 1
-        return update / rising if update < rising else max(0.0, 1 - update / total)
+    def __init__(self, warmup: Annotated[float, Field(ge=0, le=1)] = 0.05) -> None:
+        self.warmup = warmup
+
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule, to be advanced once per optimizer step."""
+        rising = int(total_steps * self.warmup)
+
+        def factor(done: int) -> float:
+            step = done + 1
+            return step / rising if step < rising else max(0.0, 1 - step / total_steps)
+
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
 
-class PowerSchedule(WarmupSchedule):
+class PowerSchedule:
     """Raise the learning rate to its peak, then multiply it by (1 - t/T)^power in step t of T, from 1.
 
     It is never less than a floor after the warm-up.
@@ -80,13 +70,22 @@ class PowerSchedule(WarmupSchedule):
     without a warm-up; Wang et al. 2020 (RAT-SQL), the released code, for the warm-up.
     """
 
-    def __init__(self, power: Annotated[float, Field(gt=0)] = 0.5, floor: Share = 0.0, warmup: Share = 0.0) -> None:
-        super().__init__(warmup)
-        self.power, self.floor = power, floor
+    def __init__(
+        self,
+        power: Annotated[float, Field(gt=0)] = 0.5,
+        floor: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        warmup: Annotated[float, Field(ge=0, le=1)] = 0.0,
+    ) -> None:
+        self.power, self.floor, self.warmup = power, floor, warmup
 
-    def factor(self, step: int, *, rising: int, total: int) -> float:
-        """Return the factor of a step."""
-        if step < rising:
-            return (step + 1) / (rising + 1)
-        left = max(0.0, 1 - (step + 1 - rising) / max(1, total - rising))
-        return max(self.floor, float(left**self.power))
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule, to be advanced once per optimizer step."""
+        rising = int(total_steps * self.warmup)
+
+        def factor(done: int) -> float:
+            if done < rising:
+                return (done + 1) / (rising + 1)
+            left = max(0.0, 1 - (done + 1 - rising) / max(1, total_steps - rising))
+            return max(self.floor, float(left**self.power))
+
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

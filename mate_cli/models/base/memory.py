@@ -5,6 +5,7 @@ moments of Adam. Attention counts as `triton` and PyTorch's fused kernels do it,
 the allocator take besides is left to `USABLE`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mate_cli.models.base.sizes import EncoderSize
@@ -92,6 +93,10 @@ def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half
     """
     encoders = list(encoder.encoders.values())
     layers = tuple(layer.size for one in encoders for layer in one.layers)
-    copies = any(type(backend).__name__ in COPIED for backend in encoder.backends)
+    copies = _keeps_copies(type(backend).__name__ for backend in encoder.backends)
     checkpointing = all(one.encoder.gradient_checkpointing for one in encoders)
     return TrainingMemory(layers, parameters, tokens, half=half, copies=copies, checkpointing=checkpointing)
+
+
+def _keeps_copies(backends: Iterable[str]) -> bool:
+    return any(name in COPIED for name in backends)

@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Protocol
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend, DenseBackend, Planner
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.tracing import is_traced, keep_padding
+from mate_cli.models.base.tracing import ALL_PAIRS, is_traced, keep_padding
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
@@ -170,7 +170,7 @@ class TableEncoder(nn.Module):
             raise ConfigError(
                 f"{name} cannot be exported: its computation depends on the data", remedy="Use Mate or Tapas"
             )
-        others = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, DenseBackend)}
+        others = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
         if others:
             problem = f"{name} with {', '.join(sorted(others))} attention cannot be exported"
             raise ConfigError(problem, remedy="Load it with attn_implementation='sdpa' or 'eager'")

@@ -8,10 +8,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mate_cli.attention.base import Attention, DenseBackend
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import Attention
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import Packing
 from mate_cli.tokenization.layout import TableBatch
+
+ALL_PAIRS = (Eager, Sdpa)
+"""Attention that a graph can hold: over all pairs of tokens."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class PaddedBatch(Packing):
 def is_traced(backends: Iterable[Attention]) -> bool:
     """Tell whether a graph is being made of a network whose attention can be in it: over all pairs."""
     making = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
-    return making and all(isinstance(backend, DenseBackend) for backend in backends)
+    return making and all(isinstance(backend, ALL_PAIRS) for backend in backends)
 
 
 def is_exported() -> bool:

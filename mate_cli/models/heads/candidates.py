@@ -16,45 +16,6 @@ SIDE_SIZE = 32
 """Numbers in the embedding of each side feature."""
 
 
-class FirstTokens(NamedTuple):
-    """The first token of every candidate, in reading order; Int64 [candidates].
-
-    Args:
-        example: that it is in.
-        token: its place there.
-        number: of the candidate in its example, from 0.
-        shape: B, and K, the most candidates that an example has, at least 1.
-    """
-
-    example: Tensor
-    token: Tensor
-    number: Tensor
-    shape: tuple[int, int]
-
-    def of(self, values: Tensor) -> Tensor:
-        """Return what belongs to these tokens: [B, T, ...] to [candidates, ...]."""
-        return values[self.example, self.token]
-
-    def spread(self, values: Tensor) -> Tensor:
-        """Return what belongs to candidates [candidates, ...] by example, [B, K, ...]; zero where there is none."""
-        empty = values.new_zeros(*self.shape, *values.shape[1:])
-        return empty.index_put((self.example, self.number), values)
-
-    @property
-    def exists(self) -> Tensor:
-        """True where there is a candidate, Bool [B, K]."""
-        return self.spread(torch.ones_like(self.number, dtype=torch.bool))
-
-
-def first_tokens(batch: TableBatch, least: int = 1) -> FirstTokens:
-    """Find the first token of every candidate, or node of a graph; with room for `least` of them in every example."""
-    before = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
-    example, token = ((batch.row_ids != before) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
-    number = batch.row_ids[example, token] - 1
-    count = max(int(number.max()) + 1 if len(number) else 1, least)
-    return FirstTokens(example, token, number, (len(batch.row_ids), count))
-
-
 class CandidateLogits(NamedTuple):
     """Scores of the candidates of every example, in their order; all are [B, K].
 
@@ -85,13 +46,13 @@ class CandidateHead(nn.Module):
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
         """Map states [B, T, D] to the scores of K candidates, the most that an example has; number k has row id k."""
         states, batch = output.states, output.batch
-        first = first_tokens(batch)
-        found = [pooler(first.of(states)[:, None])]
+        example, token = first_tokens(batch)
+        found = [pooler(states[example, token][:, None])]
         if len(self.side):
             assert batch.cell_features is not None
-            values = first.of(batch.cell_features).long().unbind(-1)
+            values = batch.cell_features[example, token].long().unbind(-1)
             found += [table(value) for table, value in zip(self.side, values, strict=True)]
-        return logits_of(self.score(torch.cat(found, -1)), first, batch)
+        return logits_of(self.score(torch.cat(found, -1)), batch)
 
 
 class OptionHead(nn.Module):
@@ -107,12 +68,26 @@ class OptionHead(nn.Module):
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
         """Map states [B, T, D] to the scores of candidates, see `CandidateHead`; the pooler is not asked."""
-        first = first_tokens(output.batch)
-        return logits_of(self.score(self.dropout(first.of(output.states))), first, output.batch)
+        example, token = first_tokens(output.batch)
+        return logits_of(self.score(self.dropout(output.states[example, token])), output.batch)
 
 
-def logits_of(scores: Tensor, first: FirstTokens, batch: TableBatch) -> CandidateLogits:
+def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
     """Return the scores [candidates, 1] in reading order, by example."""
+    example, token = first_tokens(batch)
+    candidate = batch.row_ids[example, token] - 1
+
+    def spread(values: Tensor) -> Tensor:
+        slots = values.new_zeros(len(batch.row_ids), int(candidate.max()) + 1 if len(candidate) else 1)
+        return slots.index_put((example, candidate), values)
+
     labels = torch.zeros_like(batch.row_ids) if batch.label_ids is None else batch.label_ids
-    right = first.spread(first.of(labels) == 1)
-    return CandidateLogits(first.spread(scores.squeeze(-1).float()), first.exists, right)
+    mask = spread(torch.ones_like(candidate, dtype=torch.bool))
+    return CandidateLogits(spread(scores.squeeze(-1).float()), mask, spread(labels[example, token] == 1))
+
+
+def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:
+    """Return example and token of the first token of every candidate, in reading order; Int64 [candidates]."""
+    before = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
+    example, token = ((batch.row_ids != before) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
+    return example, token

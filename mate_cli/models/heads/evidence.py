@@ -33,9 +33,16 @@ class PooledNodes(NamedTuple):
 def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
     """Pool the first token of every node; K is at least 1."""
     batch = output.batch
-    first = first_tokens(batch, 1 if batch.node_cells is None else batch.node_cells.shape[1])
-    pooled = pooler(first.of(output.states)[:, None])
-    return PooledNodes(first.spread(pooled), first.exists, first.spread(first.token))
+    example, token = first_tokens(batch)
+    node = batch.row_ids[example, token] - 1
+    count = max(int(node.max()) + 1 if len(node) else 1, 1 if batch.node_cells is None else batch.node_cells.shape[1])
+    pooled = pooler(output.states[example, token][:, None])
+
+    def spread(values: Tensor) -> Tensor:
+        empty = values.new_zeros(len(batch.row_ids), count, *values.shape[1:])
+        return empty.index_put((example, node), values)
+
+    return PooledNodes(spread(pooled), spread(torch.ones_like(node, dtype=torch.bool)), spread(token))
 
 
 class NodeHead(nn.Module):

@@ -55,6 +55,16 @@ class _Hypothesis:
     rows: tuple[int, ...] = ()
 
 
+def best_derivations(
+    decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
+) -> list[ScoredDerivation | None]:
+    """Return the best complete derivation of each example, never worse than the greedy one.
+
+    None where none is complete.
+    """
+    return [next(iter(some), None) for some in ranked_derivations(decoder, memory, schemas, search)]
+
+
 def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[list[ScoredDerivation]]:

@@ -60,10 +60,13 @@ class Nodes:
 def find_nodes(plan: AttentionPlan) -> Nodes:
     """Return the graph of a plan's batch; without relations every node relates to every other."""
     batch = plan.batch
-    first = first_tokens(batch, 1 if batch.relations is None else batch.relations.shape[1])
-    real, count = first.exists, first.shape[1]
-    own = torch.eye(count, dtype=torch.bool, device=real.device)
-    between = real[:, :, None] & real[:, None] & ~own
+    example, token = first_tokens(batch)
+    node = batch.row_ids[example, token] - 1
+    most = int(node.max()) + 1 if len(node) else 1
+    count = most if batch.relations is None else max(most, batch.relations.shape[1])
+    real = torch.zeros(len(batch.row_ids), count, dtype=torch.bool, device=node.device)
+    real[example, node] = True
+    between = real[:, :, None] & real[:, None] & ~torch.eye(count, dtype=torch.bool, device=node.device)
     relations = between.long() * EVERY
     if batch.relations is not None:
         given = batch.relations.shape[1]
@@ -73,8 +76,8 @@ def find_nodes(plan: AttentionPlan) -> Nodes:
     seen = relations > 0
     alone = ~seen.any(-1, keepdim=True)
     places = (batch.attention_mask.flatten().cumsum(0) - 1).view_as(batch.attention_mask)
-    slots = first.example * count + first.number
-    return Nodes(first.of(places), slots, relations, seen | (alone & own))
+    own = torch.eye(count, dtype=torch.bool, device=node.device)
+    return Nodes(places[example, token], example * count + node, relations, seen | (alone & own))
 
 
 class EdgeSoftmax(nn.Module):

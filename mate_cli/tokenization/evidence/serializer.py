@@ -110,7 +110,10 @@ class EvidenceSerializer(Serializer):
         if not found:
             return EncodingFailure(example.example_id, "the table has no text")
         lengths = [len(laid.ids) for laid in found]
-        tokens, _ = TokenArrays.side_by_side([(laid.ids, laid.segments) for laid in found])
+        tokens = TokenArrays(sum(lengths))
+        owner = np.repeat(np.arange(len(found)), lengths)
+        tokens.fill(input_ids=np.concatenate([laid.ids for laid in found]), column_ids=1, row_ids=owner + 1)
+        tokens.fill(segment_ids=np.concatenate([laid.segments for laid in found]))
         sentences = np.concatenate([laid.sentences for laid in found])
         if self.label == "answer":
             tokens.fill(label_ids=label_answers(example, found, self._pieces))

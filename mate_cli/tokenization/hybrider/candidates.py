@@ -68,7 +68,10 @@ class CandidateSerializer(Serializer):
         laid_out = [self._lay_out(example.question, one) for one in found]
         ends = np.cumsum([ids.shape[1] for ids in laid_out])
         kept = int((ends <= self.max_tokens).sum())
-        tokens, owner = TokenArrays.side_by_side(laid_out[:kept])
+        ids, segments = np.concatenate(laid_out[:kept], axis=1)
+        owner = np.repeat(np.arange(kept), np.diff(ends[:kept], prepend=0))
+        tokens = TokenArrays(len(ids))
+        tokens.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
         tokens.fill(label_ids=np.array([one.right for one in found[:kept]])[owner])
         side = np.array([one.side for one in found[:kept]], dtype=np.float32)
         return tokens.encoding(example.example_id, cell_features=side if side.size else None)

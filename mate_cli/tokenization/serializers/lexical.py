@@ -10,9 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer, table_fault
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 
 
 @dataclass(eq=False)
@@ -36,9 +37,18 @@ class LexicalSerializer(Serializer):
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
         tables = {id(example.table): example.table for example in examples}
-        columns = min(MAX_LINES, self.max_tokens - 1)
-        known = {key: table_fault(table, columns) or LexicalTable(table) for key, table in tables.items()}
+        known = {key: self._misfit(table) or LexicalTable(table) for key, table in tables.items()}
         return [self._lay_out(example, known[id(example.table)]) for example in examples]
+
+    def _misfit(self, table: Table) -> str:
+        width = len(table.header)
+        if not width or not table.rows:
+            return "the table has no columns" if not width else "the table has no rows"
+        if any(len(row) != width for row in table.rows):
+            return "the table has rows of different lengths"
+        if width > min(MAX_LINES, self.max_tokens - 1):
+            return f"too many columns: {width}, at most {min(MAX_LINES, self.max_tokens - 1)}"
+        return ""
 
     def _lay_out(self, example: TableExample, table: LexicalTable | str) -> TableEncoding | EncodingFailure:
         """Return the encoding of an example with what is known of its table, or why that cannot be encoded."""

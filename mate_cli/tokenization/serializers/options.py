@@ -55,7 +55,10 @@ class OptionSerializer(Serializer):
         laid_out = [self._lay_out(example, text, tokens) for text in example.options]
         if None in [cut for _, cut in laid_out]:
             return EncodingFailure(example.example_id, f"the question with an option has more than {tokens} tokens")
-        arrays, owner = TokenArrays.side_by_side([array for array, _ in laid_out])
+        ids, segments = np.concatenate([array for array, _ in laid_out], axis=1)
+        owner = np.repeat(np.arange(len(laid_out)), [array.shape[1] for array, _ in laid_out])
+        arrays = TokenArrays(len(ids))
+        arrays.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
         if example.answer is not None and example.answer.label is not None:
             arrays.fill(label_ids=(owner == example.answer.label).astype(np.int32))
         cut = np.array([any(cut for _, cut in laid_out), 0, 0, 0], np.int32)

@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import Array, TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
 
@@ -55,17 +54,6 @@ OF_TRAINING = ("shuffle",)
 """Options that change nothing before an encoding is learnt from."""
 MAX_LINES = 255
 """Row and column ids of tables end here, because their embedding tables do."""
-
-
-def table_fault(table: Table, max_columns: int) -> str:
-    """Say why no serializer can lay out a table; empty where one can."""
-    width = len(table.header)
-    if not width or not table.rows:
-        return "the table has no columns" if not width else "the table has no rows"
-    ragged = next((number for number, row in enumerate(table.rows) if len(row) != width), None)
-    if ragged is not None:
-        return f"row {ragged} has {len(table.rows[ragged])} cells, the header {width}"
-    return f"too many columns: {width}, at most {max_columns}" if width > max_columns else ""
 
 
 Augmentation = Callable[[TableEncoding, np.random.Generator], TableEncoding]

@@ -20,7 +20,7 @@ from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.pieces.table_facts import TableFacts
-from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer, table_fault
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
 
 _TABLES_AT_ONCE = 64
 
@@ -143,8 +143,13 @@ class TextSerializer(Serializer):
             return EncodingFailure(reading.example.example_id, str(error))
 
     def _check_size(self, table: Table) -> None:
-        if fault := table_fault(table, self.max_columns):
-            raise CannotEncodeError(fault)
+        if not table.header or not table.rows:
+            raise CannotEncodeError("the table has no columns" if not table.header else "the table has no rows")
+        ragged = next((n for n, row in enumerate(table.rows) if len(row) != len(table.header)), None)
+        if ragged is not None:
+            raise CannotEncodeError(f"row {ragged} has {len(table.rows[ragged])} cells, the header {len(table.header)}")
+        if len(table.header) > self.max_columns:
+            raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
 
     def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
         """Return the pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
