@@ -97,6 +97,7 @@ REFUSED = {
     "empty": (["seed=range(3,3)"], "seed: no values to choose from: range(3, 3, 1) is empty."),
     "no trials": ([RATE, "hydra.sweeper.n_trials=0"], "hydra.sweeper.n_trials: must be an integer above 0 (got 0)."),
     "a direction": ([RATE, "hydra.sweeper.direction=up"], "hydra.sweeper.direction: is not a direction: up."),
+    "the wrong way": ([RATE, "hydra.sweeper.direction=minimize"], "dev/hits@1 is better when higher, not the opposite"),
     "a store": ([RATE, "hydra.sweeper.storage=nowhere"], "hydra.sweeper.storage=nowhere: the store cannot be opened: "),
     "a folder": ([RATE, "hydra.sweeper.storage=sqlite:///no/x.db"], "the store cannot be opened: "),
     "an option": ([RATE, "+hydra.sweeper.sampler.sede=1"], "hydra.sweeper.sampler: cannot be built: "),

@@ -24,6 +24,7 @@ from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.jobs import end_reason
+from mate_cli.cli.sweeps.sweep import job_files
 from mate_cli.cli.sweeps.sweep_file import expand
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.lit_modules.cell_selection import CellSelection
@@ -194,6 +195,12 @@ def test_a_process_that_was_killed_is_told_from_one_that_lives(tmp_path):
         assert not is_dead(tmp_path, unknown)
         os.utime(record, (0, 0))
         assert is_dead(tmp_path, unknown)
+
+
+def test_jobs_are_in_the_order_of_their_numbers(tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number}.json").write_text("{}")
+    assert [file.stem for file in job_files(tmp_path)] == [str(number) for number in range(12)]
 
 
 def test_the_reason_is_the_last_error_or_the_signal():

@@ -53,6 +53,11 @@ def test_another_seed_is_another_order():
     assert orders[0] != orders[1]
 
 
+def test_another_seed_begins_with_other_examples():
+    firsts = [list(LengthGroupedBatches([5] * 640, Schedule(4, 4, 160), seed))[:16] for seed in (1, 2)]
+    assert len({frozenset(index for batch in batches for index in batch) for batches in firsts}) == 2
+
+
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [

@@ -98,6 +98,11 @@ def test_exact_match_and_its_parts_are_the_official_ones():
             assert score.is_equal == (wanted["f1"] == 1)
 
 
+def test_a_limit_behind_a_set_operator_is_kept():
+    query = parse("SELECT name FROM shop UNION SELECT name FROM shop ORDER BY name LIMIT 3", SHOPS)
+    assert write(query, SHOPS).endswith("LIMIT 3")
+
+
 def test_self_joins_and_names_that_need_quotes():
     text = 'SELECT T2.name FROM shop AS T1 JOIN shop AS T2 ON T1.parent = T2.parent WHERE T1."Home Town" = "it\'s"'
     written = write(parse(text, SHOPS), SHOPS)
