@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import chain, pairwise, repeat
 
 import numpy as np
 
@@ -22,10 +22,6 @@ _SENTENCE_END = re.compile(r"([.!?])\s+")  # begins with a set of letters, for w
 _WORD = re.compile(r"\w+")
 _ASCII_WORDS = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
 """Each ASCII letter as a word has it; a space for those that no word has."""
-_TEXT_END = "\0"
-"""Stands between texts that are split at once."""
-_WORD_BYTES = bytes([ord(_TEXT_END), *_ASCII_WORDS[1:].encode(), *range(128, 256)])
-"""`_ASCII_WORDS` for texts in UTF-8, of which further letters and the ends of texts stay."""
 MAX_SENTENCE_SHARE = 0.9
 """Words and pairs of words in more than this share of the sentences tell nothing apart."""
 
@@ -63,18 +59,13 @@ class NumberedWords:
     @classmethod
     def of(cls, texts: Sequence[str]) -> NumberedWords:
         """Give the words of texts numbers."""
-        cleaned = [text if text.isascii() else " ".join(split_words(text)) for text in texts]
-        if any(_TEXT_END in text for text in cleaned):
-            cleaned = [text.replace(_TEXT_END, " ") for text in cleaned]
-        words = f" {_TEXT_END} ".join(cleaned).encode().translate(_WORD_BYTES).decode().split()
-        distinct = dict.fromkeys(words)
-        met = dict(zip(distinct, range(len(distinct)), strict=True))
-        order = np.fromiter(map(met.__getitem__, words), np.int64, len(words))
-        places = (order == met.get(_TEXT_END, -1)).cumsum()
-        is_long = np.fromiter(map(len, distinct), np.int64, len(distinct)) > 1
-        kept = is_long[order]
-        known = dict(zip(compress(distinct, is_long.tolist()), range(len(distinct)), strict=False))
-        return cls(known, (is_long.cumsum() - 1)[order[kept]], places[kept], len(texts))
+        split = [split_words(text) for text in texts]
+        words = list(chain.from_iterable(split))
+        known = {word: number for number, word in enumerate(word for word in dict.fromkeys(words) if len(word) > 1)}
+        numbers = np.fromiter(map(known.get, words, repeat(-1)), np.int64, len(words))
+        places = np.repeat(np.arange(len(split)), [len(some) for some in split])
+        kept = numbers >= 0
+        return cls(known, numbers[kept], places[kept], len(split))
 
     def join(self, texts: np.ndarray, lengths: np.ndarray) -> NumberedWords:
         """Lay the words of some texts [M], given by their places, end to end: so many texts make one, [S']."""

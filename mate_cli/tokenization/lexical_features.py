@@ -158,12 +158,10 @@ class Coverage:
     def __init__(self, documents: WordIndex, width: int) -> None:
         size = documents.words.count
         self._shape = (size // width, width)
-        begins = [word[:PREFIX] for word in documents.words.known]
-        distinct = dict.fromkeys(begins)
-        self._numbers = dict(zip(distinct, range(len(distinct)), strict=True))
+        self._numbers: dict[str, int] = {}
+        begins = [self._numbers.setdefault(word[:PREFIX], len(self._numbers)) for word in documents.words.known]
         words, cells = documents.entries()
-        numbers = np.fromiter(map(self._numbers.__getitem__, begins), np.int64, len(begins))
-        entries = np.sort(numbers[words] * size + cells)
+        entries = np.sort(np.array(begins, int)[words] * size + cells)
         prefixed, self._cells = np.divmod(entries[np.diff(entries, prepend=-1) > 0], size)
         self._bounds = np.searchsorted(prefixed, np.arange(len(self._numbers) + 1))
 
@@ -220,14 +218,12 @@ def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int
     """Compute the features that do not depend on the question, `_PLAIN`, [10, R * C]."""
     texts = [cell.text for cell in cells]
     row, column = np.divmod(np.arange(len(cells)), width)
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    digits = _count_digits(texts, lengths)
     return np.stack(
         [
-            digits / np.maximum(1, lengths),
-            [float(count > 3 and bool(_YEAR.search(text))) for text, count in zip(texts, digits.tolist(), strict=True)],
+            [sum(map(str.isdigit, text)) / max(1, len(text)) for text in texts],
+            [float(bool(_YEAR.search(text))) for text in texts],
             [float(bool(_MONTH.search(text))) for text in texts],
-            np.log1p(lengths) / 5,
+            np.log1p([len(text) for text in texts]) / 5,
             [float(bool(cell.links)) for cell in cells],
             np.log1p(counts - 1) / 5,
             column / width,
@@ -236,16 +232,6 @@ def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int
             np.full(len(cells), np.log(len(cells)) / 10),
         ]
     )
-
-
-def _count_digits(texts: Sequence[str], lengths: np.ndarray) -> np.ndarray:
-    """Count the digits of texts of known lengths, those of other scripts and raised ones among them."""
-    joined = "".join(texts)
-    if joined.isascii():
-        is_digit = np.frombuffer(joined.encode(), np.uint8) - ord("0") < 10  # below "0" it wraps around
-    else:
-        is_digit = np.fromiter(map(str.isdigit, joined), bool, len(joined))
-    return np.bincount(np.repeat(np.arange(len(texts)), lengths)[is_digit], minlength=len(texts))
 
 
 def _words(text: str) -> frozenset[str]:

@@ -73,11 +73,11 @@ SYNTAX = {
     ("train", "lr", "=1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
-    ("train", "hydra.run.dir=/tmp/mine"): (
-        "hydra.run.dir=/tmp/mine: a run creates its own folder. Type name=mine paths.outputs=/tmp."
+    ("train", "hydra.run.dir=/runs/mine"): (
+        "hydra.run.dir=/runs/mine: a run creates its own folder. Type name=mine paths.outputs=/runs."
     ),
-    ("evaluate", "hydra.run.dir=/tmp/mine"): (
-        "hydra.run.dir=/tmp/mine: a run creates its own folder. Type paths.outputs=/tmp."
+    ("evaluate", "hydra.run.dir=/runs/mine"): (
+        "hydra.run.dir=/runs/mine: a run creates its own folder. Type paths.outputs=/runs."
     ),
     ("train", f"seed={'7' * 5000}"): "seed: has too many digits. Write a shorter one.",
     ("train", "-m", "seed=1,", "2"): "seed=1,: no spaces between values. Type seed=1,2.",

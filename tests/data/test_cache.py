@@ -204,21 +204,18 @@ def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monk
 
 def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tmp_path):
     first = examples[0]
-    linked = replace(
-        first.table,
-        rows=(
-            (replace(first.table.rows[0][0], links=("/wiki/another",)), *first.table.rows[0][1:]),
-            *first.table.rows[1:],
-        ),
+    (cell, *others), *below = first.table.rows
+    other_cell, other_links = (
+        replace(first.table, rows=((changed, *others), *below))
+        for changed in (Cell("changed"), replace(cell, links=("/wiki/another",)))
     )
-    other_cell = replace(first.table, rows=((Cell("changed"), *first.table.rows[0][1:]), *first.table.rows[1:]))
     variants = [
         (examples, serializer),
         (examples[:-1], serializer),
         ([replace(first, question="another"), *examples[1:]], serializer),
         ([replace(first, answer=None), *examples[1:]], serializer),
         ([replace(first, table=other_cell), *examples[1:]], serializer),
-        ([replace(first, table=linked), *examples[1:]], serializer),
+        ([replace(first, table=other_links), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, passages={})), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, title="another")), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, section_title="another")), *examples[1:]], serializer),

@@ -139,10 +139,8 @@ def test_splits_that_are_not_there_are_not_checked_and_said_so(root):
     releases.write_questions(root, "more", [("m2", "how old was the first of them ?", "Winners_0", "Bob Stone", [])])
     for split in ("dev", "test"):
         (root / "released_data" / f"{split}.json").unlink(missing_ok=True)
-    dataset, note = (
-        HybridQA(root, extra_train=["more"]),
-        f"not checked for questions of dev, test: not on disk in {root}",
-    )
+    dataset = HybridQA(root, extra_train=["more"])
+    note = f"not checked for questions of dev, test: not on disk in {root}"
     assert dataset.facts == {"extra_train": note}
     assert f"extra_train: {note}" in map(str, dataset.check().notes)
     assert HybridQA(root).facts == {}

@@ -122,9 +122,11 @@ def topic(words: Sequence[str]) -> str | None:
     for flag in words:
         if flag.startswith("--help="):
             return flag.partition("=")[2] or None
-    if not {"--help", "-h"} & set(words):
+    place = next((place for place, word in enumerate(words) if word in ("--help", "-h")), None)
+    if place is None:
         return None
-    return next((word for word in words if "=" not in word and not word.startswith("-")), None)
+    asked = [*words[place:], *(word for word in words[:place] if not Path(word).is_dir())]  # folders are compared
+    return next((word for word in asked if "=" not in word and not word.startswith("-")), None)
 
 
 def _closing(name: str) -> str:

@@ -120,10 +120,7 @@ def build_report(
         statistic=statistic,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=(
-            *notes(groups, statistic, mixed=bool(by), count_all=bool(status)),
-            *published_notes(tables, papers),
-        ),
+        notes=(*notes(groups, statistic, mixed=bool(by), count_all=bool(status)), *published_notes(tables, papers)),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,

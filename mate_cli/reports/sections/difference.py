@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
-from mate_cli.reports.compare.grouping import FIELDS, TARGET, drop_ignored, settings
+from mate_cli.reports.compare.grouping import FIELDS, TARGET, settings
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.format import NOTHING
@@ -39,7 +39,7 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     hint = ", ".join(f"{name}: {place}" for name, place in zip(NAMES, places, strict=True))
     choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
     classes = [f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key]]  # their names say it
-    named = [own | drop_ignored(settings(run, ()), classes) for own, run in zip(choices, runs, strict=True)]
+    named = [own | settings(run, classes) for own, run in zip(choices, runs, strict=True)]
     telling, others = ([{k: v for k, v in one.items() if is_ignored(k) is of} for one in named] for of in (False, True))
     views = [
         *score_views(runs),
