@@ -18,7 +18,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY conf conf
 COPY hydra_plugins hydra_plugins
 COPY mate_cli mate_cli
-RUN pip install -c constraints.txt ".[minilm,text_to_sql]"
+RUN pip install -c constraints.txt ".[minilm,sql]"
 
 # Files in the mounted folder belong to whom they belong outside: docker run --user "$(id -u):$(id -g)" where that is not 1000.
 RUN useradd --create-home --uid 1000 mate && mkdir /work && chown mate /work

@@ -37,7 +37,7 @@ COMMANDS = {
     "compare": "Compare runs: a table here, curves and plots in one page.",
     "diff": "Show how two runs differ in settings, data, scores and answers.",
     "benchmark": "Compare speed with other libraries.",
-    "data": "Check or download a dataset.",
+    "data": "List, check or download datasets.",
     "list": "List experiments, networks, datasets and other choices.",
     "explain": "Explain a key: its meaning, its values and where it is set.",
     "inspect": "Show how one example is encoded, truncated, pruned and attended to.",

