@@ -26,6 +26,23 @@ def test_another_setting_is_another_row_named_by_it(tmp_path):
     assert len(groups_of(tmp_path, ignore=["optimizer."])) == 1
 
 
+def test_what_users_chose_names_configurations_where_it_tells_them_apart(tmp_path):
+    def run(name, *settings, **model):
+        build_run(tmp_path / name, settings=["trainer.max_steps=9", *settings], config={"model": model})
+
+    run("a", freeze=None, compile=False)
+    run("b", "model.freeze=head", freeze="head", compile=False)
+    run("c", "model.compile=true", "model=mate", freeze=None, compile=True)
+    assert [group.label for group in groups_of(tmp_path)] == ["mate", "mate · freeze=head", "mate · compile=true"]
+    run("d", freeze=None, compile="later")
+    assert [group.label for group in groups_of(tmp_path)] == [
+        "mate · freeze=null · compile=false",
+        "mate · freeze=head · compile=false",
+        "mate · freeze=null · compile=true",
+        "mate · freeze=null · compile=later",
+    ]
+
+
 def test_what_a_recipe_sets_is_said_once_and_a_run_by_its_name(tmp_path):
     for name, rate in (("a", 1), ("b", 2)):
         stages = {"masked_lm": {"run": f"/far/away/{name}"}}

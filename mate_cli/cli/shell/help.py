@@ -19,7 +19,7 @@ from mate_cli.cli.config_dir import (
 WIDTH = 80
 
 
-def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str | None:
+def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
     """Return a question that offers the known name nearest to a mistyped one; None when none is near."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"Did you mean {prefix}{found[0]}?" if found else None

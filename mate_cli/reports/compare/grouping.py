@@ -9,10 +9,12 @@ from pathlib import Path, PurePath
 
 from mate_cli.metrics.specs.names import BASELINE
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
-from mate_cli.reports.runs.load import LoadedRun, read_flat_config
+from mate_cli.reports.runs.load import LoadedRun, clean, read_flat_config
 from mate_cli.runs.names import REPEATED, is_ignored, of_stage
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
+NAMED = {*FIELDS, "data", "experiment"}
+"""Choices that the fields of a configuration name, or its experiment's stages."""
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
 SHOWN_DIFFERENCES, MAX_DIFFERENCES = 2, 4
@@ -170,7 +172,7 @@ def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tup
 
 def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
     """Return a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
-    return drop_ignored(run.config or dict(override_pairs(run)), ignored)
+    return drop_ignored(run.config or dict(recorded_pairs(run, "overrides")), ignored)
 
 
 def drop_ignored(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
@@ -185,11 +187,11 @@ def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
     return {key: config for key, config in found.items() if config}
 
 
-def override_pairs(run: LoadedRun) -> Iterable[tuple[str, str]]:
-    """Yield the overrides in a record as (key, value)."""
-    overrides = run.record.get("overrides")
-    for override in overrides if isinstance(overrides, list) else []:
-        key, _, value = str(override).partition("=")
+def recorded_pairs(run: LoadedRun, entry: str) -> Iterable[tuple[str, str]]:
+    """Yield the overrides or settings in a record as (key, value)."""
+    words = run.record.get(entry)
+    for word in words if isinstance(words, list) else []:
+        key, _, value = clean(word).partition("=")
         yield key.lstrip("+~"), value
 
 
@@ -235,18 +237,38 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
 
 
 def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
-    """Name configurations by as few fields and differences as tell them apart, if these do."""
+    """Name configurations by as few fields and settings as tell them apart, if these do.
+
+    The settings are those that their users chose; where names would be the same, all in which they differ.
+    """
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
-    numbers = range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
-    tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
-    return next((names for names in tried if len(set(names)) == len(names)), tried[0])
+    differences = [group.differences for group in groups]
+    tried = [
+        [name_of(group, shown, own, number) for group, own in zip(groups, settings, strict=True)]
+        for settings in (chosen_settings(groups), differences)
+        for number in range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
+    ]
+    return next((names for names in tried if len(set(names)) == len(names)), tried[len(tried) // 2])
 
 
-def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
-    """Name a configuration by some of its fields, each value said once, and at most so many differences."""
+def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
+    """Return what was chosen for all runs of each configuration and not for every configuration."""
+    pairs = [list(recorded_pairs(group.runs[0], "settings")) for group in groups]
+    chosen = [
+        [pair for pair in own if all(pair in recorded_pairs(run, "settings") for run in group.runs)]
+        for own, group in zip(pairs, groups, strict=True)
+    ]
+    return [
+        {key: value for key, value in own if not (key in NAMED or all((key, value) in other for other in chosen))}
+        for own in chosen
+    ]
+
+
+def name_of(group: Configuration, shown: Sequence[str], settings: Mapping[str, str], most: int) -> str:
+    """Name a configuration by some of its fields, each value said once, and at most so many settings."""
     names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
-    return BETWEEN.join([*names, *short_differences(group.differences, most)])
+    return BETWEEN.join([*names, *short_differences(settings, most)])
 
 
 def telling_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
