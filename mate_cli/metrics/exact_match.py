@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.subsets import mean_by_group
 
 ANSWERS = MetricTable("Question answering", layout="splits")
 READING = MetricTable("Reading in the right cell", layout="splits")
@@ -74,13 +75,9 @@ def score_predictions(
             f"{len(absent)} of {len(references)} questions have no prediction, the first: {_some(absent)}",
             remedy="Predict every question, with an empty text if it has no answer",
         )
-    exact = {key: float(exact_match(predictions[key], gold)) for key, gold in references.items()}
+    exact = {key: exact_match(predictions[key], gold) for key, gold in references.items()}
     overlap = {key: f1(predictions[key], gold) for key, gold in references.items()}
-    scores = {"em": _mean(exact, references), "f1": _mean(overlap, references)}
-    for name, ids in (groups or {}).items():
-        if ids:
-            scores |= {f"em/{name}": _mean(exact, ids), f"f1/{name}": _mean(overlap, ids)}
-    return scores
+    return mean_by_group(EM.name, exact, references, groups) | mean_by_group(F1.name, overlap, references, groups)
 
 
 def _refuse_strangers(
@@ -98,9 +95,5 @@ def _refuse_strangers(
             )
 
 
-def _mean(values: Mapping[str, float], ids: Collection[str]) -> float:
-    return sum(values[key] for key in ids) / len(ids)
-
-
-def _some(ids: list[str], shown: int = 5) -> str:
-    return ", ".join(ids[:shown]) + (" ..." if len(ids) > shown else "")
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids[:5]) + (" ..." if len(ids) > 5 else "")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.subsets import mean_by_group
 
 KS = (1, 3, 5)
 SELECTION = MetricTable("Cell selection", layout="subsets")
@@ -42,9 +43,8 @@ def hits_at_k(
     """
     if not candidates:
         raise DataError("no question has an answer to rank cells for", remedy="Choose a split with answers")
-    everyone: dict[str, Collection[str]] = {"": list(candidates)}
-    everyone |= {f"/{name}": ids for name, ids in (groups or {}).items() if ids}
-    unknown = [key for ids in everyone.values() for key in ids if key not in candidates or key not in rankings]
+    named = (key for keys in (candidates, *(groups or {}).values()) for key in keys)
+    unknown = [key for key in named if key not in candidates or key not in rankings]
     if unknown:
         raise DataError(
             f"{len(unknown)} questions have no ranking or no candidates: {', '.join(unknown[:5])}",
@@ -54,6 +54,5 @@ def hits_at_k(
         key: next((place for place, cell in enumerate(rankings[key]) if cell in cells), float("inf"))
         for key, cells in candidates.items()
     }
-    return {
-        f"hits@{k}{name}": sum(first[key] < k for key in ids) / len(ids) for k in ks for name, ids in everyone.items()
-    }
+    found = (mean_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
+    return {name: value for scores in found for name, value in scores.items()}
