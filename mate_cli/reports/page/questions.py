@@ -15,7 +15,6 @@ from mate_cli.reports.compare.disagreements import Disagreement, ModelAnswer, di
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Cell, ScoredQuestion, split_metric_name
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.page.page_data import score_names
 from mate_cli.reports.view import ReportSection
@@ -62,7 +61,7 @@ def tables_of(
 ) -> tuple[dict[str, AnswerTable], str]:
     """Return the tables of questions by their ids, and why some are not there; a data set at a time."""
     runs = {group.label: group.runs for group in groups}
-    datasets = {group.label: dataset_of(group) for group in groups}
+    datasets = {group.label: group.dataset for group in groups}
     asked: dict[str, list[Disagreement]] = {}
     for one in found:
         asked.setdefault(datasets[one.answers[0].label], []).append(one)
