@@ -103,8 +103,8 @@ def score_supported_answers(
         for name, found in (("sp", shown), ("joint", joint)):
             scores |= {f"{name}_em": {k: one.em for k, one in found.items()}}
             scores |= {f"{name}_f1": {k: one.f1 for k, one in found.items()}}
-    found = (mean_by_group(name, values, references, groups) for name, values in scores.items())
-    return {name: value for means in found for name, value in means.items()}
+    means = (mean_by_group(name, values, references, groups) for name, values in scores.items())
+    return {name: value for one in means for name, value in one.items()}
 
 
 def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:

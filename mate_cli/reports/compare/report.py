@@ -104,8 +104,8 @@ def build_report(
     loaded = load_runs(folders)
     runs = select_runs(loaded.runs, status)
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
-    chosen = choose_metric(groups, metric)
     known = {name for group in groups for name in group.metric_names}
+    chosen = choose_metric(groups, metric, known)
     ranked = by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
     papers = find_published(runs) if published else ()
@@ -150,13 +150,12 @@ def check_statuses(status: Sequence[str]) -> None:
             raise ConfigError(f"no such status: {one}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
 
 
-def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | None:
+def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
     """Return the metric asked for, or the one most configurations have.
 
     Raises:
         ConfigError: no finished run has the metric asked for.
     """
-    known = {name for group in groups for name in group.metric_names}
     if asked is None:
         return main_metric(group.metric_names for group in groups)
     if asked not in known:
