@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,7 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the questions on which the best configurations disagree most, with a field to search them."""
     title = "Questions with different answers"
-
-    def content() -> Mapping[str, Any] | None:
-        return questions_content(report)
-
+    content = partial(questions_content, report)
     return ReportSection("questions", title, "Questions", template="questions.html", content=content)
 
 
