@@ -3,6 +3,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.collections import PathCollection
 
 from mate_cli.errors import RunError
 from mate_cli.metrics.specs.names import MetricName
@@ -38,6 +39,8 @@ def test_bars_begin_at_zero_and_carry_middle_and_spread():
     (whisker,) = axes.containers[1].lines[2]
     assert whisker.get_segments()[0][:, 0] == pytest.approx([60 - 5, 60 + 5])
     assert [text.get_text() for text in axes.texts] == ["60.0"]
+    (dots,) = (one for one in axes.collections if isinstance(one, PathCollection))
+    assert [x for x, _ in dots.get_offsets().tolist()] == pytest.approx([50, 70]), "single runs"
 
 
 def test_svg_is_well_formed_unsized_and_themed():
