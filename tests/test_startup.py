@@ -26,7 +26,7 @@ with contextlib.redirect_stdout(io.StringIO()) as out:
     code = app.main({words!r})
 print(json.dumps([code, len(out.getvalue()), sorted({{name.partition(".")[0] for name in sys.modules}})]))
 """
-WITH_CONFIG = [name for name in app.commands() if name != "completion"]
+WITH_CONFIG = [name for name in app.COMMANDS if name != "completion"]
 QUESTIONS = [
     [],
     ["--version"],

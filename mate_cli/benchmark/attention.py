@@ -134,13 +134,9 @@ class AttentionBenchmark(BenchmarkOptions):
     def _make(
         self, name: str, attention: LayerSpec, case: Case, device: torch.device
     ) -> tuple[PreparedVariant, float] | NotRun:
-        refusal = self._refusal(name, attention, case)
-        return refusal if refusal else attempt(partial(prepare_variant, attention, case.batch, device))
-
-    def _refusal(self, name: str, attention: LayerSpec, case: Case) -> NotRun | None:
         if case.tokens > self.longest.get(name, case.tokens):
             return NotRun(f"more than {self.longest[name]:,} tokens take too much memory")
-        return attempt(partial(attention.backend.supports, attention.pattern))
+        return attempt(partial(prepare_variant, attention, case.batch, device))
 
     def _projections(self, tokens: int, device: torch.device) -> Tensor:
         generator = torch.Generator().manual_seed(0)
@@ -167,7 +163,12 @@ def attend_and_back(ready: PreparedVariant, qkv: Tensor) -> tuple[Tensor, ...]:
 
 
 def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[PreparedVariant, float]:
-    """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan."""
+    """Return a variant that is prepared for a batch on a device, and the milliseconds of its plan.
+
+    Raises:
+        ConfigError: the backend does not support the pattern.
+    """
+    attention.backend.supports(attention.pattern)
     planned, ms = time_plan(Planner((attention.prepared,)).on(device.type), batch)
     return PreparedVariant(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
 

@@ -1,10 +1,10 @@
 """Whole encoders side by side: ours with each backend, and those of `transformers`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from pydantic import PositiveInt
@@ -41,6 +41,11 @@ PADDING_SEGMENT = 64
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
+
+
+Made = TypeVar("Made")
+Prepared = tuple[dict[str, Made], dict[str, float | None], dict[str, NotRun]]
+"""What is made of variants, what a plan costs each in ms (None where there is none), and why others cannot be had."""
 
 
 class EncoderJob(NamedTuple):
@@ -81,22 +86,13 @@ class EncoderBenchmark(BenchmarkOptions):
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
-    @property
-    def models(self) -> dict[str, nn.Module]:
-        """Every variant that can be built here, in evaluation mode.
+    @cached_property
+    def _models(self) -> dict[str, nn.Module | NotRun]:
+        """Every variant in evaluation mode, or why it cannot be built here.
 
         Raises:
             ConfigError: a name or a key is unknown.
         """
-        return {name: one for name, one in self._attempts.items() if not isinstance(one, NotRun)}
-
-    @property
-    def refused(self) -> dict[str, NotRun]:
-        """Reasons for which other variants cannot be built here."""
-        return {name: one for name, one in self._attempts.items() if isinstance(one, NotRun)}
-
-    @cached_property
-    def _attempts(self) -> dict[str, nn.Module | NotRun]:
         return {name: attempt(partial(self._build, name)) for name in self._names()}
 
     def _build(self, name: str) -> nn.Module:
@@ -163,6 +159,8 @@ class EncoderBenchmark(BenchmarkOptions):
             named |= packing_gains(timings, prefix.format)
         named["machine/peak_gflops_per_second"] = pace.peak
         for name, ms in plans.items():
+            if ms is None:
+                continue
             named[f"{place.format(name)}/plan/ms"] = ms
             for direction in DIRECTIONS:
                 whole = named.get(f"{place.format(name)}/{direction}/ms")
@@ -170,26 +168,34 @@ class EncoderBenchmark(BenchmarkOptions):
                     named[f"{place.format(name)}/plan/share_of_{direction}"] = ms / whole
         return named
 
-    def _jobs(
-        self, case: Case, device: torch.device
-    ) -> tuple[dict[str, EncoderJob], dict[str, float], dict[str, NotRun]]:
-        """Return models with their batches, what the plans of ours cost in ms, and why others cannot be had."""
-        jobs: dict[str, EncoderJob] = {}
-        plans: dict[str, float] = {}
-        refused = dict(self.refused)
-        for name, model in self.models.items():
-            batches = {name: select_tokens(name, case.batch)}
-            if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
-                batches[name + PADDED] = declare_padding_real(case.batch)
-            for label, batch in batches.items():
-                made = attempt(partial(plan_job, model, batch, device))
+    def _jobs(self, case: Case, device: torch.device) -> Prepared[EncoderJob]:
+        """Return models with their batches."""
+        return self.prepare([case.batch], lambda model, seen, _: plan_job(model, seen[0], device))
+
+    def prepare(self, batches: Sequence[TableBatch], make: Callable[..., tuple[Made, float | None]]) -> Prepared[Made]:
+        """Make something of each variant; of those in `padded` also with padding declared real, where there is any.
+
+        Args:
+            batches: of a case.
+            make: takes a model, the batches that it reads, and those with padding as it is.
+        """
+        found: dict[str, Made] = {}
+        plans: dict[str, float | None] = {}
+        refused = {name: one for name, one in self._models.items() if isinstance(one, NotRun)}
+        for name, model in self._models.items():
+            if isinstance(model, NotRun):
+                continue
+            read = [select_tokens(name, batch) for batch in batches]
+            given = {name: read}
+            if name in self.padded and any(sum(real_lengths(one)) < one.input_ids.numel() for one in batches):
+                given[name + PADDED] = [declare_padding_real(batch) for batch in batches]
+            for label, seen in given.items():
+                made = attempt(partial(make, model, seen, read))
                 if isinstance(made, NotRun):
                     refused[label] = made
-                    continue
-                jobs[label], ms = made
-                if ms is not None:
-                    plans[label] = ms
-        return jobs, plans, refused
+                else:
+                    found[label], plans[label] = made
+        return found, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         gflop = job_flops(job, self.shape, backward=backward) / 1e9

@@ -1,9 +1,6 @@
 """Run one benchmark and keep its figures like those of a run."""
 
-import signal
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +21,6 @@ class BenchmarkStopped(KeyboardInterrupt):
         self.folder = folder
 
 
-@contextmanager
-def interrupt_on_sigterm() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C, where this is the main thread and signals can be had."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, usual)
-
-
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
     """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
@@ -45,7 +29,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     name, why something was not run) goes to the record's `facts`.
 
     Raises:
-        BenchmarkStopped: by Ctrl-C or SIGTERM; the folder keeps what was measured before.
+        BenchmarkStopped: by Ctrl-C, or what the command takes for it; the folder keeps what was measured before.
     """
     folder = new_folder(outputs, "benchmark", name, 0)
     folder.write_text("config.yaml", to_yaml(config))
@@ -62,11 +46,10 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     )
     clock = Clock()
     try:
-        with interrupt_on_sigterm():
-            for figures in _parts(instantiate(config["benchmark"])):
-                keep(record, figures)
-                record.wall_seconds = round(clock(), 1)
-                folder.write_record(record)
+        for figures in _parts(instantiate(config["benchmark"])):
+            keep(record, figures)
+            record.wall_seconds = round(clock(), 1)
+            folder.write_record(record)
         record.status = "finished"
     except KeyboardInterrupt as stop:
         record.status = "interrupted"

@@ -10,24 +10,21 @@ import torch
 from pydantic import PositiveInt
 from torch import nn
 
-from mate_cli.benchmark.attention import time_plan
 from mate_cli.benchmark.cases import encode_dataset, find_real, real_lengths, together
 from mate_cli.benchmark.encoder import (
-    PADDED,
     REFERENCES,
     Autocast,
     EncoderBenchmark,
     EncoderJob,
-    declare_padding_real,
     is_approximate,
     job_flops,
     output_of,
     packing_gains,
-    select_tokens,
+    plan_job,
 )
 from mate_cli.benchmark.options import count_down
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
-from mate_cli.benchmark.timing import NotRun, Timing, attempt, machine_facts
+from mate_cli.benchmark.timing import NotRun, Timing, machine_facts
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
@@ -94,7 +91,7 @@ class TrainingBenchmark(EncoderBenchmark):
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """Return all figures of one order of questions; those named forward_backward are of a whole step."""
-        learners, plans, refused = self._learners(batches)
+        learners, plans, refused = self.prepare(batches, self._learner)
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
         per_step = {name: one._replace(gflop=one.gflop / self.steps) for name, one in work.items()}
@@ -107,28 +104,9 @@ class TrainingBenchmark(EncoderBenchmark):
             if isinstance(timing, Timing):
                 named[f"{place(name)}/tokens_per_second"] = 1000 * tokens / timing.ms
                 named[f"{place(name)}/examples_per_second"] = 1000 * self.batch_size / timing.ms
-                named[f"training/{name}/{case}/plan/ms"] = plans[name]
-                named[f"training/{name}/{case}/plan/share_of_forward_backward"] = plans[name] / timing.ms
+                named[f"training/{name}/{case}/plan/ms"] = plan = plans[name] or 0.0
+                named[f"training/{name}/{case}/plan/share_of_forward_backward"] = plan / timing.ms
         return named
-
-    def _learners(
-        self, batches: Sequence[TableBatch]
-    ) -> tuple[dict[str, Learner], dict[str, float], dict[str, NotRun]]:
-        """Return every variant in training, what a plan costs it in ms, and why others cannot be had."""
-        unpacked = [declare_padding_real(batch) for batch in batches]
-        learners: dict[str, Learner] = {}
-        plans: dict[str, float] = {}
-        refused = dict(self.refused)
-        for name, model in self.models.items():
-            read = [select_tokens(name, batch) for batch in batches]
-            given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
-            for label, seen in given.items():
-                made = attempt(partial(self._learner, model, seen, read))
-                if isinstance(made, NotRun):
-                    refused[label] = made
-                else:
-                    learners[label], plans[label] = made
-        return learners, plans, refused
 
     def _learning(self, model: nn.Module) -> nn.Module:
         """Return the model in training, with the same dropout on its attention, ours and that of a peer.
@@ -151,12 +129,10 @@ class TrainingBenchmark(EncoderBenchmark):
         """Return a model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
         model = self._learning(model)
         device = batches[0].input_ids.device
-        planner = model.planner.on(device.type) if isinstance(model, TableEncoder) else None
-        planned = [time_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
+        jobs, plans = zip(*(plan_job(model, batch, device) for batch in batches), strict=True)
         head = CellSelectionHead(self.shape.hidden_size).to(device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
-        jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
-        return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)
+        return Learner(jobs, labelled, head, optimizer), sum(ms or 0.0 for ms in plans) / len(plans)
 
     def _steps(self, learner: Learner) -> Variant:
         gflop = sum(job_flops(job, self.shape, backward=True) for job in learner.jobs) / 1e9

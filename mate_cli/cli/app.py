@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
@@ -44,15 +43,9 @@ COMMANDS = {
     "doctor": "Show hardware and software of this machine, and missing parts.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
-"""Every sub-command is a module of `commands` with the same name."""
+"""Name and description of each sub-command, a module of `commands` with the same name."""
 HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
 """An override of Hydra's own settings."""
-
-
-def commands() -> dict[str, str]:
-    """Return name and description of each sub-command that this installation has."""
-    folder = Path(__file__).with_name("commands")
-    return {name: text for name, text in COMMANDS.items() if (folder / f"{name}.py").is_file()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,14 +101,14 @@ def dispatch(words: list[str]) -> int:
     from mate_cli.cli.shell import help as texts
 
     if not words or words[0] in ("--help", "-h", "help"):
-        print(texts.overview(commands()))
+        print(texts.overview(COMMANDS))
         return 0
     if words[0] == "--version":
         print(f"mate {__version__}")
         return 0
     name, rest = words[0], words[1:]
-    if name not in commands():
-        raise ConfigError("no such command", where=name, remedy=texts.nearest(name, commands(), prefix="mate "))
+    if name not in COMMANDS:
+        raise ConfigError("no such command", where=name, remedy=texts.nearest(name, COMMANDS, prefix="mate "))
     module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
         return int(module.run_plain(rest))

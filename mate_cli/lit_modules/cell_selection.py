@@ -173,4 +173,4 @@ def score_rankings(
     """Return hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
     candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
     groups = by_source(examples) | by_subset({name: examples[name] for name in candidates})
-    return hits_at_k({name: rankings.get(name, ()) for name in candidates}, candidates, groups)
+    return hits_at_k(rankings, candidates, groups)

@@ -160,5 +160,4 @@ def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPredi
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
     """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
-    ours = {name: answers.get(name, "") for name in references}
-    return score_predictions(ours, references, by_source(examples))
+    return score_predictions(answers, references, by_source(examples))

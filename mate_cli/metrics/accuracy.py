@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.subsets import mean_by_group
 
 ACCURACIES = MetricTable("Accuracy", layout="accuracies")
 ACCURACY = MetricSpec("accuracy", "Accuracy", 1, order=80, importance=3, table=ACCURACIES, hub_name="accuracy")
@@ -16,8 +17,5 @@ def accuracy(
     name: str, right: Collection[str], questions: Collection[str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
     """Return the share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
-    kept = {"": list(questions)} | {
-        f"/{key}": [one for one in ids if one in questions] for key, ids in (groups or {}).items()
-    }
-    chosen = set(right)
-    return {f"{name}{key}": sum(one in chosen for one in ids) / len(ids) for key, ids in kept.items() if ids}
+    kept = {key: [one for one in ids if one in questions] for key, ids in (groups or {}).items()}
+    return mean_by_group(name, dict.fromkeys(right, 1), questions, kept)

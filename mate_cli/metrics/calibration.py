@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import Any
 
 from mate_cli.errors import DataError
@@ -14,29 +13,10 @@ from mate_cli.errors import DataError
 ENOUGH_FOR_ISOTONIC = 1000
 """With fewer answers, a curve with two parameters is fitted; source: scikit-learn, user guide, "Probability
 calibration", on when isotonic regression overfits."""
-TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Accuracies that thresholds are stored for."""
 BINS = 10
 FOLDS = 5
 _GRID = tuple(step / 100 for step in range(101))
 _NEARLY = 1e-6
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """A threshold of confidence below which a model abstains, so that enough of its answers are right.
-
-    Args:
-        target: the accuracy that was asked for.
-        confidence: answers with less than this are withheld.
-        accuracy: of the answers that are left, where it was fitted.
-        answered: the share of questions that are left.
-    """
-
-    target: float
-    confidence: float
-    accuracy: float
-    answered: float
 
 
 @dataclass(frozen=True)
@@ -49,7 +29,6 @@ class Calibration:
         accuracy: of these.
         error_before: the expected calibration error of the confidences as they were.
         error_after: the same once calibrated, each fifth of the answers by what the others teach.
-        thresholds: on calibrated confidences, for those of `TARGETS` that can be reached.
     """
 
     knots: tuple[tuple[float, float], ...]
@@ -57,15 +36,10 @@ class Calibration:
     accuracy: float
     error_before: float
     error_after: float
-    thresholds: tuple[Threshold, ...] = ()
 
     def __call__(self, confidence: float) -> float:
         """Return the calibrated confidence, from 0 to 1."""
         return _along(self.knots, confidence)
-
-    def threshold(self, target: float) -> Threshold | None:
-        """Return the threshold stored for an accuracy, or for the next greater one; None where it cannot be reached."""
-        return next((found for found in self.thresholds if found.target >= target), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -79,11 +53,10 @@ class Calibration:
             DataError: these are no such values.
         """
         try:
-            thresholds = tuple(Threshold(**found) for found in values["thresholds"])
             knots = tuple((float(confidence), float(share)) for confidence, share in values["knots"])
             if not knots:
                 raise ValueError("it has no points")
-            return cls(**{**values, "knots": knots, "thresholds": thresholds})
+            return cls(knots, *(values[name] for name in ("answers", "accuracy", "error_before", "error_after")))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"a calibration cannot be read: {error}", remedy="Evaluate the run again to write a new one"
@@ -99,24 +72,15 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
     Args:
         confidences: from 0 to 1, one per answer; what is no number counts as 0.
         right: whether that answer is right.
-
-    Raises:
-        DataError: there are no answers.
     """
-    if not confidences:
-        raise DataError("no answers to calibrate confidence with", remedy="Score a split with answers first")
     confidences = [0.0 if math.isnan(confidence) else min(max(confidence, 0.0), 1.0) for confidence in confidences]
     pairs = list(zip(confidences, right, strict=True))
-    knots = _fit(pairs)
-    calibrated = [_along(knots, confidence) for confidence in confidences]
-    thresholds = (threshold_for(target, calibrated, right) for target in TARGETS)
     return Calibration(
-        knots,
+        _fit(pairs),
         len(pairs),
         sum(right) / len(pairs),
         expected_calibration_error(confidences, right),
         expected_calibration_error(*zip(*_by_the_others(pairs), strict=True)),
-        tuple(found for found in thresholds if found),
     )
 
 
@@ -130,18 +94,6 @@ def expected_calibration_error(confidences: Sequence[float], right: Sequence[boo
         bins[min(BINS - 1, int(confidence * BINS))].append((confidence, is_right))
     gaps = (abs(sum(confidence - is_right for confidence, is_right in found)) for found in bins)
     return sum(gaps) / max(1, len(confidences))
-
-
-def threshold_for(target: float, confidences: Sequence[float], right: Sequence[bool]) -> Threshold | None:
-    """Return the lowest confidence from which on the answers are right often enough; None where none is high enough."""
-    pairs = sorted(zip(confidences, right, strict=True), key=lambda pair: -pair[0])
-    kept, correct, found = 0, 0, None
-    for confidence, group in groupby(pairs, key=lambda pair: pair[0]):
-        verdicts = [is_right for _, is_right in group]
-        kept, correct = kept + len(verdicts), correct + sum(verdicts)
-        if correct >= target * kept:
-            found = Threshold(target, confidence, correct / kept, kept / len(pairs))
-    return found
 
 
 def _along(knots: Sequence[tuple[float, float]], confidence: float) -> float:

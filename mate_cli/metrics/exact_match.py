@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.subsets import mean_by_group
 
 ANSWERS = MetricTable("Question answering", layout="splits")
 READING = MetricTable("Reading in the right cell", layout="splits")
@@ -56,51 +57,19 @@ def score_predictions(
     """Average exact match and F1 over all references and over each group of them, as fractions.
 
     Args:
-        predictions: answer text by question id.
+        predictions: answer text by question id; a question that is missing counts as wrong.
         references: the true answer by question id; these are the questions that count.
-        groups: question ids by group name, for instance {"table": [...], "passage": [...]}; a group without
+        groups: ids of these questions by group name, for instance {"table": [...], "passage": [...]}; a group without
             questions gets no score. A question may be in no group and still counts in the total.
 
     Returns:
         em, f1, em/<group> and f1/<group>.
 
     Raises:
-        DataError: predictions are missing or unknown, a group names an unknown question, or nothing is to score.
+        DataError: nothing is to score.
     """
-    _refuse_strangers(predictions, references, groups or {})
-    absent = [key for key in references if key not in predictions]
-    if absent:
-        raise DataError(
-            f"{len(absent)} of {len(references)} questions have no prediction, the first: {_some(absent)}",
-            remedy="Predict every question, with an empty text if it has no answer",
-        )
-    exact = {key: float(exact_match(predictions[key], gold)) for key, gold in references.items()}
-    overlap = {key: f1(predictions[key], gold) for key, gold in references.items()}
-    scores = {"em": _mean(exact, references), "f1": _mean(overlap, references)}
-    for name, ids in (groups or {}).items():
-        if ids:
-            scores |= {f"em/{name}": _mean(exact, ids), f"f1/{name}": _mean(overlap, ids)}
-    return scores
-
-
-def _refuse_strangers(
-    predictions: Mapping[str, str], references: Mapping[str, str], groups: Mapping[str, Collection[str]]
-) -> None:
     if not references:
         raise DataError("no reference answers to score against", remedy="Choose a split with answers")
-    named = {"predictions": list(predictions)} | {f"group {name!r}": list(ids) for name, ids in groups.items()}
-    for what, ids in named.items():
-        unknown = [key for key in ids if key not in references]
-        if unknown:
-            raise DataError(
-                f"{len(unknown)} question ids of the {what} are not among the references: {_some(unknown)}",
-                remedy="Score predictions on their own split",
-            )
-
-
-def _mean(values: Mapping[str, float], ids: Collection[str]) -> float:
-    return sum(values[key] for key in ids) / len(ids)
-
-
-def _some(ids: list[str], shown: int = 5) -> str:
-    return ", ".join(ids[:shown]) + (" ..." if len(ids) > shown else "")
+    exact = {key: exact_match(predictions.get(key, ""), gold) for key, gold in references.items()}
+    overlap = {key: f1(predictions.get(key, ""), gold) for key, gold in references.items()}
+    return mean_by_group(EM.name, exact, references, groups) | mean_by_group(F1.name, overlap, references, groups)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.subsets import mean_by_group
 
 KS = (1, 3, 5)
 SELECTION = MetricTable("Cell selection", layout="subsets")
@@ -28,32 +29,23 @@ def hits_at_k(
     """Return the fraction of questions with a candidate cell among the k best ranked cells.
 
     Args:
-        rankings: cells by question id, the best one first; may be shorter than k, or empty where a model gave none.
+        rankings: cells by question id, the best one first; may be shorter than k. A question without one is missed.
         candidates: the cells that hold the answer, by question id. These are the questions that count: one
             without any candidate counts as missed, so the figure has the same denominator for every model.
-        groups: question ids by group name; a group without questions gets no score.
+        groups: ids of these questions by group name; a group without questions gets no score.
         ks: how many of the best cells are looked at.
 
     Returns:
         hits@<k> and hits@<k>/<group>.
 
     Raises:
-        DataError: a question has no ranking, a group names an unknown question, or there are no questions.
+        DataError: there are no questions.
     """
     if not candidates:
         raise DataError("no question has an answer to rank cells for", remedy="Choose a split with answers")
-    everyone: dict[str, Collection[str]] = {"": list(candidates)}
-    everyone |= {f"/{name}": ids for name, ids in (groups or {}).items() if ids}
-    unknown = [key for ids in everyone.values() for key in ids if key not in candidates or key not in rankings]
-    if unknown:
-        raise DataError(
-            f"{len(unknown)} questions have no ranking or no candidates: {', '.join(unknown[:5])}",
-            remedy="Rank the cells of every question, with an empty list if it has none",
-        )
     first = {
-        key: next((place for place, cell in enumerate(rankings[key]) if cell in cells), float("inf"))
+        key: next((place for place, cell in enumerate(rankings.get(key, ())) if cell in cells), float("inf"))
         for key, cells in candidates.items()
     }
-    return {
-        f"hits@{k}{name}": sum(first[key] < k for key in ids) / len(ids) for k in ks for name, ids in everyone.items()
-    }
+    found = (mean_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
+    return {name: value for scores in found for name, value in scores.items()}

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from mate_cli.errors import DataError
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer
 from mate_cli.metrics.specs.spec import SubsetSpec
+from mate_cli.metrics.subsets import mean_by_group
 
 ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
 UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, many=False)
@@ -49,16 +50,11 @@ def score_reading(
         raise DataError("no questions to score", remedy="Choose a split with answers")
     answered = [name for name, texts in references.items() if _counted(texts) != ("",)]
     kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
-    everyone = {"": list(references), **(groups or {}), **(kinds if all(kinds.values()) else {})}
+    parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
     texts = {name: predictions.get(name, "") for name in references}
-    exact = {name: float(exact_match_of_any(texts[name], known)) for name, known in references.items()}
+    exact = {name: exact_match_of_any(texts[name], known) for name, known in references.items()}
     overlap = {name: best_f1(texts[name], known) for name, known in references.items()}
-    return {
-        f"{metric.name}/{group}".removesuffix("/"): sum(scores[name] for name in names) / len(names)
-        for metric, scores in ((EM, exact), (F1, overlap))
-        for group, names in everyone.items()
-        if names
-    }
+    return mean_by_group(EM.name, exact, references, parts) | mean_by_group(F1.name, overlap, references, parts)
 
 
 def _counted(references: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ WikiTableQuestions and TabFact.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.metrics.specs.spec import SubsetSpec
 from mate_cli.tables.example import TableExample
@@ -31,6 +31,24 @@ BY_JOIN = (
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
+def mean_by_group(
+    name: str,
+    scores: Mapping[str, float],
+    questions: Collection[str],
+    groups: Mapping[str, Collection[str]] | None = None,
+) -> dict[str, float]:
+    """Return the mean of a score over questions (<name>), and over each group that has any (<name>/<group>).
+
+    Args:
+        name: of the score.
+        scores: by question; one that is missing counts 0.
+        questions: all that count.
+        groups: questions by the group's name.
+    """
+    everyone = {name: questions} | {f"{name}/{group}": keys for group, keys in (groups or {}).items()}
+    return {part: sum(scores.get(key, 0.0) for key in keys) / len(keys) for part, keys in everyone.items() if keys}
+
+
 def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str) -> dict[str, float]:
     """Return the mean of a score over all questions with an answer, and over each part of them.
 
@@ -44,9 +62,7 @@ def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableEx
         questions are of more than one length. A part without questions has no score.
     """
     known = {key: example for key, example in examples.items() if example.answer}
-    groups = {name: list(known)}
-    groups |= {f"{name}/{part}": keys for part, keys in {**by_subset(known), **_by_length(known)}.items()}
-    return {of: _mean(correct, keys) for of, keys in groups.items() if keys}
+    return mean_by_group(name, correct, known, {**by_subset(known), **_by_length(known)})
 
 
 def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
@@ -109,8 +125,3 @@ BY_TOKENS = tuple(
     SubsetSpec(part, part.replace("_", " "), "by tokens of the uncut input", order=120 + place)
     for place, part in enumerate(token_parts())
 )
-
-
-def _mean(correct: Mapping[str, bool | float], names: Iterable[str]) -> float:
-    values = [float(correct.get(name, 0.0)) for name in names]
-    return sum(values) / len(values)

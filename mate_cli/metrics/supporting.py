@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.subsets import mean_by_group
 
 EVIDENCE = MetricTable("Answers and their evidence", layout="splits")
 SP_EM = MetricSpec("sp_em", "Sup EM", 1, order=12, table=EVIDENCE)
@@ -102,8 +103,8 @@ def score_supported_answers(
         for name, found in (("sp", shown), ("joint", joint)):
             scores |= {f"{name}_em": {k: one.em for k, one in found.items()}}
             scores |= {f"{name}_f1": {k: one.f1 for k, one in found.items()}}
-    parts = {"": list(references)} | {f"/{name}": list(ids) for name, ids in (groups or {}).items() if ids}
-    return {f"{name}{part}": _mean(values, ids) for name, values in scores.items() for part, ids in parts.items()}
+    means = (mean_by_group(name, values, references, groups) for name, values in scores.items())
+    return {name: value for one in means for name, value in one.items()}
 
 
 def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
@@ -115,7 +116,3 @@ def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
 def _overlap(em: float, precision: float, recall: float) -> Overlap:
     total = precision + recall
     return Overlap(em, 2 * precision * recall / total if total > 0 else 0.0, precision, recall)
-
-
-def _mean(values: Mapping[str, float], ids: Collection[str]) -> float:
-    return sum(values[key] for key in ids) / len(ids) if ids else 0.0

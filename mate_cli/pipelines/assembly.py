@@ -12,6 +12,7 @@ from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
+from mate_cli.data.loading.batching import Schedule, plan_schedule
 from mate_cli.data.loading.parallel import count_cores
 from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import CheckpointError, ConfigError, RunError
@@ -122,6 +123,23 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
     return Parts(task, data, serializer, initializer, report, replaced)
+
+
+def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
+    """Plan the steps of a run on so many training examples; see `plan_schedule`."""
+    return plan_schedule(
+        examples,
+        batch_size=cfg.trainer.batch_size,
+        micro_batch=cfg.hardware.micro_batch,
+        max_epochs=cfg.trainer.max_epochs,
+        max_steps=cfg.trainer.max_steps,
+        ranks=processes,
+    )
+
+
+def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int) -> int:
+    """Return after how many optimizer steps on so many training examples a run validates."""
+    return min(max(1, round(cfg.trainer.val_every * examples / schedule.batch_size)), schedule.total_steps)
 
 
 def use_machine(hardware: Hardware) -> None:

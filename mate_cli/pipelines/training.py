@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
 
-from mate_cli.data.loading.batching import check_shares, plan_schedule
+from mate_cli.data.loading.batching import check_shares
 from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
 from mate_cli.lit_modules.lit_task import LitData, LitTask
@@ -18,7 +18,7 @@ from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.low_rank import merge_adapters
-from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.data_report import record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
@@ -72,14 +72,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
     data, task = parts.data, parts.task
     training = ranks.rank_zero_first(data.training)
-    schedule = plan_schedule(
-        len(training),
-        batch_size=cfg.trainer.batch_size,
-        micro_batch=cfg.hardware.micro_batch,
-        max_epochs=cfg.trainer.max_epochs,
-        max_steps=cfg.trainer.max_steps,
-        ranks=ranks.world_size(),
-    )
+    schedule = plan_steps(cfg, len(training), ranks.world_size())
     development = ranks.rank_zero_first(lambda: data.encodings("dev"))
     done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.set_schedule(schedule, first_batch=done)
@@ -104,7 +97,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         compile_layers(task.encoder)
     follow = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
-        interval = _validation_interval(cfg, data)
+        interval = steps_between_validations(cfg, schedule, len(training)) * schedule.accumulate
         trainer = build_trainer(run, cfg, schedule, interval, follow, task)
         run.record.device = device_name(trainer)
         run.console.print(f"training on {run.record.device}, precision {trainer.precision}")
@@ -156,14 +149,6 @@ def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
         total += encoder_flops(encoder, batch, backward=True)
         examples += len(batch.input_ids)
     return total / examples
-
-
-def _validation_interval(cfg: RunConfig, data: TableDataModule) -> int:
-    """Return the micro-batches between two validations; whole optimizer steps."""
-    schedule = data.schedule
-    examples = len(data.training())
-    steps = max(1, round(cfg.trainer.val_every * examples / schedule.batch_size))
-    return int(min(steps, schedule.total_steps) * schedule.accumulate)
 
 
 def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:

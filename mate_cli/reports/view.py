@@ -152,7 +152,8 @@ class View:
     @cached_property
     def widest_ends(self) -> list[float]:
         """The largest distance from zero that an interval of each column reaches, 0 where it has none."""
-        reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in self._by_column()]
+        columns = zip(*(row.cells for row in self.rows), strict=True)
+        reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in columns]
         return [(max(ends) or 1.0) if ends else 0.0 for ends in reach]
 
     @cached_property
@@ -169,9 +170,6 @@ class View:
     def drawn(self) -> Sequence[Figure]:
         """Draw its figures."""
         return self.figures() if self.figures else ()
-
-    def _by_column(self) -> list[tuple[ViewCell, ...]]:
-        return [tuple(row.cells[place] for row in self.rows) for place in range(len(self.columns))]
 
 
 @dataclass(frozen=True)

@@ -130,5 +130,14 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
 
 
 def _holds(text: str, needle: str) -> bool:
+    """Tell whether a text holds a needle in normal form as whole words."""
+    if _longest_word(needle) not in text.casefold():
+        return False  # most texts lack it, and normal forms take long
     haystack = normalize_for_candidates(text)
     return needle in haystack and _whole_words(needle).search(haystack) is not None
+
+
+@lru_cache(maxsize=1 << 10)
+def _longest_word(needle: str) -> str:
+    """Return the longest word of a needle, without case: unlike `lower`, `casefold` has one form of a sigma."""
+    return max(needle.split(), key=len).casefold()

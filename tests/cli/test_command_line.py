@@ -31,7 +31,7 @@ def jobs(monkeypatch, tmp_path):
 def test_overview_names_every_command(capsys):
     assert app.main([]) == 0
     out = capsys.readouterr().out
-    assert all(f"\n  {name} " in out for name in app.commands())
+    assert all(f"\n  {name} " in out for name in app.COMMANDS)
     assert app.main(["--help"]) == 0
     assert capsys.readouterr().out == out
 
@@ -41,7 +41,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"mate {__version__}\n"
 
 
-@pytest.mark.parametrize("name", [name for name in app.commands() if name not in ("completion", "doctor")])
+@pytest.mark.parametrize("name", [name for name in app.COMMANDS if name not in ("completion", "doctor")])
 def test_help_fits_a_terminal(name, capsys):
     assert app.main([name, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -66,7 +66,7 @@ def test_run_folders_are_offered_the_newest_first(tmp_path, monkeypatch):
 
 
 def test_every_command_is_offered():
-    assert completion.completions("mate ")[:-2] == list(app.commands())
+    assert completion.completions("mate ")[:-2] == list(app.COMMANDS)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")

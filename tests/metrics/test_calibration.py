@@ -12,9 +12,9 @@ from mate_cli.metrics.calibration import (
     Calibration,
     expected_calibration_error,
     fit_calibration,
-    threshold_for,
 )
 
+WRITTEN = {"knots": [[0, 0], [1, 1]], "answers": 9, "accuracy": 0.5, "error_before": 0.1, "error_after": 0.1}
 answers = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30)
 
 
@@ -45,15 +45,14 @@ def test_answers_keep_their_order_and_their_bounds_also_when_written(pairs):
     assert Calibration.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-@pytest.mark.parametrize("values", [{}, {"knots": [], "thresholds": []}, {"knots": [[0, 1]], "thresholds": [], "x": 1}])
+@pytest.mark.parametrize("values", [{}, {**WRITTEN, "knots": []}, {**WRITTEN, "knots": 1}, {"knots": [[0, 1]]}])
 def test_damaged_values_are_refused(values):
     with pytest.raises(DataError, match="calibration"):
         Calibration.from_json(values)
 
 
-def test_no_answers_are_refused():
-    with pytest.raises(DataError, match="no answers"):
-        fit_calibration([], [])
+def test_a_file_with_further_entries_is_read():
+    assert Calibration.from_json({**WRITTEN, "thresholds": []})(0.5) == 0.5
 
 
 @pytest.mark.parametrize(("right", "share"), [([True] * 8, 0.9), ([False] * 8, 0.1)])
@@ -78,29 +77,3 @@ def test_the_error_is_the_mean_gap_by_range():
     wanted = (abs(0.95 * 2 + 1 - 2) + 0.15) / 4
     assert expected_calibration_error(confidences, right) == pytest.approx(wanted)
     assert expected_calibration_error([], []) == 0
-
-
-def test_the_threshold_answers_as_much_as_it_may():
-    confidences, right = [0.9, 0.8, 0.8, 0.5, 0.2], [True, True, False, True, False]
-    found = threshold_for(0.7, confidences, right)
-    assert (found.confidence, found.accuracy, found.answered) == (0.5, 0.75, 0.8)
-    assert threshold_for(0.6, confidences, right).answered == 1
-    assert threshold_for(0.76, confidences, right).confidence == 0.9
-    assert threshold_for(0.5, [0.9], [False]) is None
-
-
-@given(answers, st.sampled_from([0.3, 0.5, 0.9]))
-def test_above_the_threshold_the_target_holds(pairs, target):
-    confidences, right = zip(*pairs, strict=True)
-    found = threshold_for(target, confidences, right)
-    if found:
-        kept = [is_right for confidence, is_right in pairs if confidence >= found.confidence]
-        assert sum(kept) / len(kept) >= target
-        assert len(kept) / len(pairs) == pytest.approx(found.answered)
-
-
-def test_stored_thresholds_serve_the_next_greater_target():
-    found = fit_calibration(*overconfident(3000))
-    assert found.threshold(0.44).target == 0.5
-    assert found.threshold(0.99) is None
-    assert found.thresholds[0].accuracy >= 0.5

@@ -33,8 +33,10 @@ def test_questions_without_candidates_count_as_missed():
     assert scores == {"hits@1": 0.5}
 
 
-def test_a_question_without_ranking_is_named():
-    with pytest.raises(DataError, match="b"):
-        hits_at_k({"a": []}, {"a": [], "b": []})
+def test_questions_without_a_ranking_count_as_missed():
+    assert hits_at_k({"a": [(0, 0)]}, {"a": [(0, 0)], "b": [(0, 0)]}, ks=[1]) == {"hits@1": 0.5}
+
+
+def test_a_split_without_answers_is_refused():
     with pytest.raises(DataError, match="no question has an answer"):
         hits_at_k({}, {})

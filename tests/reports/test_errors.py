@@ -6,7 +6,7 @@ from runs import build_run
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.sections.errors import error_rows, print_errors, report_section
+from mate_cli.reports.sections.errors import print_errors, report_section, wrong_answers
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.terminal.console import Console
 
@@ -35,10 +35,12 @@ def root(tmp_path):
 
 
 def test_wrong_texts_are_sorted_for_each_configuration(root):
-    (row,) = error_rows(build_report([root], metric="test/em"))
-    assert (row.split, row.counts.questions, row.counts.wrong) == ("test", 8, 6), "both seeds; cells are no texts"
-    assert row.counts.places == {"right_cell": 2, "wrong_column": 2, "wrong_row": 2}
-    (view,) = report_section(build_report([root], metric="test/em"), wide=False).views
+    (counts,) = wrong_answers(build_report([root], metric="test/em").groups, "test").values()
+    assert (counts.questions, counts.wrong) == (8, 6), "both seeds; cells are no texts"
+    assert counts.places == {"right_cell": 2, "wrong_column": 2, "wrong_row": 2}
+    section = report_section(build_report([root], metric="test/em"), wide=False)
+    assert section.hint == "test"
+    (view,) = section.views
     shares = {column.title: [row.cells[place].text for row in view.rows] for place, column in enumerate(view.columns)}
     assert shares["Wrong"] == ["6", NOTHING]
     assert shares["near misses"] == ["66.7", "55"]

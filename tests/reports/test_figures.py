@@ -3,27 +3,25 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.collections import PathCollection
 
 from mate_cli.errors import RunError
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.plots.figures import curve_frames, file_name, main_bars, write_figures
-from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
+from mate_cli.reports.plots.figures import curve_names, draw_curves, file_name, read_logs, score_bars, write_figures
+from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
 from mate_cli.reports.runs.load_curves import Curve
 from tests.reports.runs import build_demo, build_run
 
-FRAME = CurveFrame(
-    MetricName.parse("dev/hits@1"),
-    ("one", "two"),
-    ((Curve((1, 2), (0.1, 0.2)), Curve((1, 2), (0.2, 0.3))), (Curve((5,), (0.4,)),)),
-)
+HITS = MetricName.parse("dev/hits@1")
+CURVES = {"one": (Curve((1, 2), (0.1, 0.2)), Curve((1, 2), (0.2, 0.3))), "two": (Curve((5,), (0.4,)),)}
 
 
 def test_curves_draw_a_line_per_run_in_percent():
-    (axes,) = learning_curves(FRAME).axes
+    (axes,) = learning_curves(HITS, CURVES).axes
     lines = axes.get_lines()
     assert [line.get_gid() for line in lines] == ["dev/hits@1-g0-0", "dev/hits@1-g0-1", "dev/hits@1-g1-0"]
     assert list(lines[1].get_ydata()) == pytest.approx([20, 30])
@@ -34,17 +32,19 @@ def test_curves_draw_a_line_per_run_in_percent():
 
 def test_bars_begin_at_zero_and_carry_middle_and_spread():
     values = (0.5, 0.7)
-    figure = metric_bars(MetricName.parse("test/em"), (Bar("a", "#000000", summarize(values), values),))
+    figure = metric_bars(MetricName.parse("test/em"), (Bar("a", 0, "", summarize(values), values),))
     (axes,) = figure.axes
     assert axes.get_xlim()[0] == 0
     assert axes.patches[0].get_width() == pytest.approx(60)
     (whisker,) = axes.containers[1].lines[2]
     assert whisker.get_segments()[0][:, 0] == pytest.approx([60 - 5, 60 + 5])
     assert [text.get_text() for text in axes.texts] == ["60.0"]
+    (dots,) = (one for one in axes.collections if isinstance(one, PathCollection))
+    assert [x for x, _ in dots.get_offsets().tolist()] == pytest.approx([50, 70]), "single runs"
 
 
 def test_svg_is_well_formed_unsized_and_themed():
-    figure = learning_curves(FRAME)
+    figure = learning_curves(HITS, CURVES)
     drawing = as_svg(figure, "chart")
     root = ElementTree.fromstring(drawing)
     assert "width" not in root.attrib
@@ -63,10 +63,12 @@ def test_colours_and_dashes_tell_forty_configurations_apart():
 
 def test_frames_of_a_study(tmp_path):
     report = build_report([build_demo(tmp_path)])
-    frames = curve_frames(report)
-    assert [frame.metric.full for frame in frames][:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
-    assert len(frames[0].lines) == len(report.groups)
-    assert [bar.label for bar in main_bars(report)] == [group.label for group in report.groups][:4]
+    logs = read_logs(report)
+    assert curve_names(logs)[:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
+    (axes,) = draw_curves(logs, "train/loss").axes
+    drawn = {line.get_gid().rpartition("-")[0] for line in axes.get_lines()}
+    assert drawn == {f"train/loss-g{place}" for place in range(len(report.groups))}
+    assert [bar.label for bar in score_bars(report, report.metric)] == [group.label for group in report.groups][:4]
 
 
 def test_figures_are_written_as_png_and_svg(tmp_path):
@@ -85,8 +87,10 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
 
 def test_without_metrics_there_are_no_bars(tmp_path):
     build_run(tmp_path / "run", status="running", steps=0)
-    assert main_bars(build_report([tmp_path])) == ()
-    assert curve_frames(build_report([tmp_path])) == []
+    report = build_report([tmp_path])
+    assert score_bars(report, "dev/hits@1") == []
+    assert curve_names(read_logs(report)) == []
+    assert write_figures(report, tmp_path / "figures") == []
 
 
 def test_file_names_hold_no_path():

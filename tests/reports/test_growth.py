@@ -33,20 +33,20 @@ def report(tmp_path_factory):
 
 def test_configurations_that_differ_by_their_number_of_examples_are_a_line(report):
     frame = growth_frame(report)
-    (line,) = frame.lines
-    assert "mate" in line.label, "tapas has two numbers of examples only"
-    assert [point.examples for point in line.points] == list(SIZES)
-    assert line.points[0].mean == pytest.approx(1350 / 20_000 + 0.015)
-    assert line.points[0].error == pytest.approx(0.01 / 2**0.5)
-    assert [level.value for level in frame.levels] == pytest.approx([0.801, 0.801])
-    assert frame.levels[0].label == "PointR + MATE, published, dev", "the paper prints no figure of test"
+    ((label, points),) = frame.lines.items()
+    assert "mate" in label, "tapas has two numbers of examples only"
+    assert [point.examples for point in points] == list(SIZES)
+    assert points[0].mean == pytest.approx(1350 / 20_000 + 0.015)
+    assert points[0].error == pytest.approx(0.01 / 2**0.5)
+    assert [value for _, value in frame.levels] == pytest.approx([0.801, 0.801])
+    assert frame.levels[0][0] == "PointR + MATE, published, dev", "the paper prints no figure of test"
 
 
 def test_a_single_seed_has_no_error_bar(report):
     frame = growth_frame(report)
-    first, *others = frame.lines[0].points
-    line = replace(frame.lines[0], points=(replace(first, error=None), *others))
-    (drawn,) = growth_figure(replace(frame, lines=(line,))).axes[0].containers
+    ((label, (first, *others)),) = frame.lines.items()
+    lines = {label: [replace(first, error=None), *others]}
+    (drawn,) = growth_figure(replace(frame, lines=lines)).axes[0].containers
     (bars,) = drawn.lines[2]
     assert [ends.size > 0 for ends in bars.get_segments()] == [False, *[True] * len(others)]
 

@@ -9,7 +9,7 @@ import pytest
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.runs.load import above_pattern, load_runs
-from mate_cli.reports.runs.load_curves import load_curves
+from mate_cli.reports.runs.load_curves import load_log
 from tests.reports.runs import build_demo, build_run
 
 
@@ -157,7 +157,7 @@ def test_control_characters_never_reach_a_terminal(tmp_path):
 def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
     lines = [json.dumps({"step": step, "epoch": 0, "train/loss": 1.0 / step}) for step in range(1, 1001)]
     (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 5, "dev/em": NaN}', '{"step": 9']))
-    curves = load_curves(tmp_path, points=100)
+    curves = load_log(tmp_path, points=100).curves
     assert list(curves) == ["train/loss"]
     assert len(curves["train/loss"].steps) == 100
     assert curves["train/loss"].steps[0] == pytest.approx(5.5)

@@ -43,7 +43,7 @@ def test_a_run_s_predictions_are_read(tmp_path):
     assert (question.question_id, question.text) == ("q000", "Which place has number 0?")
     assert (question.answers, question.source, question.cells) == (("place 0",), "table", 10)
     assert made.text == ("place 0" if made.scores == {"hits@1": 1.0} else "place 1")
-    assert load_questions(load_runs([tmp_path]).runs[0], "test") is None
+    assert load_questions(load_runs([tmp_path]).runs[0], "test") == {}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_damaged_predictions_are_none(tmp_path, content):
     build_run(tmp_path / "run")
     (tmp_path / "run" / "predictions").mkdir()
     (tmp_path / "run" / "predictions" / "dev.json").write_bytes(content)
-    assert load_questions(load_runs([tmp_path]).runs[0], "dev") is None
+    assert load_questions(load_runs([tmp_path]).runs[0], "dev") == {}
 
 
 JSON = st.recursive(

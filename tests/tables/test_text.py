@@ -2,7 +2,7 @@ import json
 
 import pytest
 from golden import tapas
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mate_cli.tables.table import Cell, Table
@@ -20,6 +20,8 @@ from mate_cli.tables.text import (
 )
 
 GOLDEN = json.loads(tapas("g5_text.json").read_text())
+CASES = "ak\u212a\u03a3\u03c3\u03c2\u0130\u017f\u00df'"
+"""Letters with several lower-case or upper-case forms, and the mark that some of them look beyond."""
 
 
 @pytest.mark.parametrize("case", GOLDEN["strings"], ids=lambda case: repr(case["input"]))
@@ -48,6 +50,14 @@ def test_is_empty_agrees_with_format_text(text):
 def test_candidate_cells_equal_the_reference(case, linked_table):
     assert candidate_cells(linked_table, case["answer"]) == [tuple(c) for c in case["all_coordinates"]]
     assert table_matches(linked_table, case["answer"]) == [tuple(c) for c in case["table_only"]]
+
+
+@given(st.text(f"{CASES} .-", max_size=8), st.text(CASES, min_size=1, max_size=3))
+@example("\u039f\u03a3'\u0391", "\u03bf\u03c2")  # in lower case, a sigma before an apostrophe and a letter ends no word
+def test_a_cell_is_a_candidate_where_its_normal_form_holds_the_answer(text, answer):
+    needle = normalize_for_candidates(answer)
+    holds = bool(needle) and find_all_substrings(needle, normalize_for_candidates(text)) != []
+    assert candidate_cells(Table("t", (Cell("h"),), ((Cell(text),),)), answer) == [(0, 0)] * holds
 
 
 def test_an_answer_without_words_has_no_candidates():

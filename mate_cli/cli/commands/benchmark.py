@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Benchmark
+    from mate_cli.reports.benchmark.results import BenchmarkResults
     from mate_cli.reports.runs.load import LoadedRun
 
 CONFIG = "benchmark"
@@ -42,11 +43,9 @@ def run(cfg: Benchmark) -> None:
 def show(benchmark: LoadedRun, folder: Path) -> None:
     """Print what a benchmark measured and write its figures, and its page, into the folder of its record."""
     from mate_cli.reports.benchmark.page import write_benchmark_figures, write_benchmark_page
-    from mate_cli.reports.benchmark.results import parse_results
     from mate_cli.reports.terminal.comparison import report_console
 
-    console, results = report_console(), parse_results(benchmark)
-    print_measured(benchmark)
+    console, results = report_console(), print_measured(benchmark)
     if results is None:
         return
     for file in write_benchmark_figures(results, folder):
@@ -55,8 +54,12 @@ def show(benchmark: LoadedRun, folder: Path) -> None:
     console.print(f"page: {write_benchmark_page(results, folder / 'benchmark.html')}", soft_wrap=True)
 
 
-def print_measured(benchmark: LoadedRun) -> None:
-    """Print the tables of a benchmark, or its figures as they are."""
+def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
+    """Print the tables of a benchmark and return what they are made of; without tables print its figures as they are.
+
+    Returns:
+        None without tables.
+    """
     from mate_cli.reports.benchmark.page import print_benchmark, print_figures
     from mate_cli.reports.benchmark.results import parse_results
     from mate_cli.reports.terminal.comparison import report_console
@@ -66,6 +69,7 @@ def print_measured(benchmark: LoadedRun) -> None:
         print_figures(benchmark, console)
     else:
         print_benchmark(results, console)
+    return results
 
 
 def show_stopped(folder: Path) -> None:

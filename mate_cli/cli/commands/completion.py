@@ -57,18 +57,18 @@ def run_plain(words: Sequence[str]) -> int:
 
 def completions(line: str) -> list[str]:
     """Return what the last word of a command line, such as `mate train mod`, can become."""
-    from mate_cli.cli.app import commands
+    from mate_cli.cli.app import COMMANDS
     from mate_cli.cli.shell.candidates import Completer
 
     before, word = line.split()[1:], ""
     if not line.endswith((" ", "\t")) and before:
         word = before.pop()
     if not before:
-        return [name for name in (*commands(), "--help", "--version") if name.startswith(word)]
+        return [name for name in (*COMMANDS, "--help", "--version") if name.startswith(word)]
     command, *words = before
     if command == "completion":
         return [shell for shell in SCRIPTS if shell.startswith(word)]
-    if command not in commands():
+    if command not in COMMANDS:
         return []
     if command == "list":
         from mate_cli.cli.commands.list import kinds

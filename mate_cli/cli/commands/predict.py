@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,18 +98,10 @@ def predict_dataset(cfg: Predict) -> None:
     predict_file(cfg.run, str(cfg.input), output, runtime)
 
 
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Show what is being done."""
-    from mate_cli.terminal.progress import Progress
-
-    with Progress("starting") as work:
-        yield work.begin
-
-
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
     from mate_cli.pipelines.inference.check_model import check_model
+    from mate_cli.terminal.progress import Progress
 
     if cfg.output is not None:
         from mate_cli.reports.answers.files import check_output, write_answers
@@ -118,9 +109,9 @@ def predict_tables(cfg: Predict) -> None:
         check_output(cfg.output)
     if cfg.question or cfg.questions:  # else the question is missing, which is an error below
         check_model(cfg.run, cfg.checkpoint)
-    with progress() as say:
-        ask = read_inputs(cfg, say)
-        say("starting")
+    with Progress("starting") as work:
+        ask = read_inputs(cfg, work.begin)
+        work.begin("starting")
         session = ask()
 
     from mate_cli.reports.answers.terminal import print_session

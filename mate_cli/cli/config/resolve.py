@@ -60,7 +60,8 @@ def resolve(words: Sequence[str]) -> RunSpec:
         typed = [word for word in typed if not word.is_below("hydra")]
         top = [word for word in typed if not _stage_key(word)]
         choices = hydra.compose([word for word in top if word.group])
-        whole = choices.with_values([*(word for word in top if _is_value_of_whole(word)), *_options(typed)])
+        of_whole = [word for word in top if not word.group and word.is_below(*WHOLE)]
+        whole = choices.with_values([*of_whole, *_options(typed)])
         options = _stage_options(whole.config, typed)
         recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
         resume = _resolved(whole.config, "resume")
@@ -87,10 +88,6 @@ def resolve(words: Sequence[str]) -> RunSpec:
             *join_settings([one.settings for one in composed.values() if not one.options.run]),
         ],
     )
-
-
-def _is_value_of_whole(word: Override) -> bool:
-    return not word.group and word.is_below(*WHOLE)
 
 
 def _options(typed: Iterable[Override]) -> list[Override]:

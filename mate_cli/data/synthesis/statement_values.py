@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import fsum
 from typing import NamedTuple
 
-from mate_cli.tables.numbers import convert_to_float
+from mate_cli.tables.supervision import read_tapas_number
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import is_empty
 
@@ -161,11 +161,8 @@ class PartValues:
 
 @lru_cache(maxsize=1 << 15)
 def _number(text: str) -> float | None:
-    try:
-        number = convert_to_float(text)
-    except ValueError:
-        return None
-    return number if abs(number) < _EXACT else None
+    number = read_tapas_number(text)
+    return number if number is not None and abs(number) < _EXACT else None
 
 
 def _numbers(texts: Values) -> list[float]:

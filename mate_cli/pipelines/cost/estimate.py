@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 from hydra.utils import instantiate
 
-from mate_cli.data.loading.batching import Schedule, plan_schedule
+from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.cost.timing import time_steps
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.memory import step_memory
@@ -164,14 +164,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost) -> list[TableEncoding]:
         cost.examples["train"] = data.epoch_size(examples)
         found = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
         sample = [one for one in found if isinstance(one, TableEncoding)]
-    cost.schedule = plan_schedule(
-        cost.examples["train"],
-        batch_size=config.trainer.batch_size,
-        micro_batch=config.hardware.micro_batch,
-        max_epochs=config.trainer.max_epochs,
-        max_steps=config.trainer.max_steps,
-        ranks=config.hardware.devices * config.hardware.nodes,
-    )
+    cost.schedule = plan_steps(config, cost.examples["train"], config.hardware.devices * config.hardware.nodes)
     for split in SPLITS[1:]:
         if data.has_examples(split):
             cost.examples[split] = len(data.examples(split))
@@ -197,8 +190,7 @@ def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], 
     timing = time_steps(config, parts, sample, schedule.micro_batch, seconds)
     tokens = sum(cost.tokens) / len(cost.tokens)
     trained = schedule.total_steps * schedule.batch_size / schedule.ranks
-    every = max(1, round(config.trainer.val_every * cost.examples["train"] / schedule.batch_size))
-    validations = -(-schedule.total_steps // min(every, schedule.total_steps))
+    validations = -(-schedule.total_steps // steps_between_validations(config, schedule, cost.examples["train"]))
     predicted = cost.examples.get("dev", 0) * (validations + 1) + cost.examples.get("test", 0)
     passes = trained + FORWARD * predicted / schedule.ranks
     cost.seconds = passes * tokens * timing.per_token + schedule.total_steps * timing.update

@@ -58,8 +58,11 @@ def open_checkpoint(
         CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
     """
     folder = find_checkpoint(name)
-    bundle = _bundle(name, folder)
-    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder, bundle)
+    bundle = None if _is_described(folder) else find_bundle(Path(name).expanduser())
+    if (folder / SETTINGS).is_file():
+        settings = read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True)
+    else:
+        settings = tapas_parts(folder, bundle)
     check_built(settings, str(folder), runtime.trust)
     weights, is_theirs = bundle or _weights(folder), bundle is not None or is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
@@ -72,11 +75,6 @@ def open_checkpoint(
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
-
-
-def _bundle(name: str, folder: Path) -> Path | None:
-    """Return the prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
-    return None if _is_described(folder) else find_bundle(Path(name).expanduser())
 
 
 def _is_described(folder: Path) -> bool:
@@ -131,10 +129,6 @@ def _fetched(name: str) -> Path:
         problem, remedy = missing_model(name)
         raise CheckpointError(problem, where="checkpoint", remedy=remedy)
     return found[0].parent
-
-
-def _exported(folder: Path) -> dict[str, Any]:
-    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True)
 
 
 def _weights(folder: Path) -> Path:

@@ -131,7 +131,7 @@ class System(ABC):
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
     """Return Hits@1 of the first cell that was found for each question; nothing where no answer is known."""
     known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
-    return hits_at_k({key: cells.get(key, ()) for key in known}, known, by_source(examples), ks=(1,)) if known else {}
+    return hits_at_k(cells, known, by_source(examples), ks=(1,)) if known else {}
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -8,7 +8,6 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
     try:
         kept = _kept(options, split, cache)
         if not set(asked) <= kept.keys():
-            kept |= _read(json.dumps(options), split, tuple(sorted(asked)))
+            kept |= _read(options, split, asked)
             _keep(kept, options, split, cache)
     except (MateError, OSError) as error:
         return AnswerTables({}, clean(error))
@@ -89,13 +88,11 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
     return next((dict(one) for one in found if isinstance(one, dict) and "_target_" in one), None)
 
 
-@lru_cache(maxsize=4)
-def _read(options: str, split: str, asked: tuple[str, ...]) -> dict[str, AnswerTable | None]:
+def _read(own: Mapping[str, Any], split: str, asked: Sequence[str]) -> dict[str, AnswerTable | None]:
     """Return the tables of questions, None of those that the data set does not have.
 
     Only its own readers are trusted.
     """
-    own: dict[str, Any] = json.loads(options)
     info = next((one for one in all_datasets() if one.target == own.get("_target_")), None)
     if info is None:
         raise RunError(f"{own.get('_target_')} is not a dataset of mate", remedy=AGAIN)

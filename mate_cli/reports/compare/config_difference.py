@@ -14,7 +14,6 @@ from mate_cli.reports.compare.grouping import (
     settings,
     short_labels,
 )
-from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.runs.names import of_stage
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
@@ -99,7 +98,7 @@ def family_title(group: Configuration) -> str:
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     """Say which telling settings are the same in all runs."""
     runs = [run for group in groups for run in group.runs]
-    keys = OF_PIPELINES if any(map(is_pipeline, runs)) else tuple(TELLING)
+    keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else tuple(TELLING)
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
     said = [f"{with_commas(size)} training examples"] if size else []
     return (*said, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
@@ -108,11 +107,6 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
 def with_commas(number: str) -> str:
     """Write `80000` as `80,000`, and what is no whole number as it is."""
     return f"{int(number):,}" if number.isdecimal() else number
-
-
-def is_pipeline(run: LoadedRun) -> bool:
-    """Say whether a run is made of stages, and not only begins with their weights."""
-    return "system._target_" in run.config
 
 
 def shared_value(values: Iterable[str]) -> str:

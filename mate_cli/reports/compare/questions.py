@@ -108,17 +108,20 @@ class Subset:
         return max((share.count for share in self.shares if share), default=0)
 
 
-def load_questions(run: LoadedRun, split: str) -> Questions | None:
-    """Read a run's predictions of a split; None when there are none, or none that can be read."""
-    return _read(version) or None if (version := _version(run, split)) else None
+def load_questions(run: LoadedRun, split: str) -> Questions:
+    """Read a run's predictions of a split, see `read_predictions`."""
+    return read_predictions(predictions_file(run, split))
 
 
-def read_predictions(path: Path) -> Questions:
+def read_predictions(file: Path) -> Questions:
     """Read a file of predictions; nothing of one that is not there or cannot be read."""
-    try:
-        return _read(Version(path, path.stat().st_mtime_ns, path.stat().st_size))
-    except (OSError, ValueError):
-        return {}
+    version = _version(file)
+    return _read(version) if version else {}
+
+
+def predictions_file(run: LoadedRun, split: str) -> Path:
+    """Return where the predictions of a split are, if there are any."""
+    return run.folder / "predictions" / f"{split}.json"
 
 
 class Version(NamedTuple):
@@ -129,9 +132,8 @@ class Version(NamedTuple):
     size: int
 
 
-def _version(run: LoadedRun, split: str) -> Version | None:
-    """Return the file of a run's predictions of a split, None when there is none."""
-    path = run.folder / "predictions" / f"{split}.json"
+def _version(path: Path) -> Version | None:
+    """Return a file as it is now, None when there is none."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -187,7 +189,7 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
     split, score, part = split_metric_name(metric)
-    versions = {run: _version(run, split) for run in group.counted if metric in run.metrics}
+    versions = {run: _version(predictions_file(run, split)) for run in group.counted if metric in run.metrics}
     found = {run: _scored(version, score, part) for run, version in versions.items() if version}
     return {run: scored for run, scored in found.items() if scored}
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Literal, get_args
+from typing import Literal
 
 Statistic = Literal["median", "mean", "median_dev"]
-STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 SPREADS: dict[Statistic, str] = {
     "median": "half the interquartile range",
     "mean": "sample standard deviation",

@@ -113,9 +113,9 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
         wide: put all splits beside each other, as papers do, rather than keep tables within a terminal's width.
     """
     tables: list[ResultTable] = []
-    datasets = list(dict.fromkeys(dataset_of(group) for group in groups))
+    datasets = list(dict.fromkeys(group.dataset for group in groups))
     for dataset in datasets:
-        members = [group for group in groups if dataset_of(group) == dataset]
+        members = [group for group in groups if group.dataset == dataset]
         papers = published_results(dataset) if published else ()
         for table in metric_tables():
             name = table.title + (f" on {dataset}" if dataset else "")
@@ -136,11 +136,6 @@ def metric_tables() -> list[MetricTable]:
     """List the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
     tables = dict.fromkeys(spec.table for spec in metric_specs().values())
     return [*(table for table in tables if table != OTHER), OTHER]
-
-
-def dataset_of(group: Configuration) -> str:
-    """Return the dataset its runs used, several joined."""
-    return group.dataset
 
 
 def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import center_text, spread_text
 from mate_cli.reports.page.page_data import PublishedFigure, datasets_of, references, score_names
-from mate_cli.reports.plots.figures import MAX_BARS
+from mate_cli.reports.plots.figures import MAX_BARS, score_bars
+from mate_cli.reports.plots.metric_bars import Bar
 from mate_cli.reports.view import ReportSection, sentences
-
-
-@dataclass(frozen=True)
-class ScoreBar:
-    """The bar of a configuration, in the metric's own unit.
-
-    Args:
-        label: of the configuration.
-        place: of the configuration among all, which is that of its colour.
-        value: its length.
-        text: the value as printed.
-        spread: of its whisker, to both sides.
-        dots: single runs.
-        detail: the spread as printed.
-    """
-
-    label: str
-    place: int
-    value: float
-    text: str
-    spread: float | None
-    dots: tuple[float, ...]
-    detail: str
-
-    @property
-    def end(self) -> float:
-        """The right end of all random choices."""
-        return max(self.value + (self.spread or 0.0), *self.dots, 0.0)
 
 
 @dataclass(frozen=True)
@@ -50,14 +20,20 @@ class BarList:
     """The bars of one metric on one data set, with published figures below."""
 
     title: str
-    metric: str
-    rows: tuple[ScoreBar, ...]
-    lines: tuple[PublishedFigure, ...]
+    metric: MetricName
+    rows: Sequence[Bar]
+    lines: Sequence[PublishedFigure]
 
     @property
     def top(self) -> float:
         """The value at the right edge."""
-        return max([row.end for row in self.rows] + [line.value for line in self.lines] + [0.0]) or 1.0
+        ends = [one.summary.center + (one.summary.spread or 0.0) for one in self.rows]
+        dots = [dot for one in self.rows for dot in one.dots]
+        return max([*ends, *dots, *(line.value for line in self.lines), 0.0]) or 1.0
+
+    def texts(self, bar: Bar) -> tuple[str, str]:
+        """Return the value of a bar and its spread as they are printed."""
+        return center_text(bar.summary, self.metric), spread_text(bar.summary, self.metric)
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
@@ -68,7 +44,8 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
         names = score_names(report)
         blocks = [(name, list(bar_lists(report, MetricName.parse(name)))) for name in names]
         lists = [one for _, found in blocks for one in found]
-        notes = ["whiskers: the spread over seeds", "dots: single runs"] * any(r.spread for b in lists for r in b.rows)
+        has_spread = any(bar.summary.spread for one in lists for bar in one.rows)
+        notes = ["whiskers: the spread over seeds", "dots: single runs"] * has_spread
         notes += ["outlined bars and dashed lines: published figures"] * any(one.lines for one in lists)
         menu = [(name, MetricName.parse(name).title) for name in names]
         return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if names else None
@@ -78,23 +55,12 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def bar_lists(report: Report, metric: MetricName) -> Iterator[BarList]:
     """Yield the bars of one metric, a list per data set; best first, of a test split in the report's order."""
+    bars = score_bars(report, metric.full)
     for dataset in datasets_of(report):
-        groups = enumerate(report.groups[:MAX_BARS])
-        bars = [score_bar(place, group, metric) for place, group in groups if dataset_of(group) == dataset]
-        known = [bar for bar in bars if bar is not None]
+        known = [bar for bar in bars if bar.dataset == dataset]
         if not known:
             continue
         if metric.split != "test":
-            known.sort(key=lambda bar: -(metric.direction or 1) * bar.value)
+            known.sort(key=lambda bar: -(metric.direction or 1) * bar.summary.center)
         title = metric.title_with_unit + (f" on {dataset}" if len(datasets_of(report)) > 1 else "")
-        yield BarList(title, metric.title, tuple(known), tuple(references(report, metric.full, dataset)))
-
-
-def score_bar(place: int, group: Configuration, metric: MetricName) -> ScoreBar | None:
-    """Return the bar of a configuration, None when it lacks the metric."""
-    if (summary := group.summary(metric.full)) is None:
-        return None
-    values = tuple(run.metrics[metric.full] for run in group.counted if metric.full in run.metrics)
-    dots = tuple(filter(is_finite, values)) if summary.count > 1 else ()
-    detail = spread_text(summary, metric)
-    return ScoreBar(group.label, place, summary.center, center_text(summary, metric), summary.spread, dots, detail)
+        yield BarList(title, metric, known, references(report, metric.full, dataset))

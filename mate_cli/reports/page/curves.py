@@ -12,11 +12,10 @@ from mate_cli.reports.plots.figures import (
     MAX_FIGURES,
     MAX_REPEATS,
     PlottedConfiguration,
-    curve_frame,
     curve_names,
+    draw_curves,
     read_logs,
 )
-from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.view import ReportSection, sentences
 
 if TYPE_CHECKING:
@@ -57,4 +56,4 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
     """Draw the most telling score, or the loss without one, for pages without scripts."""
     name = next((one for one in names if MetricName.parse(one).is_score), names[0])
-    return learning_curves(curve_frame(drawn[:STILL_CURVES], name))
+    return draw_curves(drawn[:STILL_CURVES], name)

@@ -14,7 +14,6 @@ from mate_cli.files.atomic import write_text
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report, state_text
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.html_page import Card, render_template
 from mate_cli.reports.runs.load import LoadedRuns
@@ -125,8 +124,8 @@ def best_card(report: Report) -> Card:
     if report.ranked_by is None or (summary := best.summary(report.ranked_by)) is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
     metric = MetricName.parse(report.ranked_by)
-    several = len({dataset_of(group) for group in report.groups}) > 1
-    place = f" on {dataset_of(best)}" if several and dataset_of(best) else ""
+    several = len({group.dataset for group in report.groups}) > 1
+    place = f" on {best.dataset}" if several and best.dataset else ""
     spread = spread_text(summary, metric)
     return Card(
         f"Best {metric.title}{place}", center_text(summary, metric), best.label, f" ±{spread}" if spread else ""

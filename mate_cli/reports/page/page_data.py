@@ -10,7 +10,6 @@ from typing import Any
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.published import published_results
 from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.figures import PlottedConfiguration, curve_names
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import Curve, RunLog
@@ -30,7 +29,7 @@ class PublishedFigure:
 
 def datasets_of(report: Report) -> list[str]:
     """List the data sets compared, that of most runs first."""
-    counts = Counter(dataset_of(group) for group in report.groups for _ in group.runs)
+    counts = Counter(group.dataset for group in report.groups for _ in group.runs)
     return [dataset for dataset, _ in counts.most_common()]
 
 
@@ -59,7 +58,7 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
             {
                 "label": one.group.label,
                 "index": one.index,
-                "dataset": datasets_of(report).index(dataset_of(one.group)),
+                "dataset": datasets_of(report).index(one.group.dataset),
                 "runs": [run_data(run, log, names) for run, log in one.logs],
             }
             for one in drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from mate_cli.reports.compare.disagreements import Disagreement, ModelAnswer, di
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Cell, ScoredQuestion, split_metric_name
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.page.page_data import score_names
 from mate_cli.reports.view import ReportSection
@@ -26,10 +26,7 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the questions on which the best configurations disagree most, with a field to search them."""
     title = "Questions with different answers"
-
-    def content() -> Mapping[str, Any] | None:
-        return questions_content(report)
-
+    content = partial(questions_content, report)
     return ReportSection("questions", title, "Questions", template="questions.html", content=content)
 
 
@@ -62,7 +59,7 @@ def tables_of(
 ) -> tuple[dict[str, AnswerTable], str]:
     """Return the tables of questions by their ids, and why some are not there; a data set at a time."""
     runs = {group.label: group.runs for group in groups}
-    datasets = {group.label: dataset_of(group) for group in groups}
+    datasets = {group.label: group.dataset for group in groups}
     asked: dict[str, list[Disagreement]] = {}
     for one in found:
         asked.setdefault(datasets[one.answers[0].label], []).append(one)

@@ -25,7 +25,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
         keys = telling_settings(report)
-        every = [named_settings(run) for run in report.runs]
+        every = [{key: run.setting(key) for key in FIELDS} | settings(run, IGNORED) for run in report.runs]
         differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
         return {
             "rows": [run_row(run, own, report, keys) for run, own in zip(report.runs, every, strict=True)],
@@ -42,11 +42,6 @@ def telling_settings(report: Report) -> list[str]:
     """Return the settings by which runs are told apart here: what was compared, then what else differs."""
     others = differing_settings([settings(run, (*IGNORED, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
-
-
-def named_settings(run: LoadedRun) -> dict[str, str]:
-    """Return a run's settings by key, the names of its parts among them."""
-    return {name: run.setting(name) for name in FIELDS} | settings(run, IGNORED)
 
 
 def run_row(run: LoadedRun, own: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import IGNORED, TARGET, Configuration, differing_settings, settings
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.view import ReportSection, sentences
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
@@ -76,9 +75,9 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, list[Plot]]]:
     """Yield a title and the plots of each data set."""
-    datasets = dict.fromkeys(map(dataset_of, report.groups))
+    datasets = dict.fromkeys(group.dataset for group in report.groups)
     for dataset in datasets:
-        groups = [(index, group) for index, group in enumerate(report.groups) if dataset_of(group) == dataset]
+        groups = [(index, group) for index, group in enumerate(report.groups) if group.dataset == dataset]
         runs = [one for index, group in groups for one in score_runs(index, group, metric)]
         if found := panels(runs):
             title = f"{metric.title_with_unit} on {dataset}" if len(datasets) > 1 else metric.title_with_unit

@@ -16,18 +16,17 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.plots.growth import growth_figure
-from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
+from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
-from mate_cli.reports.plots.style import color_of, save_figure
+from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import RunLog, load_log
 from mate_cli.reports.sections.growth import growth_frame
 
 if TYPE_CHECKING:
-    pass
+    from matplotlib.figure import Figure
 
 MAX_CURVES, MAX_BARS, MAX_FIGURES, MAX_REPEATS, MAX_MARGINS = 12, 30, 8, 5, 8
 MAX_POINTS, ALL_POINTS = 240, 12_000
@@ -76,34 +75,29 @@ def curve_order(name: str, count: int) -> tuple[object, ...]:
     return (*kind, -count, *preference(name))
 
 
-def curve_frames(report: Report) -> list[CurveFrame]:
-    """Read the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
-    drawn = read_logs(report)
-    return [curve_frame(drawn, name) for name in curve_names(drawn)]
+def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
+    """Draw the curves of one metric, those without a point left out."""
+    lines = {
+        one.group.label: [log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps]
+        for one in drawn
+    }
+    return learning_curves(MetricName.parse(name), lines)
 
 
-def curve_frame(drawn: Sequence[PlottedConfiguration], name: str) -> CurveFrame:
-    """Return the curves of one metric, those without a point left out."""
-    lines = tuple(
-        tuple(log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps) for one in drawn
-    )
-    return CurveFrame(MetricName.parse(name), tuple(one.group.label for one in drawn), lines)
-
-
-def main_bars(report: Report) -> tuple[Bar, ...]:
-    """Return the bars of the main metric in the order of the report, in the colours of the curves; none without any."""
+def score_bars(report: Report, metric: str) -> list[Bar]:
+    """Return the bars of a metric in the order of the report, in the colours of the curves."""
     drawn = []
-    for index, group in enumerate(report.groups[:MAX_BARS]):
-        if report.metric and (summary := group.summary(report.metric)) is not None:
-            values = (run.metrics.get(report.metric, math.nan) for run in group.counted)
-            drawn.append(Bar(group.label, color_of(index), summary, tuple(filter(is_finite, values))))
-    return tuple(drawn)
+    for place, group in enumerate(report.groups[:MAX_BARS]):
+        if (summary := group.summary(metric)) is not None:
+            values = (run.metrics.get(metric, math.nan) for run in group.counted)
+            drawn.append(Bar(group.label, place, group.dataset, summary, tuple(filter(is_finite, values))))
+    return drawn
 
 
 def margin_frames(report: Report) -> list[MarginFrame]:
     """Read the score margins of the best configurations that have any: a frame per data set, of test where known."""
     frames = []
-    for dataset in dict.fromkeys(map(dataset_of, report.groups)):
+    for dataset in dict.fromkeys(group.dataset for group in report.groups):
         for split in reversed(SPLITS):
             if found := tuple(margins(report, dataset, split)):
                 frames.append(MarginFrame(dataset, split, found[:MAX_MARGINS]))
@@ -114,7 +108,7 @@ def margin_frames(report: Report) -> list[MarginFrame]:
 def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
     """Yield what each configuration on a data set recorded of single questions, all its runs together."""
     for index, group in enumerate(report.groups):
-        if dataset_of(group) == dataset:
+        if group.dataset == dataset:
             seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
             values = tuple(value for seed in seeds for _, value in seed.values())
             if values:
@@ -127,8 +121,9 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     Raises:
         RunError: the folder cannot be written.
     """
-    drawn = [(f"curves_{file_name(frame.metric.full)}", learning_curves(frame)) for frame in curve_frames(report)]
-    if report.metric and (bars := main_bars(report)):
+    logs = read_logs(report)
+    drawn = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
+    if report.metric and (bars := score_bars(report, report.metric)):
         drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
     drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
     if (growth := growth_frame(report)) is not None:

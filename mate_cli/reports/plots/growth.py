@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING
@@ -29,28 +30,18 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
-    """One network, by the number of examples."""
-
-    label: str
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
-class Level:
-    """A figure of a paper, with all of its training examples."""
-
-    label: str
-    value: float
-
-
-@dataclass(frozen=True)
 class GrowthFrame:
-    """The content of the figure."""
+    """The content of the figure.
+
+    Args:
+        metric: that grows.
+        lines: the points of each network, by its label.
+        levels: figures of papers, with all of their training examples, each with its label.
+    """
 
     metric: MetricName
-    lines: tuple[Line, ...]
-    levels: tuple[Level, ...]
+    lines: Mapping[str, Sequence[Point]]
+    levels: Sequence[tuple[str, float]]
 
 
 def growth_figure(frame: GrowthFrame) -> Figure:
@@ -59,13 +50,11 @@ def growth_figure(frame: GrowthFrame) -> Figure:
 
     figure, axes = new_figure(6.8, 4.2)
     scale = frame.metric.scale
-    for index, line in enumerate(frame.lines):
-        examples, means = ([getattr(point, name) for point in line.points] for name in ("examples", "mean"))
-        errors = [nan if point.error is None else scale * point.error for point in line.points]  # one seed has none
+    for index, (label, points) in enumerate(frame.lines.items()):
         drawn = axes.errorbar(
-            examples,
-            [scale * mean for mean in means],
-            errors,
+            [point.examples for point in points],
+            [scale * point.mean for point in points],
+            [nan if point.error is None else scale * point.error for point in points],  # one seed has none
             capsize=3,
             color=color_of(index),
             linestyle=dash_of(index),
@@ -74,12 +63,12 @@ def growth_figure(frame: GrowthFrame) -> Figure:
             markersize=4,
         )
         drawn.lines[0].set_gid(f"growth-g{index}")
-        drawn.set_label(literal_text(line.label))
-    for place, level in enumerate(frame.levels):
-        axes.axhline(scale * level.value, color=INK, linewidth=1.1, linestyle=("--", ":")[place % 2], alpha=0.8)
-        axes.get_lines()[-1].set_label(literal_text(level.label))
+        drawn.set_label(literal_text(label))
+    for place, (label, value) in enumerate(frame.levels):
+        axes.axhline(scale * value, color=INK, linewidth=1.1, linestyle=("--", ":")[place % 2], alpha=0.8)
+        axes.get_lines()[-1].set_label(literal_text(label))
     axes.set_xscale("log")
-    sizes = sorted({point.examples for line in frame.lines for point in line.points})
+    sizes = sorted({point.examples for points in frame.lines.values() for point in points})
     axes.xaxis.set_major_locator(FixedLocator(space_out(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

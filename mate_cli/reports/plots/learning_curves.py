@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
@@ -16,32 +16,28 @@ if TYPE_CHECKING:
 FEW_POINTS = 15
 
 
-@dataclass(frozen=True)
-class CurveFrame:
-    """The curves of one metric: `lines[i]` belong to the configuration `labels[i]`, one curve per run."""
+def learning_curves(metric: MetricName, lines: Mapping[str, Sequence[Curve]]) -> Figure:
+    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it.
 
-    metric: MetricName
-    labels: tuple[str, ...]
-    lines: tuple[tuple[Curve, ...], ...]
-
-
-def learning_curves(frame: CurveFrame) -> Figure:
-    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it."""
+    Args:
+        metric: that was logged.
+        lines: a curve per run, by the label of their configuration.
+    """
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = new_figure(6.2, 3.1)
-    scale = frame.metric.scale
-    for index, (label, curves) in enumerate(zip(frame.labels, frame.lines, strict=True)):
+    scale = metric.scale
+    for index, (label, curves) in enumerate(lines.items()):
         for repeat, curve in enumerate(curves):
             (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
             line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
-            line.set_gid(f"{frame.metric.full}-g{index}-{repeat}")
+            line.set_gid(f"{metric.full}-g{index}-{repeat}")
             line.set_label(literal_text(label) if repeat == 0 else "_")
             line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
     axes.set_xlabel("step", color=INK)
-    axes.set_title(literal_text(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.set_title(literal_text(metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
-    add_legend(figure, frame.labels)
+    add_legend(figure, list(lines))
     return figure

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import center_text
-from mate_cli.reports.plots.style import GRID, INK, literal_text, new_figure
+from mate_cli.reports.plots.style import GRID, INK, color_of, literal_text, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bar:
-    """One configuration: its name, colour, summary, and the values it sums up (fractions for a score)."""
+    """One configuration, in the metric's own unit.
+
+    Args:
+        label: its name.
+        place: among all configurations, which is that of its colour.
+        dataset: that it is scored on.
+        summary: of the values.
+        values: of single runs.
+    """
 
     label: str
-    color: str
+    place: int
+    dataset: str
     summary: Summary
     values: tuple[float, ...]
 
+    @property
+    def dots(self) -> tuple[float, ...]:
+        """The values, where there are several."""
+        return self.values if self.summary.count > 1 else ()
 
-def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
+
+def metric_bars(metric: MetricName, bars: Sequence[Bar]) -> Figure:
     """Draw horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
     figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(bars), 2))
     scale = metric.scale
@@ -43,12 +58,12 @@ def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
 def draw_bar(axes: Axes, index: int, bar: Bar, metric: MetricName, scale: float) -> None:
     """Draw one bar with its error bar, its runs and its number."""
     center, spread = bar.summary.center * scale, (bar.summary.spread or 0.0) * scale
-    patch = axes.barh(index, center, height=0.62, color=bar.color, alpha=0.85)[0]
+    patch = axes.barh(index, center, height=0.62, color=color_of(bar.place), alpha=0.85)[0]
     patch.set_gid(f"bar-g{index}")
     if spread:
         axes.errorbar(center, index, xerr=spread, color=INK, linewidth=1.1, capsize=3.5)
-    if len(bar.values) > 1:
-        axes.scatter([v * scale for v in bar.values], [index] * len(bar.values), s=6, color=INK, alpha=0.5, zorder=3)
+    if bar.dots:
+        axes.scatter([dot * scale for dot in bar.dots], [index] * len(bar.dots), s=6, color=INK, alpha=0.5, zorder=3)
     end = max(center + spread, bar.summary.high * scale, 0.0)
     axes.annotate(
         center_text(bar.summary, metric),

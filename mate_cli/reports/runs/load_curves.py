@@ -35,13 +35,8 @@ class RunLog:
     seconds: Curve
 
 
-def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
-    """Read metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
-    return load_log(folder, points=points).curves
-
-
 def load_log(folder: Path, *, points: int = 240) -> RunLog:
-    """Read metrics.jsonl.
+    """Read metrics.jsonl, each curve thinned to at most `points` points.
 
     A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
     they are a single point, not a curve.

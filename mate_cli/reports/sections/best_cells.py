@@ -42,7 +42,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 def group_row(group: Configuration, split: str) -> Row | None:
     """Return the shares of one configuration, None where it ranks no cells."""
     runs = [run for run in group.counted if f"{split}/{BEST.score}" in run.metrics]
-    found = [lines for run in runs if (lines := right_lines(load_questions(run, split) or {}))]
+    found = [lines for run in runs if (lines := right_lines(load_questions(run, split)))]
     if not found:
         return None
     rows, columns, counts = zip(*found, strict=True)

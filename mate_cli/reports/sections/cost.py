@@ -9,7 +9,6 @@ from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import count_text, duration_text, rate_text
 from mate_cli.reports.page.page_data import datasets_of, metric_data, score_names
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
@@ -106,7 +105,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
     for index, group in enumerate(report.groups[:MAX_POINTS]):
         scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
         if scores and prices:
-            dataset = datasets.index(dataset_of(group))
+            dataset = datasets.index(group.dataset)
             groups.append({"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices})
     if not groups:
         return {"data": None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.metrics.answer_errors import KINDS, PAPER, PLACES, AnsweredQuestion, ErrorCounts, count_errors
@@ -35,15 +34,16 @@ NOTES = (
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return the shares of each kind of error, None where no run answers with texts."""
-    rows = error_rows(report)[:MAX_ROWS]
+    split = (report.metric or "dev/").partition("/")[0]
+    rows = list(wrong_answers(report.groups, split).items())[:MAX_ROWS]
     if not rows:
         return None
     names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}
-    lines = [Row(row.label, (ViewCell(f"{row.counts.wrong:,}", row.counts.wrong), *shares(row, names))) for row in rows]
+    lines = [Row(label, (ViewCell(f"{found.wrong:,}", found.wrong), *shares(found, names))) for label, found in rows]
     theirs = [ViewCell(paper_text(name)) if name in PAPER else ViewCell() for name in names]
     columns = (Column("Wrong"), *names.values())
     view = View("Wrong answers", columns, (*lines, Row("MATE paper", (ViewCell(), *theirs), "published")))
-    return ReportSection("errors", "Wrong answers", "Errors", (view,), NOTES, hint=rows[0].split)
+    return ReportSection("errors", "Wrong answers", "Errors", (view,), NOTES, hint=split)
 
 
 def error_column(name: str) -> Column:
@@ -52,9 +52,9 @@ def error_column(name: str) -> Column:
     return Column(name, short=heading, stacked=heading, minor=name not in PAPER)
 
 
-def shares(row: ErrorRow, names: Iterable[str]) -> list[ViewCell]:
+def shares(counts: ErrorCounts, names: Iterable[str]) -> list[ViewCell]:
     """Return the share of each kind."""
-    known = error_shares(row.counts)
+    known = error_shares(counts)
     return [ViewCell(known[name], float(known[name])) if name in known else ViewCell() for name in names]
 
 
@@ -62,20 +62,10 @@ SCORED = ("em", "gold_em")
 """Runs with one of these scores answer with texts."""
 
 
-@dataclass(frozen=True)
-class ErrorRow:
-    """The wrong answers of a configuration on a split, all its seeds together."""
-
-    label: str
-    split: str
-    counts: ErrorCounts
-
-
-def error_rows(report: Report) -> list[ErrorRow]:
-    """Sort the wrong answers of every configuration, on the split that the report ranks by."""
-    split = (report.metric or "dev/").partition("/")[0]
-    rows = [ErrorRow(group.label, split, _of_group(group, split)) for group in report.groups]
-    return [row for row in rows if row.counts.wrong]
+def wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, ErrorCounts]:
+    """Sort the wrong answers of configurations on a split, all seeds together; those without any are left out."""
+    every = {group.label: _of_group(group, split) for group in groups}
+    return {label: counts for label, counts in every.items() if counts.wrong}
 
 
 def errors_in(questions: Questions) -> ErrorCounts:
@@ -114,7 +104,7 @@ def print_errors(file: Path, console: Console) -> None:
 def _of_group(group: Configuration, split: str) -> ErrorCounts:
     total = ErrorCounts()
     for run in group.counted:
-        own = errors_in(load_questions(run, split) or {})
+        own = errors_in(load_questions(run, split))
         total.questions += own.questions
         total.kinds += own.kinds
         total.places += own.places

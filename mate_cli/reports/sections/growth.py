@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 from mate_cli.metrics.specs.names import SPLITS, MetricName
@@ -10,7 +9,7 @@ from mate_cli.reports.compare.grouping import group_runs, repeats
 from mate_cli.reports.compare.published import PublishedResult
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import is_finite, summarize
-from mate_cli.reports.plots.growth import GrowthFrame, Level, Line, Point, growth_figure
+from mate_cli.reports.plots.growth import GrowthFrame, Point, growth_figure
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.view import ReportSection, View
 
@@ -45,11 +44,11 @@ def growth_frame(report: Report) -> GrowthFrame | None:
     if report.metric is None:
         return None
     groups = group_runs(report.runs, ignore=SIZE)
-    lines = tuple(Line(group.label, tuple(_points(group.runs, report.metric))) for group in groups)
-    long = tuple(line for line in lines if len(line.points) >= MIN_SIZES)[:MAX_LINES]
+    lines = [(group.label, list(_points(group.runs, report.metric))) for group in groups]
+    long = dict([line for line in lines if len(line[1]) >= MIN_SIZES][:MAX_LINES])
     metric = MetricName.parse(report.metric)
     models = {run.setting("model") for run in report.runs}
-    return GrowthFrame(metric, long, tuple(_levels(report.published, metric, models))) if long else None
+    return GrowthFrame(metric, long, list(_levels(report.published, metric, models))) if long else None
 
 
 def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
@@ -61,14 +60,14 @@ def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
     for size, members in sorted(sizes.items()):
         values = [run.metrics[metric] for run in repeats(members, False, by_seed=True)]
         if (summary := summarize(values, "mean")) is not None:
-            yield Point(size, summary.center, statistics.stdev(values) if len(values) > 1 else None)
+            yield Point(size, summary.center, summary.spread)
 
 
-def _levels(rows: Sequence[PublishedResult], metric: MetricName, models: set[str]) -> Iterator[Level]:
+def _levels(rows: Sequence[PublishedResult], metric: MetricName, models: set[str]) -> Iterator[tuple[str, float]]:
     """Yield what papers have with the same networks; of the other split where they print no figure of this one."""
     for split in (metric.split, *(one for one in SPLITS if one != metric.split)):
         name = f"{split}/{metric.full.partition('/')[2]}"
         if known := [row for row in rows if name in row.metrics and row.model in models]:
             where = "" if split == metric.split else f", {split}"
-            yield from (Level(f"{row.label}, published{where}", row.metrics[name]) for row in known[:2])
+            yield from ((f"{row.label}, published{where}", row.metrics[name]) for row in known[:2])
             return

@@ -47,7 +47,7 @@ def scored_queries(group: Configuration, split: str) -> Questions:
     """Return what the median run of a configuration answered; nothing where its answers are no queries."""
     metric = f"{split}/{EXACT_SET_MATCH.name}"
     runs = [run for run in (group.median_run, *group.counted) if run and metric in run.metrics]
-    found = (load_questions(runs[0], split) or {}) if runs else {}
+    found = load_questions(runs[0], split) if runs else {}
     return {question: made for question, made in found.items() if EXACT_SET_MATCH.name in made.scores}
 
 

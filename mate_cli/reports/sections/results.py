@@ -34,7 +34,7 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
         ("published", table.published),
     )
     rows = [
-        Row(row.label, (*row_cells(row, table, kind), count_cell(row.repeats)), kind, row.short)
+        Row(row.label, (*row_cells(row, table, kind), ViewCell(str(row.repeats or ""), row.repeats)), kind, row.short)
         for kind, members in kinds
         for row in members
     ]
@@ -74,8 +74,3 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
     return ViewCell(
         center_text(cell, metric), metric.scale * cell.center, spread_text(cell, metric), spread, mark, hover=hover
     )
-
-
-def count_cell(repeats: int | None) -> ViewCell:
-    """Return how many runs a row sums up, nothing for what is no configuration."""
-    return ViewCell(str(repeats) if repeats else "", repeats)

@@ -12,7 +12,6 @@ from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Share, Subset, scores_by_size, scores_by_source
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.page.page_data import datasets_of, score_names
 from mate_cli.reports.sections.results import result_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
@@ -29,7 +28,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
         return None
     groups = report.groups[:MAX_ROWS]
     names = datasets_of(report)
-    families = {name: [place for place in enumerate(groups) if dataset_of(place[1]) == name] for name in names}
+    families = {name: [place for place in enumerate(groups) if place[1].dataset == name] for name in names}
     views = [
         replace(view, title=f"{view.title}, {name}" if len(names) > 1 else view.title)
         for name, members in families.items()
