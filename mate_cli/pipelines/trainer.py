@@ -33,6 +33,7 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.loggers.logger import DummyLogger
 from pytorch_lightning.plugins import CheckpointIO, ClusterEnvironment, Precision
 from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.profilers import PassThroughProfiler
 from pytorch_lightning.strategies import DDPStrategy
 
 from mate_cli.data.loading.batching import Schedule
@@ -145,7 +146,7 @@ def build_trainer(
     own = [Reproducible(cfg.seed), FreedMemory(), follow]
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
     options = build_options(cfg.trainer.options)
-    return _trainer(
+    trainer = _trainer(
         [*own, *build_callbacks(cfg, task.spec.monitor), checkpoints],
         {
             **options,
@@ -167,6 +168,10 @@ def build_trainer(
             "enable_checkpointing": True,
         },
     )
+    if not isinstance(profiler := trainer.profiler, PassThroughProfiler):  # without a file its report goes to a log
+        profiler.dirpath = profiler.dirpath or run.folder.path
+        profiler.filename = profiler.filename or "profile"
+    return trainer
 
 
 def devices_of(hardware: Hardware) -> dict[str, Any]:

@@ -195,6 +195,7 @@ def test_a_callback_of_ones_own_is_added_by_yaml_and_logs_to_the_file(clone):
     assert counted[-1]["own/batches"] > counted[0]["own/batches"] > 0
     assert all(row.keys() == {"step", "own/batches"} for row in counted)
     assert "train/loss" in next(row for row in rows if row["step"] == 2)
+    assert "run_training_epoch" in (folder / "fit-profile.txt").read_text()
 
 
 @pytest.fixture(scope="module")
