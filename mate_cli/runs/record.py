@@ -1,5 +1,6 @@
 """The folder of a run: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
+import hashlib
 import math
 import platform
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -254,10 +255,23 @@ def package_versions() -> dict[str, str]:
 
 
 def code_version() -> str | None:
-    """Return the commit that the package is run from, or None outside a checkout."""
+    """Return the commit of the package, with -dirty where its checkout was changed; installed, a hash of its files."""
     folder = Path(mate_cli.__file__).parent
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    git = ["git", "-C", str(folder)]
     try:
+        # A package that was installed below another repository is not of that repository's commit.
+        subprocess.run([*git, "ls-files", "--error-unmatch", "__init__.py"], capture_output=True, check=True, timeout=5)
+        command = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
     except (OSError, subprocess.SubprocessError):
+        return _hash_of_installed_files()
+
+
+def _hash_of_installed_files() -> str | None:
+    """Return the start of a hash over the files of the package as its wheel lists them, None where nothing does."""
+    try:
+        files = distribution("mate-cli").files or ()
+    except PackageNotFoundError:
         return None
+    sums = sorted(f"{file} {file.hash.value}" for file in files if file.hash and file.parts[0] == mate_cli.__name__)
+    return f"wheel-{hashlib.sha256(' '.join(sums).encode()).hexdigest()[:12]}" if sums else None

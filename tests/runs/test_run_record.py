@@ -1,15 +1,20 @@
 import json
 import math
+import re
+import subprocess
 from dataclasses import replace
+from importlib.metadata import FileHash, PackagePath
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+import mate_cli
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.runs.folders import find_resumable, first_difference, flat_keys, new_folder
 from mate_cli.runs.names import configuration_name
-from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.record import RunFolder, RunRecord, code_version
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
 
@@ -165,3 +170,33 @@ def test_nan_is_null_in_a_record_and_nan_again_when_it_is_read(tmp_path):
     assert json.loads((tmp_path / "record.json").read_text(), parse_constant=pytest.fail)["metrics"]["dev/em"] is None
     read = RunFolder(tmp_path).read_record().metrics
     assert (math.isnan(read["dev/em"]), read["dev/f1"]) == (True, 0.5)
+
+
+def test_the_commit_is_that_of_the_package_not_of_a_repository_around_it(tmp_path, monkeypatch):
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
+
+    installed = tmp_path / "mate_cli" / "__init__.py"
+    installed.parent.mkdir()
+    installed.touch()
+    monkeypatch.setattr(mate_cli, "__file__", str(installed))
+    wheel = SimpleNamespace(files=[packaged("mate_cli/__init__.py", "1"), packaged("other.py", "2")])
+    monkeypatch.setattr("mate_cli.runs.record.distribution", lambda _: wheel)
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "-m", "another project")
+    first = code_version()
+    assert re.fullmatch(r"wheel-[0-9a-f]{12}", first)
+    wheel.files[1] = packaged("other.py", "3")
+    assert code_version() == first
+    wheel.files[0] = packaged("mate_cli/__init__.py", "3")
+    assert code_version() != first
+    git("add", "mate_cli")
+    git("commit", "--quiet", "-m", "its own")
+    assert re.fullmatch(r"[0-9a-f]{12}", code_version())
+
+
+def packaged(name, value):
+    """Return a file of a package as the list of its wheel has it."""
+    file = PackagePath(name)
+    file.hash = FileHash(f"sha256={value}")
+    return file
