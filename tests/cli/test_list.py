@@ -61,6 +61,7 @@ def test_sections_of_a_comparison(capsys):
     lines = shown(capsys, "sections")
     assert lines[0].startswith("  results ")
     assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if line.endswith("...")]
 
 
 def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Scores as bars made of table cells: they need no script, grow with the window, and are read aloud as numbers."""
+"""Scores as bars that need no script."""
 
 from __future__ import annotations
 

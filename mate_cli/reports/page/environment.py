@@ -1,4 +1,4 @@
-"""The hardware and versions of the runs, each value with the number of runs."""
+"""Hardware and versions of the runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that configurations share and in which they differ, a column per configuration."""
+"""Settings that configurations share, and those that differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a sweep: the score of every run against each of them, and how much each explains."""
+"""The score against each setting of a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observed attention flow of the configurations that were analysed."""
+"""Attention flow of the configurations analysed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accuracy of the row, and of the column, of the best cell of a ranking."""
+"""Accuracy of row and of column of the best-ranked cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of each configuration (size, speed, work, time and memory), and the state of its runs."""
+"""Size, speed, FLOPs, time and memory of configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: scores, settings, versions, data, and the questions whose answer changed."""
+"""Two runs side by side: scores, settings, data, answers."""
 
 from __future__ import annotations
 

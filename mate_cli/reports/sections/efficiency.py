@@ -1,4 +1,4 @@
-"""Accuracy beside speed in training, as tables 1, 2, 10 and 11 of DoT have them, and the figures that these print.
+"""Accuracy beside training speed, as in the DoT paper.
 
 Source: Krichene et al. 2021, "DoT: An Efficient Double Transformer for NLP tasks with tables".
 """

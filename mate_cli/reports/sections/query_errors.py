@@ -1,4 +1,4 @@
-"""Errors in the queries of questions that all configurations get wrong, and of those that any of them does.
+"""Errors in SQL: in all configurations, and in any.
 
 Source: Xu et al. 2021 (DT-Fixup), section 5.4, figures 3 and 4.
 """

@@ -1,4 +1,4 @@
-"""The scores of every configuration, a table per data set and kind of metrics."""
+"""The scores of every configuration, by dataset and metric."""
 
 from __future__ import annotations
 

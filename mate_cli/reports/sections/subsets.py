@@ -1,4 +1,4 @@
-"""Scores on parts of the questions: by where the answer stands, and by how large the table is."""
+"""Scores by place of the answer and size of the table."""
 
 from __future__ import annotations
 
