@@ -27,6 +27,7 @@ HYDRA_SEES = {
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",
     ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
+    ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     ("train", "trainer=null"): "Config group override must be a string or a list. Got NoneType.",
     ("train", "seed=1,2"): "seed=1,2: has several values. Add -m to run each, or write 'seed=[1,2]' for a list.",

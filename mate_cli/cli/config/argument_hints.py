@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.cli.config_dir import choices
-from mate_cli.cli.flags import FLAGS, LONG, VALUED
+from mate_cli.cli.flags import DRY, FLAGS, LONG, PRINT_SCRIPT, VALUED
 from mate_cli.cli.shell.help import groups_of, keys_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, RunError
 
@@ -58,6 +58,8 @@ class Syntax:
 
     def _check_flag(self, words: Sequence[str], place: int) -> None:
         flag, equals, value = words[place].partition("=")
+        if flag in (DRY, PRINT_SCRIPT) and self.config_name != "train":
+            raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
         if flag in FLAGS:
             return
         name = flag.lstrip("-").replace("-", "_")

@@ -79,5 +79,6 @@ def draw_bar(axes: Axes, index: int, bar: Bar, metric: MetricName, scale: float)
 
 
 def short(label: str, longest: int = 46) -> str:
-    """Cut a long name, so that the bars keep their room."""
-    return label if len(label) <= longest else f"{label[: longest - 1]}…"
+    """Cut a long name in its middle, so that the bars keep their room and the end still tells it apart."""
+    start = longest // 3
+    return label if len(label) <= longest else f"{label[:start]}…{label[start + 1 - longest :]}"
