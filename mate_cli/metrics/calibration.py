@@ -61,7 +61,7 @@ class Calibration:
 
     def __call__(self, confidence: float) -> float:
         """Return the calibrated confidence, from 0 to 1."""
-        return _along(self.knots, confidence)
+        return _interpolate(self.knots, confidence)
 
     def threshold(self, target: float) -> Threshold | None:
         """Return the threshold stored for an accuracy, or for the next greater one; None where it cannot be reached."""
@@ -108,14 +108,14 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
     confidences = [0.0 if math.isnan(confidence) else min(max(confidence, 0.0), 1.0) for confidence in confidences]
     pairs = list(zip(confidences, right, strict=True))
     knots = _fit(pairs)
-    calibrated = [_along(knots, confidence) for confidence in confidences]
+    calibrated = [_interpolate(knots, confidence) for confidence in confidences]
     thresholds = (threshold_for(target, calibrated, right) for target in TARGETS)
     return Calibration(
         knots,
         len(pairs),
         sum(right) / len(pairs),
         expected_calibration_error(confidences, right),
-        expected_calibration_error(*zip(*_by_the_others(pairs), strict=True)),
+        expected_calibration_error(*zip(*_cross_calibrate(pairs), strict=True)),
         tuple(found for found in thresholds if found),
     )
 
@@ -144,7 +144,7 @@ def threshold_for(target: float, confidences: Sequence[float], right: Sequence[b
     return found
 
 
-def _along(knots: Sequence[tuple[float, float]], confidence: float) -> float:
+def _interpolate(knots: Sequence[tuple[float, float]], confidence: float) -> float:
     place = 0 if math.isnan(confidence) else bisect_right(knots, confidence, key=lambda knot: knot[0])
     if place in (0, len(knots)):
         return knots[max(0, place - 1)][1]
@@ -181,10 +181,10 @@ def _log_odds(share: float) -> float:
     return math.log(share / (1 - share))
 
 
-def _by_the_others(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
+def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
     """Yield each answer calibrated by the other folds; every fifth answer is one fold."""
     for fold in range(FOLDS):
         own = pairs[fold::FOLDS]
         others = [pair for place, pair in enumerate(pairs) if place % FOLDS != fold] or pairs
         knots = _fit(others) if own else ()
-        yield from ((_along(knots, confidence), right) for confidence, right in own)
+        yield from ((_interpolate(knots, confidence), right) for confidence, right in own)

@@ -31,7 +31,9 @@ BY_JOIN = (
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str) -> dict[str, float]:
+def average_by_part(
+    correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str
+) -> dict[str, float]:
     """Return the mean of a score over all questions with an answer, and over each part of them.
 
     Args:
@@ -45,11 +47,11 @@ def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableEx
     """
     known = {key: example for key, example in examples.items() if example.answer}
     groups = {name: list(known)}
-    groups |= {f"{name}/{part}": keys for part, keys in {**by_subset(known), **_by_length(known)}.items()}
+    groups |= {f"{name}/{part}": keys for part, keys in {**group_by_subset(known), **_by_length(known)}.items()}
     return {of: _mean(correct, keys) for of, keys in groups.items() if keys}
 
 
-def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
     """Return names of the examples of each part that the dataset names."""
     groups: dict[str, list[str]] = {}
     for name, example in examples.items():

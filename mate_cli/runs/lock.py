@@ -53,7 +53,7 @@ def acquire_lock(folder: Path) -> None:
     if place in _held:
         return
     try:
-        file = _taken(place / NAME)
+        file = _open_lock(place / NAME)
     except OSError as error:
         reason = "its .lock is a link" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
         raise RunError(
@@ -73,7 +73,7 @@ def release_lock(folder: Path) -> None:
         os.close(held.file)
 
 
-def _taken(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     """Return the open lock file with this process's name in it."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

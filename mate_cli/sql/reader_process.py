@@ -54,7 +54,7 @@ def answer_request() -> None:
     request = json.load(sys.stdin)
     _limit(request)
     try:
-        connection = _opened(Path(request["path"]), Path(request["folder"]), request["disk"])
+        connection = _open_database(Path(request["path"]), Path(request["folder"]), request["disk"])
         connection.execute(f"PRAGMA hard_heap_limit = {int(request['memory'])}")
         objects = _objects(connection)
     except (_OpenError, sqlite3.Error, MemoryError, OSError) as error:
@@ -91,7 +91,7 @@ def _limit(request: Mapping[str, Any]) -> None:
                 resource.setrlimit(getattr(resource, name), (most, most))
 
 
-def _opened(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
+def _open_database(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
     """Open a database so that nothing is written beside it.
 
     What another program has not written into it yet is applied to a copy. Without that, a database with a write-ahead
@@ -100,7 +100,7 @@ def _opened(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
     how = "mode=ro"
     pending = [file for end in ("-wal", "-journal") if _is_pending(file := path.with_name(path.name + end))]
     if pending:
-        path, how = _copied(path, pending, folder, disk), "mode=rw"
+        path, how = _copy_database(path, pending, folder, disk), "mode=rw"
     else:
         with path.open("rb") as opened:
             header = opened.read(_HEADER)
@@ -121,7 +121,7 @@ def _is_pending(file: Path) -> bool:
     return False
 
 
-def _copied(path: Path, pending: list[Path], folder: Path, disk: int) -> Path:
+def _copy_database(path: Path, pending: list[Path], folder: Path, disk: int) -> Path:
     files = [path, *pending]
     what = f"{' and '.join(file.name for file in pending)} holds changes that are not in it yet"
     before = _versions(files)

@@ -37,11 +37,11 @@ def find_tables(places: Iterable[str]) -> list[Path]:
     found: dict[Path, None] = {}
     for place in places:
         with wrap_read_errors(place, DataError, "cannot be looked for", "Check the name"):
-            found |= dict.fromkeys(_found(place))
+            found |= dict.fromkeys(_find_files(place))
     return list(found)
 
 
-def _found(place: str) -> list[Path]:
+def _find_files(place: str) -> list[Path]:
     path = Path(place).expanduser()
     if path.is_dir():
         from mate_cli.tables.read import SUFFIXES

@@ -237,7 +237,7 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
 def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
     """Name configurations by as few fields and differences as tell them apart, if these do."""
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
-    shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
+    shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
     numbers = range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
     tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
     return next((names for names in tried if len(set(names)) == len(names)), tried[0])
@@ -249,7 +249,7 @@ def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
     return BETWEEN.join([*names, *short_differences(group.differences, most)])
 
 
-def telling_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
+def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
     """Drop the fields that follow from the others (an attention that goes with its model); the model always stays."""
     shown = ["model", *(key for key in varying if key != "model")]
     for key in ("command", "attention", "dataset", "init", "task"):

@@ -143,7 +143,7 @@ def dataset_of(group: Configuration) -> str:
     return group.dataset
 
 
-def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
+def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
     """Sort configurations by a metric, best first, those without it last in their old order."""
     if metric is None:
         return list(groups)
