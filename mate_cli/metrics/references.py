@@ -17,12 +17,12 @@ UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
     """Tell whether a prediction is one of the references once normalised; without any, whether it is empty."""
-    return any(exact_match(prediction, reference) for reference in _counted(references))
+    return any(exact_match(prediction, reference) for reference in _drop_empty(references))
 
 
 def best_f1(prediction: str, references: Sequence[str]) -> float:
     """Return the best F1 with any of the references, 0 to 1; without any, 1 of an empty prediction."""
-    return max(f1(prediction, reference) for reference in _counted(references))
+    return max(f1(prediction, reference) for reference in _drop_empty(references))
 
 
 def score_reading(
@@ -47,7 +47,7 @@ def score_reading(
     """
     if not references:
         raise DataError("no questions to score", remedy="Choose a split with answers")
-    answered = [name for name, texts in references.items() if _counted(texts) != ("",)]
+    answered = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
     kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
     everyone = {"": list(references), **(groups or {}), **(kinds if all(kinds.values()) else {})}
     texts = {name: predictions.get(name, "") for name in references}
@@ -61,6 +61,6 @@ def score_reading(
     }
 
 
-def _counted(references: Sequence[str]) -> tuple[str, ...]:
+def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
     """Return the references that have a word; the empty answer where none has."""
     return tuple(text for text in references if normalize_answer(text)) or ("",)

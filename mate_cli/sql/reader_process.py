@@ -164,7 +164,7 @@ def _connect_virtual(objects: list[tuple[str, str, str]], connection: sqlite3.Co
     for name, kind, _ in objects:
         if kind == "virtual":
             with suppress(sqlite3.Error):
-                connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+                connection.execute(f"PRAGMA table_xinfo({_quote_name(name)})").fetchall()
 
 
 def _allow_reading(connection: sqlite3.Connection, pragmas: frozenset[str]) -> None:
@@ -179,7 +179,7 @@ def _allow_reading(connection: sqlite3.Connection, pragmas: frozenset[str]) -> N
     connection.set_authorizer(authorize)
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
@@ -247,12 +247,12 @@ def _describe(request: Mapping[str, Any], objects: list[tuple[str, str, str]], c
 
 
 def _parts(name: str, connection: sqlite3.Connection) -> dict[str, object]:
-    rows = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
-    keys = connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
+    rows = connection.execute(f"PRAGMA table_xinfo({_quote_name(name)})").fetchall()
+    keys = connection.execute(f"PRAGMA foreign_key_list({_quote_name(name)})").fetchall()
     columns = [(str(row[1]), str(row[2] or ""), row[5]) for row in rows if row[6] != _HIDDEN]
     if not columns:
         raise ValueError("its definition cannot be read")
-    connection.execute(f"EXPLAIN SELECT * FROM {_quoted(name)}").close()
+    connection.execute(f"EXPLAIN SELECT * FROM {_quote_name(name)}").close()
     return {"columns": columns, "keys": sorted(keys, key=lambda key: (-key[0], key[1]))}
 
 
