@@ -1,4 +1,4 @@
-"""Documents that are read first are short: lines of a page, words of a sentence."""
+"""Documents are easy to read: lines of a page, words of a sentence."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
-FIRST = [ROOT / "README.md", *sorted((DOCS / "start").glob("*.md")), *HOW_TO]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 LONG = 30
 """Words beyond which a sentence is long."""
 
@@ -44,11 +44,11 @@ def test_a_how_to_page_is_short_and_holds_no_results(page):
     assert not re.search(r"[Nn]ot recorded|Recorded:|standard error", text)
 
 
-@pytest.mark.parametrize("page", FIRST, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_few_sentences_are_long(page):
     found = sentences(page.read_text(encoding="utf-8"))
     long = [sentence for sentence in found if count_words(sentence) > LONG]
-    assert len(long) < 0.05 * len(found), long
+    assert len(long) <= 0.05 * len(found), long
 
 
 def test_each_concept_has_a_figure_with_a_title_for_readers_who_do_not_see_it():

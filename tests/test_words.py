@@ -1,4 +1,4 @@
-"""Words of the code: how docstrings open, and which names are public."""
+"""Words of the code: how docstrings open, and what names say."""
 
 import ast
 import re
@@ -25,14 +25,14 @@ def modules() -> dict[str, ast.Module]:
     return {file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
-def public_names(body: list[ast.stmt]) -> list[str]:
-    """Names of classes, functions and methods, but for properties."""
+def defined_names(body: list[ast.stmt]) -> list[str]:
+    """Names of classes, functions and methods, private ones too, but for properties."""
     names = []
     for node in body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
             is_property = any("property" in ast.unparse(one) for one in node.decorator_list)
             names += [] if is_property else [node.name]
-            names += public_names(node.body) if isinstance(node, ast.ClassDef) else []
+            names += defined_names(node.body) if isinstance(node, ast.ClassDef) else []
     return names
 
 
@@ -47,9 +47,9 @@ def test_docstrings_open_with_a_verb_or_a_noun(modules):
     assert not found, "\n".join(found)
 
 
-def test_public_names_are_no_participles_and_no_pronouns(modules):
+def test_names_are_no_participles_and_no_pronouns(modules):
     found = []
     for path, module in modules.items():
-        names = [Path(path).stem, *public_names(module.body)]
-        found += [f"{path}: {name}" for name in names if BANNED.fullmatch(name)]
+        names = [Path(path).stem, *defined_names(module.body)]
+        found += [f"{path}: {name}" for name in names if BANNED.fullmatch(name.strip("_"))]
     assert not found, "\n".join(found)

@@ -265,7 +265,7 @@ def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> li
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 
-def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
+def group_by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
     """Return names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
     return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}

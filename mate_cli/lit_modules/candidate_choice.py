@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from mate_cli.data.links import link_examples
-from mate_cli.lit_modules.base import ExampleT, TableTask, by_source
+from mate_cli.lit_modules.base import ExampleT, TableTask, group_by_source
 from mate_cli.lit_modules.losses.likelihood import soft_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.names import MetricName
@@ -78,7 +78,7 @@ class CandidateChoice(CandidateTask[LinkedExample]):
         """Return the share of questions with an answer whose choice is right."""
         right = [choice.example_id for choice in predictions if self.is_correct(choice, examples[choice.example_id])]
         known = [name for name, example in examples.items() if example.answer]
-        return accuracy(MetricName.parse(self.spec.monitor).score, right, known, by_source(examples))
+        return accuracy(MetricName.parse(self.spec.monitor).score, right, known, group_by_source(examples))
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
         """Return the text of what is chosen, or the title of a page, by example."""

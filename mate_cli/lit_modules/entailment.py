@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import by_parts
+from mate_cli.metrics.subsets import average_by_part
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -86,7 +86,7 @@ class Entailment(TableTask[TableExample, Verdict]):
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
         right = {p.example_id: self.is_correct(p, examples[p.example_id]) for p in predictions}
-        return by_parts(right, examples, "accuracy")
+        return average_by_part(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the label in words, by example."""

@@ -6,7 +6,7 @@ from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import CandidateTask, Choice
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import by_parts
+from mate_cli.metrics.subsets import average_by_part
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import OptionHead
 from mate_cli.models.layers.encoder import Dropout
@@ -43,7 +43,7 @@ class OptionChoice(CandidateTask[ChoiceExample]):
         One without a choice is wrong.
         """
         right = {choice.example_id: self.is_correct(choice, examples[choice.example_id]) for choice in predictions}
-        return by_parts(right, examples, "accuracy")
+        return average_by_part(right, examples, "accuracy")
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, str]:
         """Return the text of each chosen option, by example."""

@@ -9,7 +9,7 @@ from pydantic import Field
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.references import exact_match_of_any, score_reading
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import by_subset
+from mate_cli.metrics.subsets import group_by_subset
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
@@ -60,6 +60,6 @@ class PassageReading(SpanReading):
         """Return the official exact match and F1: of all questions, of each subset, with an answer and without."""
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
-        groups = by_subset(known)
+        groups = group_by_subset(known)
         answers = self.answers([one for one in predictions if one.example_id in known], known)
         return score_reading(answers, references, groups if len(groups) > 1 else {})

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from mate_cli.data.cell_examples import negatives, reading_example
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import TableTask, TaskSpec, by_source
+from mate_cli.lit_modules.base import TableTask, TaskSpec, group_by_source
 from mate_cli.lit_modules.losses.likelihood import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
 from mate_cli.metrics.specs.spec import Metric
@@ -160,4 +160,4 @@ def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPredi
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
     """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
-    return score_predictions(answers, references, by_source(examples))
+    return score_predictions(answers, references, group_by_source(examples))

@@ -107,13 +107,13 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
         """Return the best derivation of each example."""
-        return self._derived(output, self.search)
+        return self._search_queries(output, self.search)
 
     def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
         """Return the derivation of the best action at each step, in a fraction of the time."""
-        return self._derived(output, self.greedy)
+        return self._search_queries(output, self.greedy)
 
-    def _derived(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
+    def _search_queries(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
         search = replace(search, runnable=self.runnable)
         head = self.head
         assert isinstance(head, SqlHead)

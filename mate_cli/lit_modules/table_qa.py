@@ -15,7 +15,7 @@ from mate_cli.lit_modules.losses.table_answer import AverageApproximation, Label
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import by_parts
+from mate_cli.metrics.subsets import average_by_part
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -207,7 +207,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         """Return the denotation accuracy of all questions with an answer, of subsets, and of conversations."""
         chosen = {prediction.example_id: prediction for prediction in predictions}
         right = right_denotations(chosen, examples)
-        scores = by_parts(right, examples, "denotation_accuracy")
+        scores = average_by_part(right, examples, "denotation_accuracy")
         scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
         scores |= official_accuracy(chosen, examples)
         if self.criterion.aggregation == "supervised":

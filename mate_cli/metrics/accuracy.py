@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
-from mate_cli.metrics.subsets import mean_by_group
+from mate_cli.metrics.subsets import average_by_group
 
 ACCURACIES = MetricTable("Accuracy", layout="accuracies")
 ACCURACY = MetricSpec("accuracy", "Accuracy", 1, order=80, importance=3, table=ACCURACIES, hub_name="accuracy")
@@ -18,4 +18,4 @@ def accuracy(
 ) -> dict[str, float]:
     """Return the share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
     kept = {key: [one for one in ids if one in questions] for key, ids in (groups or {}).items()}
-    return mean_by_group(name, dict.fromkeys(right, 1), questions, kept)
+    return average_by_group(name, dict.fromkeys(right, 1), questions, kept)

@@ -39,7 +39,7 @@ class Calibration:
 
     def __call__(self, confidence: float) -> float:
         """Return the calibrated confidence, from 0 to 1."""
-        return _along(self.knots, confidence)
+        return _interpolate(self.knots, confidence)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -80,7 +80,7 @@ def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Cali
         len(pairs),
         sum(right) / len(pairs),
         expected_calibration_error(confidences, right),
-        expected_calibration_error(*zip(*_by_the_others(pairs), strict=True)),
+        expected_calibration_error(*zip(*_cross_calibrate(pairs), strict=True)),
     )
 
 
@@ -96,7 +96,7 @@ def expected_calibration_error(confidences: Sequence[float], right: Sequence[boo
     return sum(gaps) / max(1, len(confidences))
 
 
-def _along(knots: Sequence[tuple[float, float]], confidence: float) -> float:
+def _interpolate(knots: Sequence[tuple[float, float]], confidence: float) -> float:
     place = 0 if math.isnan(confidence) else bisect_right(knots, confidence, key=lambda knot: knot[0])
     if place in (0, len(knots)):
         return knots[max(0, place - 1)][1]
@@ -133,10 +133,10 @@ def _log_odds(share: float) -> float:
     return math.log(share / (1 - share))
 
 
-def _by_the_others(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
+def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
     """Yield each answer calibrated by the other folds; every fifth answer is one fold."""
     for fold in range(FOLDS):
         own = pairs[fold::FOLDS]
         others = [pair for place, pair in enumerate(pairs) if place % FOLDS != fold] or pairs
         knots = _fit(others) if own else ()
-        yield from ((_along(knots, confidence), right) for confidence, right in own)
+        yield from ((_interpolate(knots, confidence), right) for confidence, right in own)

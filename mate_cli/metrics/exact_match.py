@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
-from mate_cli.metrics.subsets import mean_by_group
+from mate_cli.metrics.subsets import average_by_group
 
 ANSWERS = MetricTable("Question answering", layout="splits")
 READING = MetricTable("Reading in the right cell", layout="splits")
@@ -72,4 +72,4 @@ def score_predictions(
         raise DataError("no reference answers to score against", remedy="Choose a split with answers")
     exact = {key: exact_match(predictions.get(key, ""), gold) for key, gold in references.items()}
     overlap = {key: f1(predictions.get(key, ""), gold) for key, gold in references.items()}
-    return mean_by_group(EM.name, exact, references, groups) | mean_by_group(F1.name, overlap, references, groups)
+    return average_by_group(EM.name, exact, references, groups) | average_by_group(F1.name, overlap, references, groups)

@@ -7,7 +7,7 @@ matches that the script misses, which only people find.
 from collections.abc import Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
-from mate_cli.metrics.subsets import mean_by_group
+from mate_cli.metrics.subsets import average_by_group
 from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, LEVELS, SKETCH_ERROR, queries_match, query_error
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.ir import Query
@@ -34,7 +34,7 @@ def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, Sc
     errors = {name: _error(queries.get(name), example) for name, example in known.items()}
     groups = {level: [name for name, example in known.items() if level in example.subsets] for level in LEVELS}
     right = {name: not error for name, error in errors.items()}
-    shares = mean_by_group(EXACT_SET_MATCH.name, right, known, groups)
+    shares = average_by_group(EXACT_SET_MATCH.name, right, known, groups)
     return shares | {spec.name: list(errors.values()).count(spec.name) / len(known) for spec in ERRORS}
 
 

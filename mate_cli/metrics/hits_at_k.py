@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
-from mate_cli.metrics.subsets import mean_by_group
+from mate_cli.metrics.subsets import average_by_group
 
 KS = (1, 3, 5)
 SELECTION = MetricTable("Cell selection", layout="subsets")
@@ -47,5 +47,5 @@ def hits_at_k(
         key: next((place for place, cell in enumerate(rankings.get(key, ())) if cell in cells), float("inf"))
         for key, cells in candidates.items()
     }
-    found = (mean_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
+    found = (average_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
     return {name: value for scores in found for name, value in scores.items()}

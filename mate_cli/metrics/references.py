@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from mate_cli.errors import DataError
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer
 from mate_cli.metrics.specs.spec import SubsetSpec
-from mate_cli.metrics.subsets import mean_by_group
+from mate_cli.metrics.subsets import average_by_group
 
 ANSWERED = SubsetSpec("has_answer", "Has answer", "by answerability", order=24, many=False)
 UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, many=False)
@@ -18,12 +18,12 @@ UNANSWERED = SubsetSpec("no_answer", "No answer", "by answerability", order=25, 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
     """Tell whether a prediction is one of the references once normalised; without any, whether it is empty."""
-    return any(exact_match(prediction, reference) for reference in _counted(references))
+    return any(exact_match(prediction, reference) for reference in _drop_empty(references))
 
 
 def best_f1(prediction: str, references: Sequence[str]) -> float:
     """Return the best F1 with any of the references, 0 to 1; without any, 1 of an empty prediction."""
-    return max(f1(prediction, reference) for reference in _counted(references))
+    return max(f1(prediction, reference) for reference in _drop_empty(references))
 
 
 def score_reading(
@@ -48,15 +48,15 @@ def score_reading(
     """
     if not references:
         raise DataError("no questions to score", remedy="Choose a split with answers")
-    answered = [name for name, texts in references.items() if _counted(texts) != ("",)]
+    answered = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
     kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
     parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
     texts = {name: predictions.get(name, "") for name in references}
     exact = {name: exact_match_of_any(texts[name], known) for name, known in references.items()}
     overlap = {name: best_f1(texts[name], known) for name, known in references.items()}
-    return mean_by_group(EM.name, exact, references, parts) | mean_by_group(F1.name, overlap, references, parts)
+    return average_by_group(EM.name, exact, references, parts) | average_by_group(F1.name, overlap, references, parts)
 
 
-def _counted(references: Sequence[str]) -> tuple[str, ...]:
+def _drop_empty(references: Sequence[str]) -> tuple[str, ...]:
     """Return the references that have a word; the empty answer where none has."""
     return tuple(text for text in references if normalize_answer(text)) or ("",)

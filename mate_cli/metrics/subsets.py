@@ -31,7 +31,7 @@ BY_JOIN = (
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def mean_by_group(
+def average_by_group(
     name: str,
     scores: Mapping[str, float],
     questions: Collection[str],
@@ -49,7 +49,9 @@ def mean_by_group(
     return {part: sum(scores.get(key, 0.0) for key in keys) / len(keys) for part, keys in everyone.items() if keys}
 
 
-def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str) -> dict[str, float]:
+def average_by_part(
+    correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str
+) -> dict[str, float]:
     """Return the mean of a score over all questions with an answer, and over each part of them.
 
     Args:
@@ -62,10 +64,10 @@ def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableEx
         questions are of more than one length. A part without questions has no score.
     """
     known = {key: example for key, example in examples.items() if example.answer}
-    return mean_by_group(name, correct, known, {**by_subset(known), **_by_length(known)})
+    return average_by_group(name, correct, known, {**group_by_subset(known), **_by_length(known)})
 
 
-def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+def group_by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
     """Return names of the examples of each part that the dataset names."""
     groups: dict[str, list[str]] = {}
     for name, example in examples.items():

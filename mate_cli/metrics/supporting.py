@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
-from mate_cli.metrics.subsets import mean_by_group
+from mate_cli.metrics.subsets import average_by_group
 
 EVIDENCE = MetricTable("Answers and their evidence", layout="splits")
 SP_EM = MetricSpec("sp_em", "Sup EM", 1, order=12, table=EVIDENCE)
@@ -103,7 +103,7 @@ def score_supported_answers(
         for name, found in (("sp", shown), ("joint", joint)):
             scores |= {f"{name}_em": {k: one.em for k, one in found.items()}}
             scores |= {f"{name}_f1": {k: one.f1 for k, one in found.items()}}
-    means = (mean_by_group(name, values, references, groups) for name, values in scores.items())
+    means = (average_by_group(name, values, references, groups) for name, values in scores.items())
     return {name: value for one in means for name, value in one.items()}
 
 

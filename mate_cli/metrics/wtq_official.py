@@ -89,7 +89,7 @@ def read_item(text: str, canonical: str = "") -> Item:
     if date is None:
         return Item(normalize(text))
     if date.month is None and date.day is None:
-        return Item(normalize(text), _whole(date.year or 0))
+        return Item(normalize(text), _snap_to_integer(date.year or 0))
     return Item(normalize(text), date=date)
 
 
@@ -142,7 +142,7 @@ def _read_number(text: str) -> float | None:
     for read in (_integer, _decimal):
         try:
             number = read(text)
-            return _whole(number) if math.isfinite(number) else None
+            return _snap_to_integer(number) if math.isfinite(number) else None
         except (ValueError, OverflowError):
             continue
     return None
@@ -157,7 +157,7 @@ def _decimal(text: str) -> float:
     return float(text.replace("_", "?"))
 
 
-def _whole(number: float) -> float:
+def _snap_to_integer(number: float) -> float:
     return int(number) if abs(number - round(number)) < TOLERANCE else number
 
 

@@ -28,7 +28,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.record import ReadOnlyFolder, RunFolder, RunRecord
-from mate_cli.runs.tracking import apart_from_agents
+from mate_cli.runs.tracking import hide_agent
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
@@ -164,7 +164,7 @@ def train_stage(stage: Stage, done: CompletedStages, whole: Run) -> Run:
     own = replace(stage, config=with_folders(stage.config, done.runs))
     spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides)
     folder = shared_folder(own, whole.console) if stage.shared else whole.folder.below(stage.name)
-    with apart_from_agents():
+    with hide_agent():
         return train_spec(spec, folder, is_stage=True)
 
 
@@ -179,14 +179,14 @@ def load_stage(stage: Stage, console: Console) -> Run:
 def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
     """Return a configuration with files and folders where it names stages: of first weights, and of what ranks rows."""
     init, encoding = dict(config.init), dict(config.encoding)
-    if run := _named(init.get("checkpoint"), done):
+    if run := _find_stage(init.get("checkpoint"), done):
         init["checkpoint"] = str((run.folder.path / WEIGHTS).absolute())
-    if run := _named(encoding.get("ranked_by"), done):
+    if run := _find_stage(encoding.get("ranked_by"), done):
         encoding["ranked_by"] = str(run.folder.path.absolute())
     return config.model_copy(update={"init": init, "encoding": encoding})
 
 
-def _named(value: object, done: Mapping[str, Run]) -> Run | None:
+def _find_stage(value: object, done: Mapping[str, Run]) -> Run | None:
     """Return the finished stage that a value names."""
     return done.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 

@@ -145,7 +145,7 @@ def pretrained_parameters(parts: Parts) -> set[str]:
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
     """Count floating-point operations of a forward and a backward pass, per example, on some of the training split."""
     total = examples = 0.0
-    for batch in track(data.some_batches(), "planning attention and counting operations", "batches"):
+    for batch in track(data.sample_batches(), "planning attention and counting operations", "batches"):
         total += encoder_flops(encoder, batch, backward=True)
         examples += len(batch.input_ids)
     return total / examples

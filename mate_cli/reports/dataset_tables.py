@@ -100,13 +100,17 @@ def print_datasets(root: Path, console: Console) -> None:
     for info in all_datasets():
         questions = info.published.get("questions")
         table.add_row(
-            info.name, info.title, f"{questions:,}" if questions else NOTHING, info.licence, whereabouts(info, root)
+            info.name,
+            info.title,
+            f"{questions:,}" if questions else NOTHING,
+            info.licence,
+            describe_location(info, root),
         )
     console.print(table)
     console.print("Fetch a public release with: mate data download data=<name>", markup=False)
 
 
-def whereabouts(info: DatasetInfo, root: Path) -> str:
+def describe_location(info: DatasetInfo, root: Path) -> str:
     """Return where the files of a dataset are, or whether they can be fetched."""
     if info.shipped:
         return "with the package"

@@ -32,14 +32,14 @@ class LockedError(RunError):
 
 
 @dataclass
-class _Held:
+class _Lock:
     """A lock of this process."""
 
     file: int
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-_held: dict[Path, _Held] = {}
+_held: dict[Path, _Lock] = {}
 
 
 def acquire_lock(folder: Path) -> None:
@@ -53,7 +53,7 @@ def acquire_lock(folder: Path) -> None:
     if place in _held:
         return
     try:
-        file = _taken(place / NAME)
+        file = _open_lock(place / NAME)
     except OSError as error:
         reason = "its .lock is a link" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
         raise RunError(
@@ -61,7 +61,7 @@ def acquire_lock(folder: Path) -> None:
             where=str(folder),
             remedy="Free space, or make the folder writable" if error.errno in REFUSALS else "Remove the .lock there",
         ) from error
-    held = _held[place] = _Held(file)
+    held = _held[place] = _Lock(file)
     threading.Thread(target=_beat, args=(held,), daemon=True).start()
 
 
@@ -73,7 +73,7 @@ def release_lock(folder: Path) -> None:
         os.close(held.file)
 
 
-def _taken(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     """Return the open lock file with this process's name in it."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -137,7 +137,7 @@ def _refuse_living(file: int, path: Path, knows_locks: bool) -> None:
     """
     content = _content(file)
     host, _, process = content.partition(" ")
-    if not content or content == _own_name():
+    if not content or content == _name_holder():
         return
     if host == platform.node():
         alive = not knows_locks and is_alive(process)  # with its lock free, a process of this machine has ended
@@ -160,7 +160,7 @@ def _busy(path: Path, content: str) -> LockedError:
     )
 
 
-def _own_name() -> str:
+def _name_holder() -> str:
     return f"{platform.node()} {process_id()}"
 
 
@@ -170,10 +170,10 @@ def _content(file: int) -> str:
 
 def _write(file: int) -> None:
     os.ftruncate(file, 0)
-    os.pwrite(file, _own_name().encode(), 0)
+    os.pwrite(file, _name_holder().encode(), 0)
 
 
-def _beat(held: _Held) -> None:
+def _beat(held: _Lock) -> None:
     """Touch the lock file again and again."""
     while not held.ended.wait(BEAT):
         try:

@@ -93,7 +93,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 
 
 @contextmanager
-def apart_from_agents() -> Iterator[None]:
+def hide_agent() -> Iterator[None]:
     """Begin W&B runs that no agent of a sweep has asked for: the one it waits for is the whole, and no stage of it."""
     hidden = {name: os.environ.pop(name) for name in OF_AGENT if name in os.environ}
     try:

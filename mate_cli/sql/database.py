@@ -101,7 +101,7 @@ def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
     Raises:
         DataError: the file is missing, is no database, or has no tables that can be read.
     """
-    objects, parts, problems = _described(path, seconds)
+    objects, parts, problems = _describe_objects(path, seconds)
     notes = _notes([(f"{kind} {name}", problems[place]) for place, name, kind in objects if place in problems])
     found = {name: parts[place] for place, name, _ in sorted(objects) if place in parts}
     if not found:
@@ -189,7 +189,7 @@ Objects = Sequence[tuple[int, str, str]]
 """Tables and views: place in the database, name, "table" or "view"; in the order in which they are read."""
 
 
-def _described(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str, Any]], dict[int, str]]:
+def _describe_objects(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str, Any]], dict[int, str]]:
     """Return all tables and views, what they have, and why others cannot be read, by their places.
 
     What takes too long, or crashes, is left out; a new process goes on behind it while there is time.

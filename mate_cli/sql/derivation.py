@@ -199,14 +199,14 @@ class Derivation:
             return True
         clause = self._clause()
         if clause == "Select":
-            return self._selected().aggregate == "none" and self._open[-2].rule.name != "ValUnit"
+            return self._find_selected().aggregate == "none" and self._open[-2].rule.name != "ValUnit"
         return clause in ("Having", "Order", "Superlative")
 
     def _allows_star(self) -> bool:
         aggregate = self._open[-1].aggregate
         if self._clause() == "Select" and self._open[-2].rule.name == "ValUnit":
-            everything = self._selected().aggregate == "none"
-            return not self.runnable or self._is_alone() if everything else self._selected().aggregate == "count"
+            everything = self._find_selected().aggregate == "none"
+            return not self.runnable or self._is_alone() if everything else self._find_selected().aggregate == "count"
         return aggregate == "count"
 
     def _query(self) -> tuple[_Open, _Open]:
@@ -248,7 +248,7 @@ class Derivation:
         """Return the name of the innermost part of a query that is open."""
         return next(one.rule.name for one in reversed(self._open) if one.rule.number in _CLAUSES | _ORDERS)
 
-    def _selected(self) -> _Open:
+    def _find_selected(self) -> _Open:
         """Return the open column of the result."""
         return next(one for one in reversed(self._open) if one.rule.name == "SelectCol")
 

@@ -48,7 +48,7 @@ class ComponentScore:
 
 def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
     """Tell whether two queries on one database have the same parts and the same tables."""
-    return _same(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
+    return _is_equal(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
@@ -56,12 +56,12 @@ def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dic
     return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
-def _same(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
+def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
     if not all(score.is_equal for score in _compared(predicted, gold, schema).values()):
         return False
     units = predicted.source.units
     return not gold.source.units or (
-        len(units) == len(gold.source.units) and _shared(units, gold.source.units) == len(units)
+        len(units) == len(gold.source.units) and _count_shared(units, gold.source.units) == len(units)
     )
 
 
@@ -73,7 +73,7 @@ def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, 
         ([condition.unit for condition in predicted.where], [condition.unit for condition in gold.where]),
         (_grouped_names(predicted, schema), _grouped_names(gold, schema)),
     )
-    found = [ComponentScore(len(one), len(other), _shared(one, other)) for one, other in pairs]
+    found = [ComponentScore(len(one), len(other), _count_shared(one, other)) for one, other in pairs]
     found += [_grouping(predicted, gold), _ordering(predicted, gold), _connectors(predicted, gold)]
     found.append(_set_operators(predicted, gold, schema))
     words, wanted = _keywords(predicted), _keywords(gold)
@@ -81,7 +81,7 @@ def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, 
     return dict(zip(COMPONENTS, found, strict=True))
 
 
-def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
+def _count_shared(one: Sequence[Any], other: Sequence[Any]) -> int:
     """Count the items in both, each as often as in both."""
     left = list(other)
     count = 0
@@ -116,7 +116,7 @@ def _connectors(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
 
 def _set_operators(predicted: ir.Query, gold: ir.Query, schema: Schema) -> ComponentScore:
     pairs = [(predicted.intersect, gold.intersect), (predicted.except_, gold.except_), (predicted.union, gold.union)]
-    same = sum(_same(one, other, schema) for one, other in pairs if one and other)
+    same = sum(_is_equal(one, other, schema) for one, other in pairs if one and other)
     return ComponentScore(sum(bool(one) for one, _ in pairs), sum(bool(other) for _, other in pairs), same)
 
 
@@ -240,7 +240,7 @@ _LIKE = OPERATORS.index("like")
 
 def hardness(query: Query) -> str:
     """Return one of `LEVELS`; of a gold query, as it was parsed."""
-    parts, nested, others = _parts(query), _count_nested(query), _others(query)
+    parts, nested, others = _parts(query), _count_nested(query), _count_others(query)
     if parts <= 1 and others == 0 and nested == 0:
         return "easy"
     if nested == 0 and ((others <= 2 and parts <= 1) or (parts <= 2 and others < 2)):
@@ -267,7 +267,7 @@ def _count_nested(query: Query) -> int:
     return sum(isinstance(one, Query) for one in (*values, query.intersect, query.union, query.except_))
 
 
-def _others(query: Query) -> int:
+def _count_others(query: Query) -> int:
     ordered = [column for unit in (query.order_by.units if query.order_by else ()) for column in unit.columns()]
     aggregates = [item.aggregate != 0 for item in query.select]
     aggregates += [column.aggregate != 0 for column in (*query.group_by, *ordered)]

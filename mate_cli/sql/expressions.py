@@ -92,7 +92,7 @@ class ExpressionReader(ABC):
         self.scope = Scope()
         self._read: set[int] = set()
         tables = (node for node in tree.walk() if node.key == "table")
-        self._everywhere = {name: number for table in tables for name, number in self._named(table)}
+        self._everywhere = {name: number for table in tables for name, number in self._find_names(table)}
 
     @abstractmethod
     def query(self, tree: Tree) -> ir.Query:
@@ -114,7 +114,7 @@ class ExpressionReader(ABC):
         self._read.add(id(tree))
         return tree
 
-    def _named(self, tree: Tree) -> Iterator[tuple[str, int | None]]:
+    def _find_names(self, tree: Tree) -> Iterator[tuple[str, int | None]]:
         """Find the name of a table in a query: its alias, and its own name behind those of others."""
         number = self.schema.find_table(tree.name)
         yield from ((fold(name), number) for name in dict.fromkeys((tree.alias, tree.name)) if name)

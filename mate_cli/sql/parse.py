@@ -109,12 +109,12 @@ class _Reader(ExpressionReader):
             raise UnreadableQueryError(f"more than {ir.MAX_NESTING} nested queries")
         outer = self.scope
         try:
-            return self._joined(tree) if tree.key in ir.SET_OPERATORS else self._single(tree)
+            return self._join_queries(tree) if tree.key in ir.SET_OPERATORS else self._single(tree)
         finally:
             self._depth -= 1
             self.scope = outer
 
-    def _joined(self, tree: Tree) -> ir.Query:
+    def _join_queries(self, tree: Tree) -> ir.Query:
         """Return the queries one after the other: what orders and limits them all is taken to be of the last one."""
         parts = self._chain(tree)
         if len(parts) > ir.MAX_NESTING:

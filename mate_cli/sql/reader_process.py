@@ -54,7 +54,7 @@ def answer_request() -> None:
     request = json.load(sys.stdin)
     _limit(request)
     try:
-        connection = _opened(Path(request["path"]), Path(request["folder"]), request["disk"])
+        connection = _open_database(Path(request["path"]), Path(request["folder"]), request["disk"])
         connection.execute(f"PRAGMA hard_heap_limit = {int(request['memory'])}")
         objects = _objects(connection)
     except (_OpenError, sqlite3.Error, MemoryError, OSError) as error:
@@ -91,7 +91,7 @@ def _limit(request: Mapping[str, Any]) -> None:
                 resource.setrlimit(getattr(resource, name), (most, most))
 
 
-def _opened(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
+def _open_database(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
     """Open a database so that nothing is written beside it.
 
     What another program has not written into it yet is applied to a copy. Without that, a database with a write-ahead
@@ -100,7 +100,7 @@ def _opened(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
     how = "mode=ro"
     pending = [file for end in ("-wal", "-journal") if _is_pending(file := path.with_name(path.name + end))]
     if pending:
-        path, how = _copied(path, pending, folder, disk), "mode=rw"
+        path, how = _copy_database(path, pending, folder, disk), "mode=rw"
     else:
         with path.open("rb") as opened:
             header = opened.read(_HEADER)
@@ -121,7 +121,7 @@ def _is_pending(file: Path) -> bool:
     return False
 
 
-def _copied(path: Path, pending: list[Path], folder: Path, disk: int) -> Path:
+def _copy_database(path: Path, pending: list[Path], folder: Path, disk: int) -> Path:
     files = [path, *pending]
     what = f"{' and '.join(file.name for file in pending)} holds changes that are not in it yet"
     before = _versions(files)
@@ -164,7 +164,7 @@ def _connect_virtual(objects: list[tuple[str, str, str]], connection: sqlite3.Co
     for name, kind, _ in objects:
         if kind == "virtual":
             with suppress(sqlite3.Error):
-                connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+                connection.execute(f"PRAGMA table_xinfo({_quote_name(name)})").fetchall()
 
 
 def _allow_reading(connection: sqlite3.Connection, pragmas: frozenset[str]) -> None:
@@ -179,7 +179,7 @@ def _allow_reading(connection: sqlite3.Connection, pragmas: frozenset[str]) -> N
     connection.set_authorizer(authorize)
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
@@ -247,12 +247,12 @@ def _describe(request: Mapping[str, Any], objects: list[tuple[str, str, str]], c
 
 
 def _parts(name: str, connection: sqlite3.Connection) -> dict[str, object]:
-    rows = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
-    keys = connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
+    rows = connection.execute(f"PRAGMA table_xinfo({_quote_name(name)})").fetchall()
+    keys = connection.execute(f"PRAGMA foreign_key_list({_quote_name(name)})").fetchall()
     columns = [(str(row[1]), str(row[2] or ""), row[5]) for row in rows if row[6] != _HIDDEN]
     if not columns:
         raise ValueError("its definition cannot be read")
-    connection.execute(f"EXPLAIN SELECT * FROM {_quoted(name)}").close()
+    connection.execute(f"EXPLAIN SELECT * FROM {_quote_name(name)}").close()
     return {"columns": columns, "keys": sorted(keys, key=lambda key: (-key[0], key[1]))}
 
 

@@ -111,7 +111,7 @@ def _node(actions: Iterator[Action], first: Action) -> _Node | None:
     return _Node(rule, tuple(parts))
 
 
-def _made(name: str, *parts: _Part) -> _Node:
+def _make_node(name: str, *parts: _Part) -> _Node:
     return _Node(BY_NAME[name], parts)
 
 
@@ -125,11 +125,11 @@ class _TreeOf:
     def statement(self, query: ir.Query) -> _Node:
         following = query.set_operation()
         if following is None:
-            return _made("SingleQuery", self.query(query))
+            return _make_node("SingleQuery", self.query(query))
         name, second = following
         if second.set_operation():
             raise UnsupportedQueryError("more than one set operator")
-        return _made(name.capitalize(), self.query(query.without_set_operation()), self.query(second))
+        return _make_node(name.capitalize(), self.query(query.without_set_operation()), self.query(second))
 
     def query(self, query: ir.Query) -> _Node:
         if query.set_operation():
@@ -137,35 +137,35 @@ class _TreeOf:
         tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
         outer, self._star = self._star, tables[0] if len(tables) == 1 else STAR
         order = query.order_by
-        items = tuple(_made("SelectCol", _aggregate(i.aggregate), self._unit(i.unit)) for i in query.select)
+        items = tuple(_make_node("SelectCol", _aggregate(i.aggregate), self._unit(i.unit)) for i in query.select)
         joins = tuple(self._join(condition, query) for condition in query.source.joins)
-        node = _made(
+        node = _make_node(
             "Query",
-            _made("Select", items),
-            _made("From", joins) if joins else None,
-            _made("Where", self._conditions(query.where)) if query.where else None,
-            _made("Having", self._conditions(query.having)) if query.having else None,
+            _make_node("Select", items),
+            _make_node("From", joins) if joins else None,
+            _make_node("Where", self._conditions(query.where)) if query.where else None,
+            _make_node("Having", self._conditions(query.having)) if query.having else None,
             self._order(order, limited=query.limit is not None) if order else None,
-            _made("GroupBy", tuple(map(self._column, query.group_by))) if query.group_by else None,
+            _make_node("GroupBy", tuple(map(self._column, query.group_by))) if query.group_by else None,
         )
         self._star = outer
         return node
 
     def _column(self, unit: ir.ColumnUnit) -> _Node:
         column = self._star if unit.column == STAR else unit.column
-        return _made("ColUnit", _aggregate(unit.aggregate), column)
+        return _make_node("ColUnit", _aggregate(unit.aggregate), column)
 
     def _unit(self, unit: ir.ValueUnit) -> _Node:
         name = ir.UNIT_OPERATORS[unit.operator]
         if name not in _UNITS:
             raise UnsupportedQueryError(f"unsupported operator {name}")
-        return _made(_UNITS[name], *map(self._column, unit.columns()))
+        return _make_node(_UNITS[name], *map(self._column, unit.columns()))
 
     def _join(self, condition: ir.Condition, query: ir.Query) -> _Node:
         if not isinstance(condition.value, ir.ColumnUnit):
             raise UnsupportedQueryError("ON compares with a value")
         ends = (self._of_source(unit.column, query) for unit in (condition.unit.left, condition.value))
-        return _made("FromCond", *(self._column(ir.ColumnUnit(0, column)) for column in ends))
+        return _make_node("FromCond", *(self._column(ir.ColumnUnit(0, column)) for column in ends))
 
     def _of_source(self, column: int, query: ir.Query) -> int:
         """Return the column, or the one of the same name where an alias led to a table that FROM does not name."""
@@ -179,7 +179,7 @@ class _TreeOf:
         """Return the first condition and the rest, as "and" or "or" joins them."""
         node = self._condition(conditions.items[-1])
         for item, connector in zip(reversed(conditions.items[:-1]), reversed(conditions.connectors), strict=True):
-            node = _made(connector.capitalize(), self._condition(item), node)
+            node = _make_node(connector.capitalize(), self._condition(item), node)
         return node
 
     def _condition(self, condition: ir.Condition) -> _Node:
@@ -197,11 +197,11 @@ class _TreeOf:
 
     def _order(self, order: ir.OrderBy, *, limited: bool) -> _Node:
         units = tuple(map(self._unit, order.units))
-        return _made("Superlative" if limited else "Order", _made(order.direction), units)
+        return _make_node("Superlative" if limited else "Order", _make_node(order.direction), units)
 
 
 def _aggregate(number: int) -> _Node:
-    return _made(ir.AGGREGATES[number])
+    return _make_node(ir.AGGREGATES[number])
 
 
 class _QueryOf:
@@ -231,7 +231,7 @@ class _QueryOf:
     def _source(self, node: _Node) -> ir.From:
         """List the tables of all columns outside nested queries; a table that joins itself is there once more."""
         columns = self._schema.columns
-        tables = {columns[column].table for column in _chosen(node)} - {STAR}
+        tables = {columns[column].table for column in _list_columns(node)} - {STAR}
         pairs = [(join.node(0).column(), join.node(1).column()) for one in node.nodes(1) for join in one.nodes(0)]
         again = [columns[one].table for one, other in pairs if columns[one].table == columns[other].table]
         joins = [
@@ -277,7 +277,7 @@ def _number(node: _Node) -> int:
     return ir.AGGREGATES.index(node.rule.name)
 
 
-def _chosen(node: _Node) -> Iterator[int]:
+def _list_columns(node: _Node) -> Iterator[int]:
     """Yield the columns of a query without those of queries in it."""
     for part in node.parts:
         if isinstance(part, int):
@@ -285,4 +285,4 @@ def _chosen(node: _Node) -> Iterator[int]:
         else:
             for one in (part,) if isinstance(part, _Node) else part or ():
                 if one.rule.name != "Query":
-                    yield from _chosen(one)
+                    yield from _list_columns(one)

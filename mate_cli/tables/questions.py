@@ -37,11 +37,11 @@ def find_tables(places: Iterable[str]) -> list[Path]:
     found: dict[Path, None] = {}
     for place in places:
         with wrap_read_errors(place, DataError, "cannot be looked for", "Check the name"):
-            found |= dict.fromkeys(_found(place))
+            found |= dict.fromkeys(_find_files(place))
     return list(found)
 
 
-def _found(place: str) -> list[Path]:
+def _find_files(place: str) -> list[Path]:
     path = Path(place).expanduser()
     if path.is_dir():
         from mate_cli.tables.read import SUFFIXES
@@ -137,13 +137,13 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
     if not tables and any(one.table is None for one in asked):
         raise ConfigError("no table given", where="table", remedy="Write table=FILE")
     for one in asked:
-        of = tables if one.table is None else [_named(one.table, tables, beside)]
+        of = tables if one.table is None else [_find_table(one.table, tables, beside)]
         for table in of:
             pairs.setdefault(table, []).append(one.question)
     return {table: questions for table, questions in pairs.items() if questions}
 
 
-def _named(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
+def _find_table(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
     with wrap_read_errors(
         name, DataError, "a question names this table, which cannot be searched for", "Check the name"

@@ -262,11 +262,11 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return {"fields": kept, "names": names, "packed": pack_tensors(content)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state["fields"], **_named(state["names"], state["packed"].unpack()))
+        vars(self).update(state["fields"], **_name_fields(state["names"], state["packed"].unpack()))
 
     def _moved(self, move: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
         names, content = self._content()
-        return replace(self, **_named(names, move_tensors(content, move)))
+        return replace(self, **_name_fields(names, move_tensors(content, move)))
 
     def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
         """List all that has tensors in it, the fields, `more` and what is prepared, each behind its name."""
@@ -274,7 +274,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
 
 
-def _named(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
+def _name_fields(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
     """Return the fields of a batch that has this content."""
     values = iter(content)
     known, more, prepared = ({name: next(values) for name in part} for part in names)

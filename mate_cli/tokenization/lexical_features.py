@@ -113,7 +113,7 @@ class LexicalTable:
         read = set(question.lower().split())
         asked = [float(not read.isdisjoint(kind)) for kind in QUESTION.values()]
         columns = [*score_views(scores), row, np.repeat(1 / row_rank, self.width, 1), rest]
-        columns += [header, *self._asked(question), *self._cells, *self._numbers(question)]
+        columns += [header, *self._count_asked_words(question), *self._cells, *self._numbers(question)]
         flat = [np.reshape(column, -1) for column in columns]
         return np.column_stack([*flat, np.tile(asked, (len(header), 1))]).astype(np.float32)
 
@@ -129,7 +129,7 @@ class LexicalTable:
         scores = np.stack([self._documents.scores(question), best, rank, np.array(overlap)])
         return scores.reshape(-1, self.rows, self.width)
 
-    def _asked(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+    def _count_asked_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """Count for every cell the words after "which" that its header and its passages' first sentences have."""
         found = _ASKED.search(question)
         asked = prefixes(found[1]) - _NOT_ASKED if found else frozenset[str]()
@@ -167,12 +167,12 @@ class Coverage:
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
-        found, weights = self._found(question)
+        found, weights = self._match_words(question)
         count = found.sum(2, keepdims=True)
         cells, others, rows = (np.tensordot(weights, has, 1) for has in (found, count > found, count > 0))
         return cells, others, np.repeat(rows, self._shape[1], 1)
 
-    def _found(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+    def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the words of the question that each cell has [W, R, C], and the words' weights [W], 1 in all."""
         numbers = [self._numbers[word] for word in sorted(prefixes(question)) if word in self._numbers]
         words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]

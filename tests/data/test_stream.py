@@ -201,7 +201,7 @@ def test_the_order_counts_over_all_processes():
 def test_lengths_and_costs_are_of_some_examples(shards, tmp_path):
     data = module(shards, tmp_path)
     assert 8 < data.training().lengths.mean() <= 48
-    assert sum(len(batch.input_ids) for batch in data.some_batches(5, 2)) == 5
+    assert sum(len(batch.input_ids) for batch in data.sample_batches(5, 2)) == 5
     assert len(data.training().cuts) == len(data.training().failures) == 0
 
 

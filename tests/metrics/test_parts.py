@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.metrics.subsets import LIMITS, by_parts, length_parts, parts_by_tokens, words_of
+from mate_cli.metrics.subsets import LIMITS, average_by_part, length_parts, parts_by_tokens, words_of
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -21,7 +21,7 @@ def test_all_questions_and_each_subset():
         "c": example("c", subsets=("complex",)),
         "unanswered": example("unanswered", subsets=("simple",), answer=None),
     }
-    found = by_parts({"a": True, "c": 0.5, "stranger": 1.0}, examples, "accuracy")
+    found = average_by_part({"a": True, "c": 0.5, "stranger": 1.0}, examples, "accuracy")
     wanted = {"accuracy": 0.5, "accuracy/simple": 0.5, "accuracy/small": 1.0, "accuracy/complex": 0.5}
     assert found == pytest.approx(wanted)
 
@@ -30,7 +30,7 @@ def test_parts_by_length_share_their_limits_with_nobody():
     sizes = [3, 128, 129, 256, 257, 1024, 1025]
     examples = {str(size): example(str(size), size) for size in sizes}
     assert list(words_of(examples).values()) == sizes
-    found = by_parts({"3": True, "129": True, "256": True, "1025": True}, examples, "x")
+    found = average_by_part({"3": True, "129": True, "256": True, "1025": True}, examples, "x")
     assert found == pytest.approx(
         {
             "x": 4 / 7,
@@ -44,8 +44,8 @@ def test_parts_by_length_share_their_limits_with_nobody():
 
 
 def test_questions_of_one_length_have_no_such_parts():
-    assert by_parts({"a": True}, {"a": example("a"), "b": example("b", 5)}, "x") == {"x": 0.5}
-    assert by_parts({}, {}, "x") == {}
+    assert average_by_part({"a": True}, {"a": example("a"), "b": example("b", 5)}, "x") == {"x": 0.5}
+    assert average_by_part({}, {}, "x") == {}
 
 
 def test_questions_by_tokens_of_the_uncut_input():
@@ -69,7 +69,7 @@ def test_punctuation_and_empty_cells():
 def test_the_parts_by_length_make_up_the_whole(questions):
     examples = {str(i): example(str(i), words) for i, (words, _) in enumerate(questions)}
     correct = {str(i): right for i, (_, right) in enumerate(questions)}
-    found = by_parts(correct, examples, "x")
+    found = average_by_part(correct, examples, "x")
     parts = {name: value for name, value in found.items() if "/" in name}
     assert found["x"] == pytest.approx(sum(correct.values()) / len(correct))
     if parts:

@@ -44,7 +44,7 @@ def waits_of(monkeypatch, card, *words):
     with pretended_gpu(card):
         planner = Planner(parts.task.encoder.planner.layers).on("cuda")
     object.__setattr__(parts.data.loading, "prepare", planner)
-    batch = next(parts.data.some_batches(8, 8))
+    batch = next(parts.data.sample_batches(8, 8))
     monkeypatch.setattr(triton_op, "_launch", lambda *_: None)
     monkeypatch.setattr(triton, "is_interpreted", lambda: True)
     monkeypatch.setattr("mate_cli.attention.plan.AttentionPlan.__init__", planned_for_the_card)

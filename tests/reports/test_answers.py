@@ -13,7 +13,14 @@ from rich.console import Console
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers.files import WRITERS, check_output, entry
 from mate_cli.reports.answers.terminal import print_answered, print_session
-from mate_cli.reports.answers.window import answer_text, around, computed_text, confidence_text, numeric_columns, window
+from mate_cli.reports.answers.window import (
+    answer_text,
+    computed_text,
+    confidence_text,
+    numeric_columns,
+    pick_neighbours,
+    window,
+)
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 
@@ -83,7 +90,7 @@ def test_confidence_says_whether_it_is_calibrated():
 @given(st.integers(1, 60), st.integers(1, 15), st.data())
 def test_what_is_wanted_first_is_shown_and_not_too_much(size, most, data):
     wanted = data.draw(st.lists(st.integers(0, size - 1), unique=True))
-    shown = around(wanted, size, most)
+    shown = pick_neighbours(wanted, size, most)
     assert shown == sorted(set(shown))
     assert len(shown) == min(size, most)
     assert set(wanted[:most]) <= set(shown)

@@ -8,7 +8,7 @@ import pytest
 
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.runs.load import above_pattern, load_runs
+from mate_cli.reports.runs.load import find_base_folder, load_runs
 from mate_cli.reports.runs.load_curves import load_log
 from tests.reports.runs import build_demo, build_run
 
@@ -76,7 +76,7 @@ def test_files_among_folders_are_left_out(tmp_path):
 def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder(tmp_path):
     build_run(tmp_path / "lr=[1]" / "run")
     assert len(load_runs([f"{tmp_path}/lr=[1]"]).runs) == 1
-    assert above_pattern(f"{tmp_path}/lr=[1]/r*") == tmp_path / "lr=[1]"
+    assert find_base_folder(f"{tmp_path}/lr=[1]/r*") == tmp_path / "lr=[1]"
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b""])

@@ -23,7 +23,7 @@ QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
-def _own_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
+def _load_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
     """Return the table rows of a tile, and which of them exist."""
     positions = tl.load(tile) + tl.arange(0, TILE)
     real = positions < tl.load(tile + 1)
@@ -133,7 +133,7 @@ def attend(
 ) -> None:
     """Attend: values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
-    query_row, real_query = _own_rows(rows, tile, TILE)
+    query_row, real_query = _load_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists = real_query[:, None] & real_column
     query = tl.load(qkv + place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=exists, other=0.0)
@@ -198,7 +198,7 @@ def query_gradient(
 ) -> None:
     """Return the gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
-    query_row, real_query = _own_rows(rows, tile, TILE)
+    query_row, real_query = _load_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists, query_shift = real_query[:, None] & real_column, _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
     query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
@@ -259,7 +259,7 @@ def key_value_gradient(
 ) -> None:
     """Return the gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
-    key_row, real_key = _own_rows(rows, tile, TILE)
+    key_row, real_key = _load_rows(rows, tile, TILE)
     place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
     exists, key_shift = real_key[:, None] & real_column, _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
     value_shift = _shift(key_row, VALUE, BLOCKS, HEADS, SIZE)

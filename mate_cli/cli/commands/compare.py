@@ -111,7 +111,7 @@ def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
 
 def page_folder(cfg: Compare, report: Report) -> Path:
     """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
-    from mate_cli.reports.runs.load import above_pattern
+    from mate_cli.reports.runs.load import find_base_folder
 
-    first = above_pattern(cfg.runs[0])
+    first = find_base_folder(cfg.runs[0])
     return first if first.is_dir() else Path(report.folders[0])

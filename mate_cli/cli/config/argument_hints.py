@@ -52,7 +52,7 @@ class Syntax:
             if word.startswith("-"):
                 self._check_flag(words, place)
             elif "=" not in word and not word.startswith("~"):
-                raise self._bare(words, place)
+                raise self._explain_bare_word(words, place)
             else:
                 self._check_setting(words, place)
 
@@ -76,33 +76,33 @@ class Syntax:
             raise ConfigError("unknown flag", where=words[place], remedy=remedy)
         raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=suggest(f"{key}={value}"))
 
-    def _bare(self, words: Sequence[str], place: int) -> ConfigError:
+    def _explain_bare_word(self, words: Sequence[str], place: int) -> ConfigError:
         """Return the error of a word without `=`."""
         word, before, after = words[place], words[place - 1] if place else "", _next(words, place)
         key, equals, begun = before.partition("=")
         if word == "=" or before == "=":
-            return _spaced("", word, after)
+            return _explain_spaces("", word, after)
         if after.startswith("="):
-            return _spaced(word, after.removeprefix("=") or _next(words, place + 1))
+            return _explain_spaces(word, after.removeprefix("=") or _next(words, place + 1))
         if equals and not begun:
-            return _spaced(key, word)
+            return _explain_spaces(key, word)
         if equals and _is_open(begun):
-            return _listed(before, words[place:])
+            return _explain_list(before, words[place:])
         if begun.endswith(","):
             return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
         if key in self.texts and equals:
             sentence = " ".join([begun, *_bare_words(words[place:])])
             return ConfigError("a text with spaces needs quotes", where=before, remedy=suggest(f"{key}={sentence}"))
-        return self._alone(word, after)
+        return self._explain_lone_word(word, after)
 
-    def _alone(self, word: str, after: str) -> ConfigError:
+    def _explain_lone_word(self, word: str, after: str) -> ConfigError:
         """Return the error of a name, a group or a path that stands alone."""
         groups = sorted(groups_of(self.config_name), key=lambda name: name != "experiment")
         if word in groups:
             if after and "=" not in after:
                 return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after}"))
             return ConfigError(FORM, where=word, remedy=f"Type {word}=NAME, with one of {', '.join(choices(word))}")
-        if setting := self._of_path(word):
+        if setting := self._guess_setting(word):
             return ConfigError(FORM, where=word, remedy=suggest(setting))
         if homes := [group for group in groups if word in choices(group)]:
             return ConfigError(FORM, where=word, remedy=suggest(*(f"{group}={word}" for group in homes)))
@@ -113,7 +113,7 @@ class Syntax:
             return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after or '...'}"))
         return ConfigError(FORM, where=word, remedy=f"All of them: mate {self.config_name} --help")
 
-    def _of_path(self, word: str) -> str | None:
+    def _guess_setting(self, word: str) -> str | None:
         """Guess the setting that a file or folder is meant for: a table, or its newest run; None for other words."""
         from mate_cli.runs.folders import open_run
 
@@ -132,9 +132,9 @@ class Syntax:
     def _check_setting(self, words: Sequence[str], place: int) -> None:
         key, equals, value = words[place].partition("=")
         if equals and key != key.strip() and NAME.fullmatch(key.strip().lstrip("+~")):
-            raise _spaced(key.strip(), value.strip(), _next(words, place))
+            raise _explain_spaces(key.strip(), value.strip(), _next(words, place))
         if equals and not key.strip():
-            raise _spaced(words[place - 1] if place else "key", value or _next(words, place))
+            raise _explain_spaces(words[place - 1] if place else "key", value or _next(words, place))
         name = key.lstrip("+~")
         if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
             raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
@@ -146,7 +146,7 @@ class Syntax:
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and _is_open(value):
-            raise _listed(words[place], words[place + 1 :])
+            raise _explain_list(words[place], words[place + 1 :])
 
 
 def suggest(*settings: str) -> str:
@@ -171,7 +171,7 @@ def _bare_words(words: Sequence[str]) -> list[str]:
     return list(words[: ends[0]] if ends else words)
 
 
-def _spaced(key: str, *values: str) -> ConfigError:
+def _explain_spaces(key: str, *values: str) -> ConfigError:
     """Return the error of spaces around the sign."""
     value = next((value for value in values if value not in ("", "=")), "...")
     return ConfigError("no spaces around =", where=key or None, remedy=suggest(f"{key or 'key'}={value}"))
@@ -184,7 +184,7 @@ def _is_open(value: str) -> bool:
     return value.count(value[0]) > value.count(BRACKETS[value[0]])
 
 
-def _listed(setting: str, rest: Sequence[str]) -> ConfigError:
+def _explain_list(setting: str, rest: Sequence[str]) -> ConfigError:
     """Return the error of a list that the shell took apart, or that does not end."""
     closing = BRACKETS[setting.partition("=")[2][0]]
     ends = [place for place, word in enumerate(rest) if word.endswith(closing)]

@@ -73,7 +73,7 @@ def check_quickly(spec: RunSpec) -> None:
             check_init(stage.config.init, stage.config.model.get("size"), stage.names.init)
             check_ranker(stage.config)
         except MateError as error:
-            raise type(error)(error.problem, where=_within(stage, error.where), remedy=error.remedy) from error
+            raise type(error)(error.problem, where=_prefix_stage(stage, error.where), remedy=error.remedy) from error
         find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
 
@@ -119,7 +119,7 @@ def check_ranker(config: RunConfig) -> None:
         open_run(str(ranked_by), "encoding.ranked_by=", "cell_selection")
 
 
-def _within(stage: Stage, where: str | None) -> str | None:
+def _prefix_stage(stage: Stage, where: str | None) -> str | None:
     """Return a place in a stage's configuration as it is typed."""
     return f"stages.{stage.name}.{where}" if stage.name and where and "/" not in where.partition("=")[0] else where
 

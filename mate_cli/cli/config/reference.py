@@ -132,7 +132,7 @@ class Composition:
             file = find_config(f"{section}/{other}")
             if file and (said := read_keys(file).get(name, ("", ""))[1]):
                 return said
-        return _documented(_docstrings(self._target(section)), name) if section else ""
+        return _find_description(_docstrings(self._target(section)), name) if section else ""
 
     def _target(self, section: str) -> str:
         """Return the name of the class that a section is built of; empty for a plain section."""
@@ -222,7 +222,7 @@ def _docstrings(target: str) -> list[str]:
     return [inspect.cleandoc(kind.__doc__ or "") for kind in getattr(pydoc.locate(target), "__mro__", ())]
 
 
-def _documented(texts: Sequence[str], name: str) -> str:
+def _find_description(texts: Sequence[str], name: str) -> str:
     """Return the text about an argument in the first docstring that has it."""
     for text in texts:
         found = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)

@@ -64,7 +64,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         whole = choices.with_values([*of_whole, *_options(typed)])
         options = _stage_options(whole.config, typed)
         recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
-        resume = _resolved(whole.config, "resume")
+        resume = _resolve_part(whole.config, "resume")
         spec = RunSpec((), whole.names, recorded, resume=resume and str(resume), name=_name_of(whole.config))
         if not options:
             whole = choices.with_values([word for word in top if not word.group])
@@ -75,8 +75,8 @@ def resolve(words: Sequence[str]) -> RunSpec:
         general = [word for word in typed if not word.is_below(*WHOLE)]
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
     _refuse_untaken(general, composed.values())
-    system: Node | None = _resolved(whole.config, "system")
-    stages = _in_line(list(composed.values()), system, as_list(_resolved(whole.config, "trust")))
+    system: Node | None = _resolve_part(whole.config, "system")
+    stages = _connect_stages(list(composed.values()), system, as_list(_resolve_part(whole.config, "trust")))
     return replace(
         spec,
         stages=stages,
@@ -95,7 +95,7 @@ def _options(typed: Iterable[Override]) -> list[Override]:
     return [replace(word, sign=word.sign or "++") for word in typed if _is_option(word)]
 
 
-def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
+def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
     """Return a part of the configuration as plain values."""
     try:
         value = config[part]
@@ -110,7 +110,7 @@ def _name_of(config: DictConfig) -> str | None:
     Raises:
         ConfigError: no folder can have it.
     """
-    name = _resolved(config, "name")
+    name = _resolve_part(config, "name")
     if name is None:
         return None
     if not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME:
@@ -137,7 +137,7 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
     Raises:
         ConfigError: an unknown stage or key, or a value of the wrong kind.
     """
-    nodes: Any = _resolved(config, "stages") or {}
+    nodes: Any = _resolve_part(config, "stages") or {}
     if not isinstance(nodes, dict):
         raise ConfigError("must be a group of keys", where="stages", remedy="Write stages.NAME.experiment=...")
     known = [name for name, node in nodes.items() if not isinstance(node, dict) or "experiment" in node]
@@ -255,13 +255,13 @@ class _StageWords:
                     where=f"{where}.{self.own[0]}",
                     remedy=f"Leave this out, or {where}.run",
                 )
-            own = self._checked()
+            own = self._validate()
             outputs = Path(own.paths.outputs)
             folder, record = resolve_finished_run(self.options.run, self.name, self.composed.names.task, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
             config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
-        config = self._checked()
+        config = self._validate()
         return Stage(self.name, config, self.composed.names, self.composed.overrides, None, after, self.options.shared)
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
@@ -279,7 +279,7 @@ class _StageWords:
             remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
             raise ConfigError(f"{self.name} starts from the weights of {first.name}", where=where, remedy=remedy)
 
-    def _checked(self) -> RunConfig:
+    def _validate(self) -> RunConfig:
         try:
             return self.composed.to_run_config()
         except ConfigError as error:
@@ -326,7 +326,7 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) 
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 
-def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
+def _connect_stages(composed: Sequence[_StageWords], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
     """Let each stage begin with the weights that the one before hands on.
 
     Raises:

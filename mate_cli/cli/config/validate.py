@@ -110,7 +110,7 @@ def target_problems(value: object, path: str = "") -> Iterator[str]:
 
 def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
     try:
-        parameters = Parameters.of(_imported(node["_target_"]))
+        parameters = Parameters.of(_import_target(node["_target_"]))
     except ConfigError as error:
         yield str(ConfigError(error.problem, where=f"{path}._target_"))
         return
@@ -125,7 +125,7 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
             yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
 
 
-def _imported(name: str) -> Callable[..., object]:
+def _import_target(name: str) -> Callable[..., object]:
     """Import the class or function that a `_target_` names."""
     import pydoc
 

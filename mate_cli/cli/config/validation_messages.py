@@ -38,7 +38,7 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
         if details[0]["type"] == "extra_forbidden":
             yield unknown_key(place, _fields(schema, keys[:-1]))
         else:
-            yield _wrong(place, details)
+            yield _explain_value(place, details)
 
 
 def unknown_key(place: str, known: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ def _fields(schema: object, keys: Sequence[int | str]) -> list[str]:
     return [field.alias or name for name, field in schema.model_fields.items()]
 
 
-def _wrong(place: str, details: Sequence[ErrorDetails]) -> str:
+def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
     """Return the sentence about one value: its bound if it has the right type, else the types it may have."""
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=place))
@@ -87,10 +87,10 @@ def _wrong(place: str, details: Sequence[ErrorDetails]) -> str:
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
     remedy = f"Type '{place}=[{value}]'" if "a list" in phrases and isinstance(value, str) else None
-    return str(ConfigError(f"must be {' or '.join(phrases)} (got {_shown(value)})", where=place, remedy=remedy))
+    return str(ConfigError(f"must be {' or '.join(phrases)} (got {_shorten_value(value)})", where=place, remedy=remedy))
 
 
-def _shown(value: object) -> str:
+def _shorten_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
 

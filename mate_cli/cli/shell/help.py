@@ -50,7 +50,7 @@ def command_help(config_name: str) -> str:
     sections = [
         texts["header"],
         f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
-        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in _chosen(config_name)]),
+        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in _list_defaults(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
         _closing(texts["app_name"]),
@@ -67,12 +67,12 @@ def nearest_choice(group: str, name: str) -> str | None:
     known = choices(group)
     holding = [one for one in known if len(name) > 2 and name in one]
     alike = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, known, n=1)
-    return next(iter(alike), None) or min(_described(group, name), key=len, default=None)
+    return next(iter(alike), None) or min(_describe_choices(group, name), key=len, default=None)
 
 
 def groups_of(config_name: str) -> list[str]:
     """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
-    return [group for group, _ in _chosen(config_name)]
+    return [group for group, _ in _list_defaults(config_name)]
 
 
 def keys_of(config_name: str) -> list[str]:
@@ -80,7 +80,7 @@ def keys_of(config_name: str) -> list[str]:
     return list(top_keys(config_name))
 
 
-def _described(group: str, word: str) -> list[str]:
+def _describe_choices(group: str, word: str) -> list[str]:
     """Return the choices of a group whose files say a word in their first line."""
     files = [file for name in choices(group) if (file := find_config(f"{group}/{name}"))]
     lines = {file.stem: file.open(encoding="utf-8").readline() for file in files}
@@ -91,7 +91,7 @@ def _section(title: str, rows: list[str]) -> list[str]:
     return ["\n".join([title, *rows])] if rows else []
 
 
-def _chosen(config_name: str) -> list[tuple[str, str | None]]:
+def _list_defaults(config_name: str) -> list[tuple[str, str | None]]:
     """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
     pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
     return [(group, default) for group, default in pairs if not group.startswith("optional ")]

@@ -160,7 +160,7 @@ def run_sweep(words: Sequence[str]) -> int:
         MateError: there is no sweep, for the configuration is wrong.
     """
     from mate_cli.cli.sweeps.submission import no_slurm, quiet_controllers, start_tracker
-    from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
+    from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
 
     typed = [Override.parse(word) for word in words]
     settings = texts(word for word in typed if word.is_below(*WHOLE))
@@ -198,7 +198,7 @@ def run_sweep(words: Sequence[str]) -> int:
             remove_unbegun(jobs)
     if mistake:
         raise MateError(mistake)
-    return 0 if all_well(files) and not problem else 1
+    return 0 if is_complete(files) and not problem else 1
 
 
 def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed: Collection[str]) -> Sweeper:

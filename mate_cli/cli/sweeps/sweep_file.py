@@ -29,13 +29,13 @@ def expand(words: Sequence[str]) -> list[str]:
     if "," in names[-1]:
         raise ConfigError("has several sweeps", where=f"{KEY}{names[-1]}", remedy="Run them one at a time")
     path = find_config(f"sweep/{names[-1]}")
-    if other := _other(read_config(path)):
+    if other := _find_unknown_key(read_config(path)):
         remedy = f"Write it under hydra.sweeper.params: {other}: ..."
         raise ConfigError(f"a sweep file can only set keys of hydra, not {other}", where=str(path), remedy=remedy)
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
 
 
-def _other(content: dict[str, Any]) -> str | None:
+def _find_unknown_key(content: dict[str, Any]) -> str | None:
     """Find a key or group in a sweep's file that is not Hydra's."""
     groups = [group.removeprefix("override").strip() for group, _ in group_choices(content)]
     others = [group.lstrip("/") for group in groups if not group.startswith("/hydra/")]

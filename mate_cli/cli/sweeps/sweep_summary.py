@@ -75,7 +75,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         return {"status": "failed", "reason": error.problem}
 
 
-def all_well(files: Sequence[Path]) -> bool:
+def is_complete(files: Sequence[Path]) -> bool:
     """Say whether every job has finished, or is being trained by another process."""
     jobs = [read_job(file) for file in files]
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)

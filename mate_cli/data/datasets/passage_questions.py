@@ -106,10 +106,12 @@ class PassageQuestions(Release):
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of its files; see `Release.read`."""
-        questions = self._asked(split, problems)
+        questions = self._read_split(split, problems)
         if split != "train":
             return build_examples(questions)
-        seen = {digest_passage(q.passage) for other in self.splits if other != "train" for q in self._asked(other, [])}
+        seen = {
+            digest_passage(q.passage) for other in self.splits if other != "train" for q in self._read_split(other, [])
+        }
         kept, self.repeated = drop_repeats(questions, seen)
         return build_examples(kept, self.window)
 
@@ -163,7 +165,7 @@ class PassageQuestions(Release):
     def _holds_out(self) -> bool:
         return bool(self.held_out) and "train" in self.files and not any(map(self._has, self.files.get("dev", ())))
 
-    def _asked(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
+    def _read_split(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
         file_split = "train" if split == "dev" and self._holds_out else split
         files = [file for file in self.files[file_split] if self._has(file)]
         found = [question for file in files for question in self._of_file(file, problems)]

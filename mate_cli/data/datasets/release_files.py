@@ -62,7 +62,10 @@ class ReleaseFiles:
         Raises:
             DataError: an archive is damaged.
         """
-        if any(find_file(place, file) or file in self._beside(place, file) for place in (self._root, *self._folders)):
+        if any(
+            find_file(place, file) or file in self._read_folder_archive(place, file)
+            for place in (self._root, *self._folders)
+        ):
             return True
         return any(self._places(archive, file) for archive in self._archives)
 
@@ -85,7 +88,7 @@ class ReleaseFiles:
         plain = self._content_below(self._root, file)
         if plain is not None:
             return plain
-        for places in (self._unpacked(file), self._archived(file)):
+        for places in (self._find_unpacked(file), self._find_archived(file)):
             found = dict(places)
             if len(set(found.values())) > 1:
                 raise DataError(
@@ -97,11 +100,11 @@ class ReleaseFiles:
                 return next(iter(found.values()))
         return None
 
-    def _unpacked(self, file: str) -> Iterator[tuple[str, bytes]]:
+    def _find_unpacked(self, file: str) -> Iterator[tuple[str, bytes]]:
         contents = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
         return ((name, content) for name, content in contents if content is not None)
 
-    def _archived(self, file: str) -> Iterator[tuple[str, bytes]]:
+    def _find_archived(self, file: str) -> Iterator[tuple[str, bytes]]:
         places = ((archive, path) for archive in self._archives for path in self._places(archive, file))
         return ((f"{archive.name}: {path}", self._member(archive, path)) for archive, path in places)
 
@@ -117,9 +120,9 @@ class ReleaseFiles:
 
     def _content_below(self, place: Path, file: str) -> bytes | None:
         path = find_file(place, file)
-        return self._beside(place, file).get(file) if path is None else read_file(path)
+        return self._read_folder_archive(place, file).get(file) if path is None else read_file(path)
 
-    def _beside(self, place: Path, file: str) -> dict[str, bytes]:
+    def _read_folder_archive(self, place: Path, file: str) -> dict[str, bytes]:
         """Read the files of the archive that is named like a folder above `file`, by path; empty where none has it."""
         for folder in map(str, PurePosixPath(file).parents):
             key = (place, folder)

@@ -112,7 +112,7 @@ def encode_split(
         DataError: the folder cannot be written, or a process was killed.
     """
     columns = columns_of(serializer)
-    maker = f"{serializer.fingerprint}|{columns}|{_own_code({type(serializer), *map(type, examples)})}"
+    maker = f"{serializer.fingerprint}|{columns}|{_digest_user_code({type(serializer), *map(type, examples)})}"
     path = folder.expanduser() / f"{digest_of(examples, maker)}.arrow"
     if not path.exists():
         try:
@@ -204,7 +204,7 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _own_code(kinds: Collection[type]) -> str:
+def _digest_user_code(kinds: Collection[type]) -> str:
     """Return a digest of the modules outside of this package that define serializers and kinds of examples."""
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
     known = (sys.stdlib_module_names, {mate_cli.__name__})

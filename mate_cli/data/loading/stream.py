@@ -92,7 +92,7 @@ class TableStream(Dataset[TableBatch]):
         self.maker, self.loading, self.masks = maker, loading, masks
         self.lanes = [ShardSequence(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
 
-    def in_batches_of(self, size: int) -> TableStream:
+    def with_micro_batch(self, size: int) -> TableStream:
         """Return the same tables in micro-batches of another size."""
         other = copy(self)
         other.loading = replace(self.loading, micro_batch=size)
@@ -173,7 +173,7 @@ class StreamDataModule(TableDataModule):
         """Return the examples to learn from."""
         return self.stream
 
-    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+    def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
         """Return batches of `count` training examples of the beginning, made when they are asked for."""
         made = self.stream.some(count)
         for start in range(0, len(made), size):
@@ -181,9 +181,9 @@ class StreamDataModule(TableDataModule):
 
     def every_batch(self) -> Iterator[TableBatch]:
         """Return batches of so many examples of the beginning that a stream is known by them."""
-        return self.some_batches(KNOWN_BY)
+        return self.sample_batches(KNOWN_BY)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return the whole run as one pass, or the rest of it."""
         order = StreamOrder(self.schedule, self.loading.rank, self._first_batch)
-        return self._batches(self.stream.in_batches_of(self.schedule.micro_batch), order)
+        return self._batches(self.stream.with_micro_batch(self.schedule.micro_batch), order)

@@ -178,7 +178,7 @@ class TableDataModule:
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
-        return self._any(take_selected(choose, self.dataset.examples(split), limit), split)
+        return self._require_examples(take_selected(choose, self.dataset.examples(split), limit), split)
 
     def epoch_size(self, examples: Sequence[TableExample]) -> int:
         """Count the training examples of an epoch."""
@@ -190,7 +190,7 @@ class TableDataModule:
         Raises:
             DataError: the split is empty.
         """
-        return self._any(self.dataset.examples(split)[: self.loading.limit_of(split)], split)
+        return self._require_examples(self.dataset.examples(split)[: self.loading.limit_of(split)], split)
 
     def has_examples(self, split: str) -> bool:
         """Tell whether there is anything to predict: nothing where a task needs answers and the split has none."""
@@ -198,7 +198,7 @@ class TableDataModule:
             take_selected(self.evaluation_examples, self.dataset.examples(split), 1)
         )
 
-    def _any(self, examples: list[TableExample], split: str) -> list[TableExample]:
+    def _require_examples(self, examples: list[TableExample], split: str) -> list[TableExample]:
         if not examples:
             raise DataError(
                 f"no usable example in split {split!r}", remedy=f"Splits here: {', '.join(self.dataset.splits)}"
@@ -226,7 +226,7 @@ class TableDataModule:
         """Notes on the data for the record, in words; none where the configuration says it all."""
         return self.dataset.facts
 
-    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+    def sample_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
         """Yield batches of `count` training examples evenly spread over the split."""
         encodings = self.encodings("train", training=True)
         places = range(0, len(encodings), max(1, len(encodings) // count))
@@ -236,7 +236,7 @@ class TableDataModule:
 
     def every_batch(self) -> Iterator[TableBatch]:
         """Return batches of all training examples, made one by one as they are asked for; the same for any schedule."""
-        return self.some_batches(len(self.training()))
+        return self.sample_batches(len(self.training()))
 
     def set_schedule(self, schedule: Schedule, first_batch: int = 0) -> None:
         """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
@@ -273,7 +273,7 @@ class TableDataModule:
 
     def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
         """Load encodings for evaluation, longest first."""
-        batches = by_length(encodings, 2 * self.loading.micro_batch)
+        batches = batch_by_length(encodings, 2 * self.loading.micro_batch)
         own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), own)
 
@@ -301,7 +301,7 @@ def take_selected(choose: Selector, examples: Sequence[TableExample], limit: int
     return chosen
 
 
-def by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
+def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
     """Return batches of `size` examples, the longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -136,13 +136,13 @@ def _forms(span: AnswerSpan, before: Words, after: Words) -> Iterator[tuple[str,
         yield f"what is the {before[-2]} of", "", "measure"
     elif kind == "count":
         before = before[:-1] if before[-1] in _WORDS["roughly"] else before
-        yield "", f"{_joined(before)} how many {' '.join(after[: _count_words(after)])}", "how many"
+        yield "", f"{_join_words(before)} how many {' '.join(after[: _count_words(after)])}", "how many"
     elif kind == "date":
-        yield from _timed(before[:-1], "on what date", "date")
+        yield from _ask_for_time(before[:-1], "on what date", "date")
     elif kind == "year":
-        yield from _timed(before[:-1], f"{before[-1]} what year", "year")
+        yield from _ask_for_time(before[:-1], f"{before[-1]} what year", "year")
     else:
-        yield from _named(before)
+        yield from _ask_for_name(before)
 
 
 def _count_words(after: Words) -> int:
@@ -152,10 +152,10 @@ def _count_words(after: Words) -> int:
     return end if whole and end <= 5 else 1
 
 
-def _timed(before: Words, when: str, kind: str) -> Iterator[tuple[str, str, str]]:
+def _ask_for_time(before: Words, when: str, kind: str) -> Iterator[tuple[str, str, str]]:
     if not content(before):
         return
-    yield "", f"{_joined(before)} {when}", f"{kind} in place"
+    yield "", f"{_join_words(before)} {when}", f"{kind} in place"
     if not when.startswith(("on", "in")):
         return
     for asked in (when, "when"):
@@ -167,12 +167,12 @@ def _timed(before: Words, when: str, kind: str) -> Iterator[tuple[str, str, str]
 def _inverted(words: Words) -> tuple[str, str] | None:
     """Find the helping verb before the subject and the words behind it: "was | founded"; None if unknown."""
     if words[0] in _WORDS["bases"]:
-        return "does" if words[0].endswith("s") else "did", _joined((_WORDS["bases"][words[0]], *words[1:]))
+        return "does" if words[0].endswith("s") else "did", _join_words((_WORDS["bases"][words[0]], *words[1:]))
     simple = 1 < len(words) <= MAX_INVERTED and words[1] not in _WORDS["no_inversion"] and "," not in words
-    return (words[0], _joined(words[1:])) if words[0] in ("was", "is") and simple else None
+    return (words[0], _join_words(words[1:])) if words[0] in ("was", "is") and simple else None
 
 
-def _named(before: Words) -> Iterator[tuple[str, str, str]]:
+def _ask_for_name(before: Words) -> Iterator[tuple[str, str, str]]:
     had_article = before[-1] == "the"
     before = before[:-1] if had_article else before
     if len(before) < 2 and before[-1:] != ("won",) and not content(before):
@@ -182,21 +182,21 @@ def _named(before: Words) -> Iterator[tuple[str, str, str]]:
     if not rest or (not content(rest[1:]) and rest[0] in ("is", "was", "has", "had")):
         return
     if preposition in ("in", "at", "near") and rest[-1] in _WORDS["placed"]:
-        yield from _placed(rest, preposition)
+        yield from _ask_for_place(rest, preposition)
     elif preposition in ("in", "on", "at", "to", "as", "with", "into", "during", "since", "under", "until", "near"):
         return  # too many things can be meant
     else:
-        yield from _what(rest, preposition, had_article)
+        yield from _ask_for_what(rest, preposition, had_article)
 
 
-def _placed(rest: Words, preposition: str) -> Iterator[tuple[str, str, str]]:
-    yield "", f"{_joined(rest)} {preposition} what place", "place in place"
+def _ask_for_place(rest: Words, preposition: str) -> Iterator[tuple[str, str, str]]:
+    yield "", f"{_join_words(rest)} {preposition} what place", "place in place"
     inverted = _inverted(rest)
     if inverted is not None:
         yield f"where {inverted[0]}", inverted[1], "where"
 
 
-def _what(rest: Words, preposition: str, had_article: bool) -> Iterator[tuple[str, str, str]]:
+def _ask_for_what(rest: Words, preposition: str, had_article: bool) -> Iterator[tuple[str, str, str]]:
     keys = (f"{word} {preposition}".strip() for word in rest)
     what = next((_WORDS["what_for"][key] for key in keys if key in _WORDS["what_for"]), "what")
     if preposition == "by" and rest[-1].islower() and not had_article:
@@ -204,14 +204,14 @@ def _what(rest: Words, preposition: str, had_article: bool) -> Iterator[tuple[st
     elif rest[-1] == "one":
         return
     elif preposition == "of" and rest[-1] in _WORDS["places_of"] and rest[-2] == "the" and rest[-3] in _PREPOSITIONS:
-        yield "", _joined((*rest[:-2], "which", rest[-1])), "place of"
+        yield "", _join_words((*rest[:-2], "which", rest[-1])), "place of"
         return
-    yield "", _joined([word for word in (*rest, preposition, what) if word]), "name in place"
+    yield "", _join_words([word for word in (*rest, preposition, what) if word]), "name in place"
     inverted = _inverted(rest)
     if inverted is not None:
         asked = "who" if what == "whom" else what
         yield f"{asked} {inverted[0]}", f"{inverted[1]} {preposition}".strip(), "name first"
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return " ".join(words)

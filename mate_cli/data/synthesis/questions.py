@@ -221,7 +221,7 @@ class _Writer:
             forms = column_forms(column, named=any(clue.named for clue in clues))
         form = pick(self._rng, forms)
         text = form.format(row=mention, n=column.noun, s=self._asked.row_noun, p=column.participle, rest=rest)
-        return self._finished(text), self._asked.text(row, column), form
+        return self._finish_question(text), self._asked.text(row, column), form
 
     def _passage_question(self, row: int, column: QuestionColumn, clues: list[Clue]) -> tuple[str, str, str] | None:
         said = self._asked.predicates(row, column)
@@ -237,9 +237,9 @@ class _Writer:
         if column is not self._asked.subject:
             owned = any(clue.named for clue in clues) and self._rng.random() < 0.5
             mention = f"{mention} 's {column.noun}" if owned else f"the {column.noun} of {mention}"
-        return self._finished(ask.text(mention)), ask.answer, ask.form
+        return self._finish_question(ask.text(mention)), ask.answer, ask.form
 
-    def _finished(self, text: str) -> str:
+    def _finish_question(self, text: str) -> str:
         title = " ".join(self._asked.table.title.split(" (")[0].split())
         title = title.replace("List of", "the list of", 1) if title.startswith("List of") else title
         if 0 < len(title.split()) <= MAX_TITLE_WORDS and self._rng.random() < TITLE_SHARE:

@@ -75,7 +75,7 @@ class ComparedSides(NamedTuple):
 
     def text(self, names: Sequence[str]) -> str:
         """Say it, given the names of the columns."""
-        return f"{_said(self.left, names)} {self.comparator} {_said(self.right, names)}"
+        return f"{_format_side(self.left, names)} {self.comparator} {_format_side(self.right, names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _values(side: Side, values: PartValues) -> Values | None:
     return values.evaluate(side) if isinstance(side, Expression) else side
 
 
-def _said(side: Side, names: Sequence[str]) -> str:
+def _format_side(side: Side, names: Sequence[str]) -> str:
     if not isinstance(side, Expression):
         return ", ".join(sorted(side))
     said = side.select.format(names[side.column]) if side.column >= 0 else side.select

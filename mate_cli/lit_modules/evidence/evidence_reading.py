@@ -16,7 +16,7 @@ from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import by_subset
+from mate_cli.metrics.subsets import group_by_subset
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -126,7 +126,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
         gold = {n: e.supporting for n, e in known.items()}
         supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else {}
-        groups = by_subset(known)
+        groups = group_by_subset(known)
         shown = gold if self.supporting_sentences else {}
         by_words = {n for n, e in known.items() if e.answers_by_words}
         answers = self.answers(predictions, known)

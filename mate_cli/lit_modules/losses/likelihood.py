@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, pad
 
-from mate_cli.models.heads.evidence import ReadingLogits, by_node, sentence_sums
+from mate_cli.models.heads.evidence import ReadingLogits, group_by_node, sentence_sums
 from mate_cli.models.heads.sql_head import ScoredSteps
 from mate_cli.tokenization.evidence.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tokenization.layout import TableBatch
@@ -128,7 +128,7 @@ def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
     """Return the targets of a batch that has labels."""
     assert batch.label_ids is not None
     assert batch.class_ids is not None
-    labels = by_node(batch.label_ids, batch, logits.mask, 0)
+    labels = group_by_node(batch.label_ids, batch, logits.mask, 0)
     inside = pad((labels & HAS_ANSWER) > 0, (1, 1))
     numbers = torch.zeros_like(batch.row_ids) if batch.sentence_ids is None else batch.sentence_ids
     marked = sentence_sums((batch.label_ids & SUPPORTS).float(), numbers * batch.attention_mask, batch, logits.mask)

@@ -46,7 +46,7 @@ class TableAnswerLoss:
         if logits.aggregation is None:
             return selection
         if self.aggregation == "supervised":
-            ids = _given(batch.aggregation_ids)
+            ids = _require(batch.aggregation_ids)
             known = cross_entropy(logits.aggregation, ids, ignore_index=-1, reduction="none")
             return selection + self.aggregation_importance * known
         computed = self.must_compute(logits, batch)
@@ -55,7 +55,7 @@ class TableAnswerLoss:
 
     def selection(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return the loss of selecting cells, whether or not the answer is selected: [B]."""
-        labels = _given(batch.label_ids)
+        labels = _require(batch.label_ids)
         if logits.columns is not None:
             return one_column_loss(logits.tokens, logits.columns, labels, logits.grid)
         return free_selection_loss(
@@ -68,22 +68,22 @@ class TableAnswerLoss:
 
     def must_compute(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return which examples learn to compute their answer, Bool [B]."""
-        has_cells = _given(batch.label_ids).sum(-1) > 0
-        answers = _given(batch.answer_numbers)
-        return must_aggregate(_given(logits.aggregation), answers, has_cells, self.cell_selection_preference)
+        has_cells = _require(batch.label_ids).sum(-1) > 0
+        answers = _require(batch.answer_numbers)
+        return must_aggregate(_require(logits.aggregation), answers, has_cells, self.cell_selection_preference)
 
     def result(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """Return the number that is expected of each example [B]."""
         chosen = logits.probabilities() * batch.in_body
         shares = share_among_tokens(chosen, batch.row_ids, batch.column_ids)
-        aggregations = (_given(logits.aggregation)[:, 1:] / self.aggregation_temperature).softmax(-1)
-        return expected_result(shares, _given(batch.numeric_values), aggregations, self.average_approximation)
+        aggregations = (_require(logits.aggregation)[:, 1:] / self.aggregation_temperature).softmax(-1)
+        return expected_result(shares, _require(batch.numeric_values), aggregations, self.average_approximation)
 
     def answer(self, logits: AnswerLogits, batch: TableBatch, computed: Tensor) -> Tensor:
         """Return the loss of computed numbers, unweighted: [B]."""
         return answer_loss(
             self.result(logits, batch),
-            _given(batch.answer_numbers),
+            _require(batch.answer_numbers),
             computed,
             delta=self.huber_delta,
             normalise=self.normalise_answer_loss,
@@ -237,7 +237,7 @@ def share_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tenso
     return probabilities / sizes.gather(1, cells)
 
 
-def _given(values: Tensor | None) -> Tensor:
+def _require(values: Tensor | None) -> Tensor:
     """Return what a batch or a head has where aggregations are learnt."""
     assert values is not None
     return values

@@ -46,7 +46,7 @@ class _TorchOptimizer:
         """
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         held = {"fused": False} if not fused and "fused" in self.make.keywords else {}
-        return _made(self.make, trained, held, "optimizer")
+        return _build(self.make, trained, held, "optimizer")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _TorchSchedule:
             ConfigError: torch refuses an option, or the schedule waits for a metric.
         """
         open_steps = set(STEPS) & inspect.signature(self.make.func).parameters.keys() - self.make.keywords.keys()
-        schedule = _made(self.make, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
+        schedule = _build(self.make, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
         if isinstance(schedule, ReduceLROnPlateau):
             raise ConfigError(
                 "ReduceLROnPlateau needs a metric, but schedules advance at every step",
@@ -72,7 +72,7 @@ class _TorchSchedule:
         return schedule
 
 
-def _made(make: partial[Made], subject: object, options: Mapping[str, Any], where: str) -> Made:
+def _build(make: partial[Made], subject: object, options: Mapping[str, Any], where: str) -> Made:
     try:
         return make(subject, **options)
     except (TypeError, ValueError) as error:

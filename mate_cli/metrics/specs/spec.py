@@ -140,61 +140,61 @@ Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
 
 def metric_specs() -> dict[str, MetricSpec]:
     """Return all metrics by name, in their order."""
-    return _ordered(MetricSpec, tuple(mate_cli.metrics.__path__))
+    return _collect_specs(MetricSpec, tuple(mate_cli.metrics.__path__))
 
 
 def subset_specs() -> dict[str, SubsetSpec]:
     """Return all subsets of the questions by name, in their order."""
-    return _ordered(SubsetSpec, tuple(mate_cli.metrics.__path__))
+    return _collect_specs(SubsetSpec, tuple(mate_cli.metrics.__path__))
 
 
 def spec_of(name: str) -> MetricSpec:
     """Return the spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
-    return _found(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _added(name) or _guessed(name)
+    return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _find_added_spec(name) or _guess_spec(name)
 
 
 def subset_of(name: str) -> SubsetSpec | None:
     """Return the spec of a subset of the questions; None for one that nobody declared."""
-    return _found(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
+    return _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
 
 
 @cache
-def _found(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
+def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
     """Look in the files that are loaded already, then in one after the other: a run needs few of them."""
     files = [module.name for module in pkgutil.iter_modules(path)]
     files.sort(key=lambda file: f"{mate_cli.metrics.__name__}.{file}" not in sys.modules)
-    return next((spec for file in files for spec in _declared(kind, file) if spec.name == name), None)
+    return next((spec for file in files for spec in _read_specs(kind, file) if spec.name == name), None)
 
 
-def _added(name: str) -> MetricSpec | None:
+def _find_added_spec(name: str) -> MetricSpec | None:
     """Return the spec of a metric of another module, once that is imported."""
-    specs = (getattr(kind, "spec", None) for kind in _below(Metric))
+    specs = (getattr(kind, "spec", None) for kind in _walk_subclasses(Metric))
     return next((spec for spec in specs if spec is not None and spec.name == name), None)
 
 
-def _below(kind: type) -> Iterator[type]:
+def _walk_subclasses(kind: type) -> Iterator[type]:
     """Yield all classes that inherit from one."""
     heirs: list[type] = kind.__subclasses__()
     for heir in heirs:
         yield heir
-        yield from _below(heir)
+        yield from _walk_subclasses(heir)
 
 
 @cache
-def _ordered(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
+def _collect_specs(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
     found: dict[str, Spec] = {}
-    for spec in (one for module in pkgutil.iter_modules(path) for one in _declared(kind, module.name)):
+    for spec in (one for module in pkgutil.iter_modules(path) for one in _read_specs(kind, module.name)):
         if found.setdefault(spec.name, spec) != spec:
             raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, with different values")
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
-def _declared(kind: type[Spec], module: str) -> Iterator[Spec]:
+def _read_specs(kind: type[Spec], module: str) -> Iterator[Spec]:
     for value in vars(importlib.import_module(f"{mate_cli.metrics.__name__}.{module}")).values():
         yield from (one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, kind))
 
 
-def _guessed(name: str) -> MetricSpec:
+def _guess_spec(name: str) -> MetricSpec:
     words = set(re.findall(r"[a-z]+\d*", name.lower()))
     title = name.replace("_", " ")
     if words & SHARES:

@@ -181,7 +181,7 @@ class TableEncoder(nn.Module):
         layers: dict[AttentionPattern, list[int]] = {}
         for place, spec in enumerate(self.specs, 1):
             layers.setdefault(spec.pattern, []).append(place)
-        return {_said(places, len(self.specs)): pattern for pattern, places in layers.items()}
+        return {_format_layers(places, len(self.specs)): pattern for pattern, places in layers.items()}
 
     @property
     def backends(self) -> list[AttentionBackend]:
@@ -211,7 +211,7 @@ class TableEncoder(nn.Module):
         return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch, plans.packing), plans))]
 
 
-def _said(layers: Sequence[int], count: int) -> str:
+def _format_layers(layers: Sequence[int], count: int) -> str:
     """Return layers by their ascending numbers, from 1 to `count`, as people say them."""
     if len(layers) == count:
         return "all layers"

@@ -112,7 +112,7 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor
         MissingDependencyError: the package that computes checksums is not installed.
     """
     place = _index_of(prefix)
-    with _told(lambda: place):
+    with _name_place(lambda: place):
         shards, entries = _read_index(place.read_bytes())
         tensors = {}
         for name, entry in entries.items():
@@ -130,12 +130,12 @@ def list_bundle(prefix: Path) -> list[str]:
         MissingDependencyError: the package that computes checksums is not installed.
     """
     place = _index_of(prefix)
-    with _told(lambda: place):
+    with _name_place(lambda: place):
         return list(_read_index(place.read_bytes())[1])
 
 
 @contextmanager
-def _told(place: Callable[[], Path]) -> Iterator[None]:
+def _name_place(place: Callable[[], Path]) -> Iterator[None]:
     """Say of what is damaged where it is."""
     try:
         yield

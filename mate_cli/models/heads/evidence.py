@@ -166,8 +166,8 @@ class ReadingHead(nn.Module):
         return ReadingLogits(
             nodes=logits,
             mask=nodes.mask,
-            starts=by_node(starts, batch, nodes.mask, NO_LOGIT),
-            ends=by_node(ends, batch, nodes.mask, NO_LOGIT),
+            starts=group_by_node(starts, batch, nodes.mask, NO_LOGIT),
+            ends=group_by_node(ends, batch, nodes.mask, NO_LOGIT),
             tokens=nodes.tokens,
             kinds=self.kind((shares * states).sum(1)).float(),
             sentences=sentences,
@@ -182,7 +182,7 @@ class ReadingHead(nn.Module):
         return total / tokens.clamp(min=1), tokens > 0
 
 
-def by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Tensor:
+def group_by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Tensor:
     """Return what belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
     longest = int((batch.position_ids * batch.attention_mask).max()) + 1
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)

@@ -96,7 +96,7 @@ class _Beam:
                 break
             rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
             carried = self._step(open_, DecoderState(*(tensor.index_select(0, rows) for tensor in carried)))
-            open_ = self._extended(open_, carried)
+            open_ = self._extend(open_, carried)
         return [self.done.get(place, []) for place in range(len(schemas))]
 
     def _step(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> DecoderState:
@@ -111,7 +111,7 @@ class _Beam:
         self.states.append(made.state)
         return made
 
-    def _extended(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
+    def _extend(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
         """Return what is under way after one more step; what is complete is put aside."""
         count = self.looked_at.columns.shape[1]
         used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
@@ -150,10 +150,10 @@ def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most:
 
 def _frontier(derivations: Iterator[Derivation]) -> Frontier:
     """Return what a decoder is told of the next step of some derivations, [B, 1]."""
-    return Frontier(*torch.tensor([_told(one) for one in derivations])[:, :, None].unbind(1))
+    return Frontier(*torch.tensor([_encode_last_action(one) for one in derivations])[:, :, None].unbind(1))
 
 
-def _told(derivation: Derivation) -> tuple[int, ...]:
+def _encode_last_action(derivation: Derivation) -> tuple[int, ...]:
     if not derivation.actions:
         return (NONE,) * len(Frontier._fields)
     last = derivation.actions[-1]

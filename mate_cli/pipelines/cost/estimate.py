@@ -80,7 +80,7 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
         try:
             sample = _count(config, parts, cost)
         except MateError as error:
-            cost.unknown.append(f"examples, steps and time: {_absent(error)}")
+            cost.unknown.append(f"examples, steps and time: {_describe_missing_data(error)}")
             return cost
         if sample and cost.schedule:
             cost.tokens = [len(one) for one in sample]
@@ -137,11 +137,11 @@ def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
     try:
         cost.examples |= {split: len(dataset.examples(split)) for split in dataset.splits if split in SPLITS}
     except MateError as error:
-        cost.unknown.append(f"examples: {_absent(error)}")
+        cost.unknown.append(f"examples: {_describe_missing_data(error)}")
     return None
 
 
-def _absent(error: MateError) -> str:
+def _describe_missing_data(error: MateError) -> str:
     """Say what is wrong with data, without all the places where they were looked for."""
     problem = error.problem.partition(";")[0]
     return f"{error.where}: {problem}" if error.where else problem

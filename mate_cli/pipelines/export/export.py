@@ -84,7 +84,7 @@ def export_run(
     card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
     if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
-    with _written(target) as partial:
+    with _replace_folder(target) as partial:
         _write_network(partial, parts, settings, card.transformers_class)
         serializer = parts.serializer
         tokenizer = tokenizer_class(serializer, table_answers=about is not None)
@@ -166,7 +166,7 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
 
 
 @contextmanager
-def _written(target: Path) -> Iterator[Path]:
+def _replace_folder(target: Path) -> Iterator[Path]:
     """Make a folder beside the target that takes its place when all is written, and vanishes when something fails.
 
     Raises:

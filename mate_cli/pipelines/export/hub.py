@@ -31,7 +31,7 @@ def check_push(name: str) -> None:
         raise ConfigError("lacks the user name", where=f"push={name}", remedy=f"Type push=USER/{name}")
     if get_token() is None:
         raise ConfigError("no Hugging Face token found", where=f"push={name}", remedy=LOG_IN)
-    with _explained(name, LOG_IN):
+    with _explain_errors(name, LOG_IN):
         HfApi().whoami()
 
 
@@ -45,7 +45,7 @@ def push_folder(folder: Path, name: str, *, private: bool) -> str:
         RunError: the hub refuses it, or does not answer; the folder stays.
     """
     remedy = f"The folder is written: type hf upload {name} {folder}"
-    with _explained(name, remedy):
+    with _explain_errors(name, remedy):
         api = HfApi()
         address = str(api.create_repo(name, private=private, exist_ok=True))
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="mate export")
@@ -53,7 +53,7 @@ def push_folder(folder: Path, name: str, *, private: bool) -> str:
 
 
 @contextmanager
-def _explained(name: str, remedy: str) -> Iterator[None]:
+def _explain_errors(name: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of the library, of what it connects with, or a ValueError of either

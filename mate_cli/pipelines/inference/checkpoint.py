@@ -68,7 +68,7 @@ def open_checkpoint(
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
-    config = _typed(settings, folder, runtime)
+    config = _parse_settings(settings, folder, runtime)
     parts = _assembled(config, folder, dataset or NoDataset())
     if not is_theirs:
         _load(parts, weights)
@@ -105,7 +105,7 @@ def find_checkpoint(name: str) -> Path:
         check_archive(folder)
         raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
     if not folder.is_dir():
-        folder = folder.parent if find_bundle(folder) else _fetched(name)
+        folder = folder.parent if find_bundle(folder) else _fetch_model(name)
     if (folder / "record.json").is_file():
         remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
         raise CheckpointError("this is a run folder, not a checkpoint", where=name, remedy=remedy)
@@ -123,7 +123,7 @@ def find_checkpoint(name: str) -> Path:
     return folder
 
 
-def _fetched(name: str) -> Path:
+def _fetch_model(name: str) -> Path:
     found = [path for file in DESCRIPTION if (path := hub_file(name, file))]
     if not found or not any(hub_file(name, file) for file in HUB_FILES):
         problem, remedy = missing_model(name)
@@ -145,7 +145,7 @@ def _load(parts: Parts, weights: Path) -> None:
         raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
 
 
-def _typed(settings: Mapping[str, Any], folder: Path, runtime: RuntimeOverrides) -> ModelConfig:
+def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeOverrides) -> ModelConfig:
     try:
         return ModelConfig(
             **_built(settings), hardware=runtime.hardware, paths=runtime.paths, seed=0

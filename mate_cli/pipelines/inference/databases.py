@@ -69,7 +69,7 @@ def _answer(
     found = predict(task, parts.data.loader_encoded(encodings), model.config)
     texts = task.answers(found, {example.example_id: example for example in examples})
     return [
-        _answered(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
+        _answer_query(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
         for example in examples
     ]
 
@@ -82,7 +82,7 @@ def _runs(sql: str, path: Path) -> bool:
     return True
 
 
-def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
+def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
     """Return the answer with the rows of its query, or with the schema where there are none to show."""
     answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, text=sql), example.table)
     if not sql:

@@ -76,9 +76,9 @@ class _Answering(Pipeline):
             ConfigError: `batch_size` is no number of questions.
         """
         check_batch_size(batch_size)
-        return self._answered(iter(inputs), batch_size)
+        return self._answer_batches(iter(inputs), batch_size)
 
-    def _answered(self, remaining: Iterator[Mapping[str, Any]], batch_size: int) -> Iterator[Any]:
+    def _answer_batches(self, remaining: Iterator[Mapping[str, Any]], batch_size: int) -> Iterator[Any]:
         while questions := list(islice(remaining, batch_size)):
             found = self.forward({"questions": [self.preprocess(one) for one in questions]})
             yield from map(self.postprocess, found["questions"])

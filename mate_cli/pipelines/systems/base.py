@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import TableTask, by_source
+from mate_cli.lit_modules.base import TableTask, group_by_source
 from mate_cli.lit_modules.span_reading import score_answers
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.pipelines.assembly import Parts
@@ -131,7 +131,7 @@ class System(ABC):
 def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
     """Return Hits@1 of the first cell that was found for each question; nothing where no answer is known."""
     known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
-    return hits_at_k(cells, known, by_source(examples), ks=(1,)) if known else {}
+    return hits_at_k(cells, known, group_by_source(examples), ks=(1,)) if known else {}
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:

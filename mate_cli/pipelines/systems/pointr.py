@@ -87,13 +87,13 @@ class PointR(System):
             return self, self.answer(stages, examples, name)
         read, hits = self._read(stages, examples, name)
         system = self.with_parameters({"weight": best_weight(read, examples)})
-        return system, system._answered(read, hits)
+        return system, system._choose_answers(read, hits)
 
     def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Select cells of each question and read them; Hits@k are those of the selection."""
-        return self._answered(*self._read(stages, examples, name))
+        return self._choose_answers(*self._read(stages, examples, name))
 
-    def _answered(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
+    def _choose_answers(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
         weight = self.weight or 0.0
         best = {key: max(cells, key=lambda cell: cell.score(weight)) for key, cells in read.items() if cells}
         others = {key: tuple(one.cell for one in read[key] if one is not best[key]) for key in best}

@@ -59,8 +59,8 @@ def cell_window(
         most_columns: so many are shown.
     """
     height, width = shape
-    rows = around(list(dict.fromkeys(row for row, _ in cells)), height, most_rows)
-    columns = around([*dict.fromkeys(column for _, column in cells), 0], width, most_columns)
+    rows = pick_neighbours(list(dict.fromkeys(row for row, _ in cells)), height, most_rows)
+    columns = pick_neighbours([*dict.fromkeys(column for _, column in cells), 0], width, most_columns)
     shown_rows, shown_columns = _with_gaps(rows, height), _with_gaps(columns, width)
     hidden = sum(row not in shown_rows or column not in shown_columns for row, column in cells)
     hidden_rows, hidden_columns = height - _count(shown_rows), width - _count(shown_columns)
@@ -92,7 +92,7 @@ def _best_first(answered: TableAnswerResult) -> list[tuple[int, int]]:
     return [cell for cell, _ in sorted(pairs, key=lambda pair: -pair[1])]
 
 
-def around(wanted: Sequence[int], size: int, most: int) -> list[int]:
+def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
     """Pick at most so many of 0..size-1: the wanted ones, the first of them first, their neighbours, then the first.
 
     Args:

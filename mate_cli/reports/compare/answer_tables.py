@@ -64,7 +64,7 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
     if options is None:
         return AnswerTables({}, "the runs do not record where their dataset is")
     try:
-        kept = _kept(options, split, cache)
+        kept = _read_cache(options, split, cache)
         if not set(asked) <= kept.keys():
             kept |= _read(options, split, asked)
             _keep(kept, options, split, cache)
@@ -129,7 +129,7 @@ def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     return cache / "compare" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def _kept(options: Mapping[str, Any], split: str, cache: Path | None) -> dict[str, AnswerTable | None]:
+def _read_cache(options: Mapping[str, Any], split: str, cache: Path | None) -> dict[str, AnswerTable | None]:
     file = _file(options, split, cache) if cache else None
     if file is None or not file.is_file():
         return {}

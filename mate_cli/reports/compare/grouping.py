@@ -242,7 +242,7 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
     The settings are those that their users chose; where names would be the same, all in which they differ.
     """
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
-    shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
+    shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
     differences = [group.differences for group in groups]
     tried = [
         [name_of(group, shown, own, number) for group, own in zip(groups, settings, strict=True)]
@@ -271,7 +271,7 @@ def name_of(group: Configuration, shown: Sequence[str], settings: Mapping[str, s
     return BETWEEN.join([*names, *short_differences(settings, most)])
 
 
-def telling_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
+def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
     """Drop the fields that follow from the others (an attention that goes with its model); the model always stays."""
     shown = ["model", *(key for key in varying if key != "model")]
     for key in ("command", "attention", "dataset", "init", "task"):

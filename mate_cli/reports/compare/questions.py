@@ -190,12 +190,12 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
     """
     split, score, part = split_metric_name(metric)
     versions = {run: _version(predictions_file(run, split)) for run in group.counted if metric in run.metrics}
-    found = {run: _scored(version, score, part) for run, version in versions.items() if version}
+    found = {run: _score_questions(version, score, part) for run, version in versions.items() if version}
     return {run: scored for run, scored in found.items() if scored}
 
 
 @lru_cache(maxsize=128)
-def _scored(version: Version, score: str, part: str) -> Scored:
+def _score_questions(version: Version, score: str, part: str) -> Scored:
     return {
         question: (made, value)
         for question, made in _read(version).items()

@@ -16,7 +16,7 @@ from mate_cli.reports.compare.grouping import Configuration, group_runs
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
-from mate_cli.reports.compare.tables import ResultTable, by_metric, result_tables
+from mate_cli.reports.compare.tables import ResultTable, result_tables, sort_by_metric
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import STATUSES, LoadedRun, load_runs
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
@@ -106,7 +106,7 @@ def build_report(
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
     known = {name for group in groups for name in group.metric_names}
     chosen = choose_metric(groups, metric, known)
-    ranked = by_metric(groups, ranked_by := ranking_metric(chosen, known))
+    ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
     papers = find_published(runs) if published else ()
     return Report(

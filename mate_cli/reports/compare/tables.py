@@ -138,7 +138,7 @@ def metric_tables() -> list[MetricTable]:
     return [*(table for table in tables if table != OTHER), OTHER]
 
 
-def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
+def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
     """Sort configurations by a metric, best first, those without it last in their old order."""
     if metric is None:
         return list(groups)

@@ -68,11 +68,11 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
     said = " | ".join(answer.texts[:MAX_TEXTS]) or "none"
     more = len(answer.texts) - MAX_TEXTS
     yield "answer", said + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
-    if not statement and (learnt := _learnt(answer)):
+    if not statement and (learnt := _describe_target(answer)):
         yield "learnt", learnt
 
 
-def _learnt(answer: Answer) -> str:
+def _describe_target(answer: Answer) -> str:
     """Return what a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""

@@ -144,7 +144,7 @@ class QuestionTable:
             for place in answer.cells:
                 if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
                     self._chosen.setdefault(place, []).append(answer.label)
-        self.shown = cell_window(by_importance(table, self._chosen), shape, MAX_ROWS, MAX_COLUMNS)
+        self.shown = cell_window(order_by_importance(table, self._chosen), shape, MAX_ROWS, MAX_COLUMNS)
         self.names = {place: (shorten(name, MAX_LETTERS), False) for place, name in enumerate(table.header)}
 
     def number(self, row: int) -> str:
@@ -176,7 +176,7 @@ class QuestionTable:
         return "; ".join(filter(None, [*said, hidden_text(self.shown, "marked cell")]))
 
 
-def by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
+def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
     """Order the cells to show: those both right and chosen, then by turns one that is right and one that is chosen."""
     gold = [cell for cell in table.gold if cell not in chosen]
     wrong = [cell for cell in chosen if cell not in table.gold]

@@ -24,7 +24,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
-        keys = telling_settings(report)
+        keys = list_varying_settings(report)
         every = [{key: run.setting(key) for key in FIELDS} | settings(run, IGNORED) for run in report.runs]
         differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
         return {
@@ -38,7 +38,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     return ReportSection("runs", "Runs", "Runs", template="runs.html", content=content)
 
 
-def telling_settings(report: Report) -> list[str]:
+def list_varying_settings(report: Report) -> list[str]:
     """Return the settings by which runs are told apart here: what was compared, then what else differs."""
     others = differing_settings([settings(run, (*IGNORED, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]

@@ -155,11 +155,11 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
     found = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     matches = [Path(match) for match in found if Path(match).is_dir()]
     if not matches:
-        raise RunError(f"no folder matches {asked}", remedy=f"See {above_pattern(asked)}/ for the folders it has")
+        raise RunError(f"no folder matches {asked}", remedy=f"See {find_base_folder(asked)}/ for the folders it has")
     return matches
 
 
-def above_pattern(asked: str) -> Path:
+def find_base_folder(asked: str) -> Path:
     """Return the folder itself, or of a pattern the part above its first wildcard."""
     folder = Path(asked)
     while glob.has_magic(str(folder)) and not folder.is_dir():

@@ -79,7 +79,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     limits.check_bytes(path, path.stat().st_size, whole=True)
     text = file.read()
     try:
-        with _uncollected():
+        with _pause_garbage_collection():
             content = _Decoder(notes).decode(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
@@ -94,7 +94,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Let Python look for no garbage among millions of new lists: it would look again and again, and find none."""
     was_on = gc.isenabled()
     gc.disable()

@@ -133,7 +133,7 @@ class EvidenceSerializer(Serializer):
     def _laid_out(self, example: TableExample, known: _Known) -> list[NodePieces]:
         """Return the nodes that fit."""
         texts = evidence_texts(example, self.unit, known.additions(example.question))
-        told = self._told(example, texts)
+        told = self._list_mentions(example, texts)
         answers = example.answer.texts if example.answer else ()
         self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *told))
         found = [one for text, said in zip(texts, told, strict=True) for one in self._nodes(example, text, said)]
@@ -149,7 +149,7 @@ class EvidenceSerializer(Serializer):
         room = max(1, self.node_tokens - len(first) - len(second) - 1)
         for part in self._parts(text, room) if self.unit == "segment" else (text,):
             bodies = [self._pieces[sentence] for sentence in part.sentences]
-            yield self._laid(part, np.array(first), np.array(second, int), bodies)
+            yield self._lay_out_text(part, np.array(first), np.array(second, int), bodies)
 
     def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
         """Yield runs of sentences that have `room` tokens, or one sentence."""
@@ -162,7 +162,9 @@ class EvidenceSerializer(Serializer):
             used += length
         yield replace(text, sentences=text.sentences[begin:], first=begin)
 
-    def _laid(self, text: NodeText, first: np.ndarray, title: np.ndarray, bodies: Sequence[np.ndarray]) -> NodePieces:
+    def _lay_out_text(
+        self, text: NodeText, first: np.ndarray, title: np.ndarray, bodies: Sequence[np.ndarray]
+    ) -> NodePieces:
         end = [self.tokenizer.sep_id]
         numbers = np.repeat(np.arange(len(bodies)) + 1 + text.first, [len(body) for body in bodies])
         second = np.concatenate([title, *bodies, end]).astype(np.int32)
@@ -174,7 +176,7 @@ class EvidenceSerializer(Serializer):
         sentences = np.concatenate([np.zeros(kept[0], int), _shortened(number, kept[1])])
         return NodePieces(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
 
-    def _told(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
+    def _list_mentions(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
         """List the sentences of other nodes that lead to each one, in reading order, each sentence once."""
         if not self.edge_texts:
             return [()] * len(texts)

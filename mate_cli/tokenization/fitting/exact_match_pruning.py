@@ -76,7 +76,7 @@ class TableStems:
 
     def column_scores(self, example: TableExample) -> list[float]:
         """Score each column by the question and those before it; columns of the previous answer come first."""
-        asked = _asked(example)
+        asked = _stem_questions(example)
         scores = [similarity(column, asked) for column in self.columns]
         for column in {column for _, column in example.previous_cells if column < len(scores)}:
             scores[column] = float(len(scores))
@@ -87,7 +87,7 @@ class TableStems:
 
         Cells of the previous answer come before all others.
         """
-        asked = _asked(example)
+        asked = _stem_questions(example)
         rows = [similarity(row, asked) for row in self.rows]
         columns = [similarity(column, asked) for column in self.columns]
         scores = np.array(
@@ -102,7 +102,7 @@ class TableStems:
         return scores
 
 
-def _asked(example: TableExample) -> Stems:
+def _stem_questions(example: TableExample) -> Stems:
     return stems(" ".join([*example.history, example.question]))
 
 

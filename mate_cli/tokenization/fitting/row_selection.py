@@ -74,7 +74,7 @@ class RowIndex:
         for question in questions:
             for term in question_terms(question):
                 self._numbers.setdefault(term, len(self._numbers))
-            wanted.update(self._measured(question))
+            wanted.update(self._find_measures(question))
         self._values = {column: array("d") for column in sorted(wanted)}
         self._seen: set[int] = set()
         self._index = SentenceIndex([self._read(row) for row in rows])
@@ -103,7 +103,7 @@ class RowIndex:
         self._seen.update(found)
         return " ".join(map(_code, found))
 
-    def _measured(self, question: str) -> list[int]:
+    def _find_measures(self, question: str) -> list[int]:
         """Return the columns that a question with a superlative may compare by."""
         words = {_singular(term) for term in _terms(question)}
         if not words & (GREATEST | LEAST):
@@ -114,7 +114,7 @@ class RowIndex:
         """Return the column that a question compares by, if any, and 1 for the greatest or -1 for the least value."""
         words = set(_terms(question))
         sign = 1 if words & GREATEST else -1
-        for column in self._measured(question):
+        for column in self._find_measures(question):
             if np.isfinite(self._values[column]).mean() >= NUMERIC_SHARE:
                 return column, sign
         return None, sign

@@ -73,7 +73,7 @@ class SatSerializer(TextSerializer):
         question = self._pieces[example.question,]
         ranks = rank_lines(question[question != self.tokenizer.empty_id], lines.ids, numbers, count)[numbers]
         prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
-        kept = self._kept(lines, ranks, self.max_tokens - len(prefix))
+        kept = self._choose_pieces(lines, ranks, self.max_tokens - len(prefix))
         cells = lines.cells[kept]
         row, column = np.divmod(cells, facts.width)
         row[row == count - 1] = SUMMARY_ROW
@@ -108,7 +108,7 @@ class SatSerializer(TextSerializer):
         (end,) = self.tokenizer.pieces(["#"])
         return self._cut_prefix(ids, int(end[0]), room)
 
-    def _kept(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
+    def _choose_pieces(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
         """Find the pieces that are kept, Bool [P]."""
         wanted = ranks < (self.rows or len(ranks) + 2)
         starts = lines.word_starts[wanted]

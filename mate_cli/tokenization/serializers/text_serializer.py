@@ -106,7 +106,7 @@ class TextSerializer(Serializer):
         """True if words of linked passages are appended to cells."""
         return self.sentences > 0
 
-    def _seen(self, table: Table) -> Table:
+    def _drop_passages(self, table: Table) -> Table:
         return table if self.reads_passages else replace(table, passages={})
 
     @abstractmethod
@@ -125,7 +125,7 @@ class TextSerializer(Serializer):
         tables = {id(example.table): example.table for example in examples}
         facts = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self.additions(table) for key, table in tables.items()}
-        lexical = {key: cache(partial(LexicalTable, self._seen(table))) for key, table in tables.items()}
+        lexical = {key: cache(partial(LexicalTable, self._drop_passages(table))) for key, table in tables.items()}
         readings = []
         for example in examples:
             key = id(example.table)

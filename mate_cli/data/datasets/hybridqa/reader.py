@@ -131,7 +131,7 @@ class HybridQA(Release):
         Raises:
             DataError: a file is missing or damaged.
         """
-        questions = self._own_questions(split, problems)
+        questions = self._read_questions(split, problems)
         if split == "train" and self.extra_train:
             questions += self._extra.kept
             problems += self._extra.problems
@@ -190,7 +190,7 @@ class HybridQA(Release):
         what = f"not checked for questions of {', '.join(absent)}: not on disk in {self.root}"
         return [Problem("extra_train", "", what)] if self.extra_train and absent else []
 
-    def _own_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
+    def _read_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         return parse_questions(f"{split}.json", self.read_released(f"{split}.json"), problems)
 
     @cached_property
@@ -201,8 +201,8 @@ class HybridQA(Release):
             for name in map(str, self.extra_train)
             for question in parse_questions(*self._extra_file(name), problems)
         ]
-        evaluation = [q for split in self.splits if split != "train" for q in self._own_questions(split, [])]
-        reasons = find_repetitions(found, self._own_questions("train", []), evaluation, self.near_duplicate)
+        evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
+        reasons = find_repetitions(found, self._read_questions("train", []), evaluation, self.near_duplicate)
         kept = [question for question, why in zip(found, reasons, strict=True) if not why]
         return ExtraQuestions(kept, dict(Counter(filter(None, reasons)).most_common()), problems)
 
@@ -240,7 +240,7 @@ class HybridQA(Release):
         wanted = set(table_ids)
         if not store.is_dir() and store.suffix != ".zip":  # one pass over a .tar serves every split
             wanted |= {
-                q.table_id for split in self.splits for q in self._own_questions(split, [])
+                q.table_id for split in self.splits for q in self._read_questions(split, [])
             } - self._tables.keys()
         for name, content in read_members(store, folder, {f"{table_id}.json" for table_id in wanted}):
             self._raw[folder][name.removesuffix(".json")] = content

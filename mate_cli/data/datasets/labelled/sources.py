@@ -110,7 +110,9 @@ class LabelledRows(Release):
         if self.dev is None and place == self.split_files.get("train") == self.split_files.get("dev"):
             apart = self._set_apart(examples)
             examples = [example for example in examples if (example.example_id in apart) == (split == "dev")]
-        return self._in_turn([self._supervised(example, strict=split == "train") for example in examples])
+        return self._link_conversations(
+            [self._add_supervision(example, strict=split == "train") for example in examples]
+        )
 
     def _found_splits(self) -> tuple[str, ...]:
         places = {split: place for split, place in self.split_files.items() if self.is_there(place)}
@@ -152,14 +154,14 @@ class LabelledRows(Release):
         chosen = set(units[: max(1, round(self.dev_share * len(units)))] if len(units) > 1 else ())
         return {example.example_id for example in examples if unit(example) in chosen}
 
-    def _supervised(self, example: TableExample, *, strict: bool) -> TableExample:
+    def _add_supervision(self, example: TableExample, *, strict: bool) -> TableExample:
         """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
         if isinstance(example, SchemaExample) or answer is None or answer.label is not None or answer.coordinates:
             return example
         table = example.table
         if self.find == "holding" or (self.find == "auto" and table.passages):
-            return replace(example, answer=_held(answer, example))
+            return replace(example, answer=_find_answer(answer, example))
         finder = self._finders.setdefault(id(table), CellFinder(table))
         stated = answer.aggregation
         mode: Mode = "remove_all_strict" if strict else "remove_all"
@@ -167,7 +169,7 @@ class LabelledRows(Release):
         return replace(example, answer=replace(found, aggregation=stated))
 
     @staticmethod
-    def _in_turn(examples: Sequence[TableExample]) -> list[TableExample]:
+    def _link_conversations(examples: Sequence[TableExample]) -> list[TableExample]:
         """Return the questions of one conversation know those before them."""
         before: dict[str, list[TableExample]] = {}
         found = []
@@ -183,7 +185,7 @@ class LabelledRows(Release):
         return found
 
 
-def _held(answer: Answer, example: TableExample) -> Answer:
+def _find_answer(answer: Answer, example: TableExample) -> Answer:
     text, table = " ".join(answer.texts), example.table
     cells = tuple(candidate_cells(table, text))
     source = "table" if table_matches(table, text) else "passage" if cells else "missing"

@@ -76,7 +76,7 @@ class SQA(Release):
         """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         turns = read_turns(file, self.need(file), problems, self.suspicions)
-        before = _before(file, turns, problems)
+        before = _collect_history(file, turns, problems)
         examples = (self._example(file, turn, before[turn.key], problems) for turn in turns)
         return [example for example in examples if example is not None]
 
@@ -87,7 +87,7 @@ class SQA(Release):
         previous = before[-1].cells if before else ()
         outside = [cell for cell in turn.cells + previous if not table.has_cell(*cell)]
         if outside:
-            problems += [one for one in self._told(file, turn, outside[0]) if one not in problems]
+            problems += [one for one in self._report_missing_cell(file, turn, outside[0]) if one not in problems]
             return None
         self._compare(file, turn, table)
         return TableExample(
@@ -100,7 +100,7 @@ class SQA(Release):
             previous_cells=previous,
         )
 
-    def _told(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
+    def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
         """Find the damage of a table that has not the cells of its questions, or the first question that names one."""
         if turn.table_file not in self._outside:
             cut = next((one for one in self.suspicions if one.file == turn.table_file), None)
@@ -185,7 +185,7 @@ def _turn(row: Mapping[str, str], line: int) -> Turn:
     )
 
 
-def _before(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
+def _collect_history(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
     """Return the questions before each one in its sequence."""
     before: dict[str, list[Turn]] = {}
     damaged = any(problem.file == file for problem in problems)  # then a question that is missing is no news

@@ -100,7 +100,7 @@ class WikiSQL(Release):
 
     def _answer(self, query: WikiSQLQuery, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
         if not table.table.rows:
-            return _stated(entry.get("answer"))
+            return _read_answer(entry.get("answer"))
         try:
             answer = execute_sql(query, table.rows, table.types)
         except (ValueError, OverflowError):
@@ -159,7 +159,7 @@ CELLS = (str, int, float, type(None))
 _cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
 
 
-def _stated(results: object) -> Answer | None:
+def _read_answer(results: object) -> Answer | None:
     """Return the answer as the file states it: a list of rows of one value; None without one."""
     if not isinstance(results, list) or not results:
         return None
