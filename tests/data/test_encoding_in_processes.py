@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +91,20 @@ def test_a_full_disk_ends_the_processes(examples, tmp_path, monkeypatch):
     with pytest.raises(DataError, match="No space left on device"):
         encode_split(examples, make(), tmp_path, "dev", 2)
     assert_nothing_is_left(tmp_path)
+
+
+@pytest.mark.timeout(60)
+def test_processes_that_are_ended_in_the_middle_of_a_result_keep_nobody_waiting():
+    for number in range(20):
+        with closing(parallel.map_on_cores(bytes, [3_000_000] * 50, 2)) as found:
+            for _ in range(1 + number % 4):
+                next(found)
+
+
+@pytest.mark.timeout(60)
+def test_large_items_and_large_results_pass_each_other():
+    items = [bytes([number]) * 2_000_000 for number in range(20)]
+    assert list(parallel.map_on_cores(bytes, items, 2)) == items
 
 
 @dataclass

@@ -13,10 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
+from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ TRIAL, MIN_SECONDS = 1.0, 8.0
 """Seconds of work after which the rest is estimated, and the least of it for which processes are started."""
 AHEAD = 2
 """Things that each process is given before the result of the first is taken."""
+KILLED = "a process that prepares data was killed"
 REMEDY = "Memory may be short: set hardware.prepare_workers=1, or fewer than this machine has cores"
 
 Item = TypeVar("Item")
@@ -60,25 +61,72 @@ def map_on_cores(work: Callable[[Item], Result], items: Sequence[Item], processe
 
 
 def _share(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context, others = multiprocessing.get_context(method), {*multiprocessing.active_children()}
-    executor = ProcessPoolExecutor(min(processes, len(items)), context, _begin, (work,))
+    workers: list[Worker] = []
+    turns: deque[Worker] = deque()
     left = iter(items)
     try:
         with _starting():
-            waiting = deque(executor.submit(_work_on, item) for item in islice(left, AHEAD * processes))
-        while waiting:
-            result = waiting.popleft().result()
-            waiting.extend(executor.submit(_work_on, item) for item in islice(left, 1))
-            yield result
-    except BaseException as error:
-        for child in {*multiprocessing.active_children()} - others:
-            child.kill()
-        if isinstance(error, BrokenProcessPool):
-            raise DataError("a process that prepares data was killed", remedy=REMEDY) from error
-        raise
+            for _ in range(min(processes, len(items))):
+                workers.append(Worker(work))
+        for worker in workers * AHEAD:
+            turns.extend(worker.take(item) for item in islice(left, 1))
+        while turns:
+            worker = turns.popleft()
+            while not worker.results:
+                ready = wait([one.connection for one in workers])
+                for one in workers:
+                    if one.connection in ready:
+                        one.receive()
+            turns.extend(worker.take(item) for item in islice(left, 1))
+            yield worker.results.popleft()
     finally:
-        executor.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.end()
+
+
+class Worker:
+    """A process that works on items in their order, with a pipe of its own: its end leaves no lock to the others."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        context: Any = multiprocessing.get_context(method)
+        self.results: deque[Any] = deque()
+        self.connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, work), daemon=True)
+        self._process.start()
+        other.close()  # so that the pipe ends with the process
+
+    def take(self, item: object) -> Worker:
+        """Send an item to work on.
+
+        Raises:
+            DataError: the process was killed.
+        """
+        try:
+            self.connection.send(item)
+        except OSError as error:
+            raise DataError(KILLED, remedy=REMEDY) from error
+        return self
+
+    def receive(self) -> None:
+        """Receive a result, or raise the error that the work ended in.
+
+        Raises:
+            DataError: the process was killed.
+        """
+        try:
+            error, result = self.connection.recv()
+        except (EOFError, OSError) as end:
+            raise DataError(KILLED, remedy=REMEDY) from end
+        if error is not None:
+            raise error
+        self.results.append(result)
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
 
 
 @contextmanager
@@ -96,25 +144,24 @@ def _starting() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_work: Callable[[Any], Any]
-"""The function of this process."""
-
-
-def _begin(work: Callable[[Any], Any]) -> None:
-    """Get ready, in a process that shares work: it has one thread, and ends when the one that started it has."""
-    global _work
-    _work = work
+def _serve(connection: Connection, work: Callable[[Any], Any]) -> None:
+    """Work on what is received until the other end is closed, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    items: SimpleQueue[Any] = SimpleQueue()
+    # Items are received while results are sent: else both ends could wait for each other.
+    threading.Thread(target=_receive, args=(connection, items), daemon=True).start()
+    while True:
+        answer: tuple[Exception | None, Any]
+        try:
+            answer = None, work(items.get())
+        except Exception as error:  # raised again where the result is awaited
+            answer = error, None
+        connection.send(answer)
 
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _work_on(item: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
-    return _work(item)
+def _receive(connection: Connection, items: SimpleQueue[Any]) -> None:
+    with suppress(EOFError, OSError):
+        while True:
+            items.put(connection.recv())
+    os._exit(1)
