@@ -198,13 +198,15 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
             yield
             dist.barrier()
             dist.destroy_process_group()
-    except Exception as error:
-        ranks.record_failure(error)
+    except (Exception, SystemExit) as error:
+        failed = isinstance(error, Exception)  # a process that only follows another one's failure exits
+        if failed:
+            ranks.record_failure(error)
         if launcher:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(MateError.exit_code)  # Gloo's threads would end the interpreter with a message of their own
-        if place["RANK"] != "0":
+        if failed and place["RANK"] != "0":
             raise RunError(f"process {place['RANK']} of {place['WORLD_SIZE']}: {error}") from error
         raise
 
