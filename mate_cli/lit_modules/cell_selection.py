@@ -27,6 +27,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -73,7 +74,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         metrics: Sequence[Metric] = (),
     ) -> None:
         super().__init__(context, metrics=metrics)
-        self.dropout = torch.nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.add_heads(self.build_head)
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 

@@ -20,6 +20,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.span import SpanHead
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -67,7 +68,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
             problem = "training on cells without the answer needs a reader that can predict no answer"
             raise ConfigError(problem, where="task.negatives", remedy="Set task.no_answer=true")
         self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length, no_answer=no_answer))
-        self.dropout = torch.nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.cells_per_question, self.no_answer, self.negatives = cells_per_question, no_answer, negatives
         self.serializer = context.serializer
 

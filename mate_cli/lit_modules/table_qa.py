@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -22,6 +21,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
@@ -147,7 +147,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             label_weighting=label_weighting,
         )
         self.add_heads(lambda one: TableAnswerHead(one.size.hidden_size, self.options))
-        self.dropout = torch.nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.threshold = threshold
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from mate_cli.models.base.table_encoder import initialise
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FeatureEmbeddings
 from mate_cli.models.mate import Mate
 
@@ -27,4 +28,4 @@ class CellEmbeddings(FeatureEmbeddings):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)
-        self.features.extend([nn.LayerNorm(width, eps=LAYER_NORM_EPSILON), nn.Dropout(dropout)])
+        self.features.extend([nn.LayerNorm(width, eps=LAYER_NORM_EPSILON), FastDropout(dropout)])

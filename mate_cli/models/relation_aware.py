@@ -23,6 +23,7 @@ from mate_cli.models.base.frozen_features import FrozenFeatures
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.initialization.schemes import draw
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.nodes import NameEncoder, NodePieces, node_batch, node_kinds
@@ -63,7 +64,7 @@ class RelationAware(TableEncoder):
         self.names = NameEncoder(shape.hidden_size, width)
         self.word_map = nn.Linear(shape.hidden_size, width, bias=False)
         self.name_map = nn.Linear(width, width, bias=False)
-        self.node_dropout = nn.Dropout(extra.input_dropout)
+        self.node_dropout = FastDropout(extra.input_dropout)
         self.before_map = extra.mu_source == "pre_map"
         self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
         for new in (self.names, self.word_map, self.name_map):

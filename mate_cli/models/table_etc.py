@@ -17,6 +17,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder, initialise
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, ResidualOutput
 from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links
@@ -92,7 +93,7 @@ class SlotEmbeddings(nn.Module):
         super().__init__()
         self.kind = nn.Embedding(2, size.hidden_size)
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
 
     def forward(self, slots: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Place of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""

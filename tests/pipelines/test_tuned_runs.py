@@ -45,14 +45,15 @@ def whole(tmp_path_factory):
     return folder, finish(train(folder, FROZEN))
 
 
-def test_a_run_says_how_much_it_trains_and_changes_nothing_else(whole):
+def test_a_run_says_how_much_it_trains_and_changes_nothing_else(whole, tmp_path):
     folder, output = whole
+    finish(train(tmp_path, FROZEN, "trainer.max_steps=1"))
     rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if len(line.split()) == 3}
     record = json.loads((run_of(folder) / "record.json").read_text())
     assert rows["all"] == [f"{record[name]:,}" for name in ("parameters", "trainable_parameters")]
     assert (rows["encoder"][1], rows["head"][1]) == ("0", rows["head"][0])
     assert "model.freeze=encoder.layer.[0-9].*" in record["settings"]
-    first, last = weights(folder, "best"), weights(folder)
+    first, last = weights(tmp_path), weights(folder)
     frozen = [name for name in last if name.startswith("encoder.encoder.layer.")]
     assert frozen
     assert all(torch.equal(first[name], last[name]) for name in frozen)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.tokenization.layout import TableBatch
 
 SIDE_SIZE = 32
@@ -63,7 +64,7 @@ class OptionHead(nn.Module):
 
     def __init__(self, hidden_size: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.score = nn.Linear(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:

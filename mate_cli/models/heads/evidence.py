@@ -13,6 +13,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.heads.score import Score
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -56,7 +57,7 @@ class NodeHead(nn.Module):
 
     def __init__(self, hidden_size: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.score = Score(hidden_size, 1)
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
@@ -100,7 +101,7 @@ class MixtureHead(nn.Module):
 
     def __init__(self, hidden_size: int, classes: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.weight = Score(hidden_size, 1)
         self.classes = Score(hidden_size, classes)
 
@@ -151,7 +152,7 @@ class ReadingHead(nn.Module):
 
     def __init__(self, hidden_size: int, kinds: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
         self.node, self.span = Score(hidden_size, 1), Score(hidden_size, 2)
         self.kind, self.sentence = Score(hidden_size, kinds), Score(hidden_size, 1)
 

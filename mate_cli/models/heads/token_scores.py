@@ -14,6 +14,7 @@ from torch.nn.functional import logsigmoid
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.score import Score
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]
@@ -61,7 +62,7 @@ class TokenScores(nn.Module):
         self.shape = max_rows, max_columns
         self.tokens = Score(hidden_size, 1) if select == "tokens" else None
         self.columns = Score(hidden_size, 1) if select == "columns" else None
-        self.dropout = nn.Dropout(DROPOUT)
+        self.dropout = FastDropout(DROPOUT)
 
     def forward(self, output: EncoderOutput) -> Tensor:
         """Score the tokens of a batch in 32 bits, [B, T]; those of the header as those of the body."""

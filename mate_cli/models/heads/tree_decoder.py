@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, log_softmax, pad
 
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.recurrence import History, TimedLinear
 
 NONE = -1
@@ -136,7 +137,7 @@ class TreeDecoder(nn.Module):
         self.value = nn.Linear(nodes, nodes, bias=False)
         self.context = nn.Linear(nodes, nodes)
         self.attended = nn.Linear(size.state + nodes, size.attention, bias=False)
-        self.dropout = nn.Dropout(size.dropout)
+        self.dropout = FastDropout(size.dropout)
         self.readout = nn.Sequential(
             nn.Linear(size.attention, size.readout), nn.Tanh(), nn.Linear(size.readout, size.action)
         )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mate_cli.attention.plan import Packing
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.lexical_features import FEATURES
 
@@ -43,7 +44,7 @@ class TableEmbeddings(nn.Module):
             self.add_module(table, nn.Embedding(TOKEN_TYPES[name], size.hidden_size))
         self.lexical = FeatureEmbeddings(size.hidden_size, dropout) if lexical_features else None
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=epsilon)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
         """Embed real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
@@ -68,7 +69,7 @@ class FeatureEmbeddings(nn.Module):
             nn.Linear(len(FEATURES), width),
             nn.LayerNorm(width, eps=LAYER_NORM_EPSILON),
             nn.GELU(),
-            nn.Dropout(dropout),
+            FastDropout(dropout),
             nn.Linear(width, width),
         )
 

@@ -19,6 +19,7 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 
 
@@ -136,7 +137,7 @@ class ResidualOutput(nn.Module):
         if self.norm != "none":
             self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=options.epsilon)
         self.omega = nn.Parameter(torch.ones(size.hidden_size)) if options.omega else None
-        self.dropout = nn.Dropout(options.hidden_dropout)
+        self.dropout = FastDropout(options.hidden_dropout)
 
     def before(self, states: Tensor) -> Tensor:
         """Return what the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""

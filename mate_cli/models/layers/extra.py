@@ -14,6 +14,7 @@ from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.schemes import DeepenedNetwork, draw, find_scheme
+from mate_cli.models.layers.dropout import FastDropout
 from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
 from mate_cli.tokenization.layout import TableBatch
 
@@ -94,7 +95,7 @@ class ExtraLayers(nn.Module):
             omega=scheme.omega,
             projection_bias=extra.projection_bias,
         )
-        self.dropout = nn.Dropout(extra.input_dropout)
+        self.dropout = FastDropout(extra.input_dropout)
         self.into: nn.Module = _map(given, width)
         built = (spec(self.size).build(self.size, options) for _ in range(extra.layers))
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
