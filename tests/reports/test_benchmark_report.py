@@ -109,6 +109,12 @@ def test_a_table_has_a_row_per_variant_and_only_columns_with_figures(results):
     assert table.notes == (f"bucketed forward+backward not run: {SLOW}", "triton not run: no GPU")
 
 
+def test_a_benchmark_of_thousands_of_figures_is_shown_whole(tmp_path):
+    metrics = {f"attention/dense/tall/{tokens}/1/forward/ms": float(tokens) for tokens in range(1, 2501)}
+    build_run(tmp_path / "run", command="benchmark", metrics=metrics)
+    assert len(read_results(tmp_path / "run").cases) == 2500
+
+
 def test_the_overview_lists_speed_by_length(results):
     (table,) = overview_tables(results, FORWARD)
     assert [column.title for column in table.columns] == ["512\nx 1", "2,048\nx 1"]

@@ -17,6 +17,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
+from mate_cli.runs.record import MAX_PARTS as MAX_FIGURES
 from mate_cli.runs.record import read_entries
 from mate_cli.terminal.progress import track
 
@@ -229,27 +230,28 @@ def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
     content = read_entries(folder, "cannot be read", "")
     record: dict[str, Any] = {}
     odd: list[str] = []
+    most = MAX_FIGURES if content.get("command") == "benchmark" else MAX_PARTS
     for key, value in content.items():
         if len(key) <= MAX_NAME and len(record) < MAX_PARTS:
-            record[key], wrong = tidy_entry(value)
+            record[key], wrong = tidy_entry(value, most)
             odd += [f"{clean(key)} {wrong}"] * bool(wrong)
-    if odd and record.get("command") != "benchmark":  # which is not compared
+    if odd:
         warnings.append(
             f"{clean(folder / 'record.json')}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}"
         )
     return record
 
 
-def tidy_entry(value: object) -> tuple[Any, str]:
-    """Return an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
+def tidy_entry(value: object, most: int = MAX_PARTS) -> tuple[Any, str]:
+    """Return an entry of a record with at most so many parts, and what is wrong with it, empty where nothing is."""
     if isinstance(value, str):
         return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
     if not isinstance(value, (list, dict)):
         return value, ""
-    wrong = f"has {len(value):,} parts" if len(value) > MAX_PARTS else ""
+    wrong = f"has {len(value):,} parts" if len(value) > most else ""
     if isinstance(value, list):
-        return [tidy_entry(part)[0] for part in value[:MAX_PARTS]], wrong
-    parts = {key: tidy_entry(part)[0] for key, part in islice(value.items(), MAX_PARTS) if len(key) <= MAX_NAME}
+        return [tidy_entry(part)[0] for part in value[:most]], wrong
+    parts = {key: tidy_entry(part)[0] for key, part in islice(value.items(), most) if len(key) <= MAX_NAME}
     return parts, wrong or "has names that are too long" * (len(parts) < len(value))
 
 
