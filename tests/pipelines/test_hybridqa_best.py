@@ -58,6 +58,11 @@ def test_steps_can_be_left_out():
     assert reader.config.task["negatives"] == 1
 
 
+def test_a_test_of_the_setup_takes_two_steps_a_stage():
+    stages = resolve(["experiment=hybridqa_best", "debug=fast", "stages.questions.trainer.max_steps=3"]).stages
+    assert [stage.config.trainer.max_steps for stage in stages] == [2, 3, 2, 2, 2]
+
+
 ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]
 
 
@@ -125,7 +130,6 @@ def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
     look_ahead(plan, tmp_path)
 
 
-@pytest.mark.long
 def test_one_command_trains_and_answers(data, tmp_path, capsys):
     words = [*SMALL, f"paths.data={data}", f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
     assert main(["train", *words]) == 0

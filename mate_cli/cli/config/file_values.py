@@ -32,11 +32,13 @@ def experiment_choices(experiment: str | None, more: Iterable[Override] = ()) ->
 
 
 def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:
-    """Return a stage's own values, without those that a typed scale sets otherwise than their own scale."""
+    """Return a stage's own values, without those that typed choices set: `debug`, or another scale than its own."""
     values = [word for word in own if not word.group]
-    scales = [last_value(own, "scale"), *(word.value for word in typed if word.group == "scale")]
-    before, after = (_scale_values(str(scale), base) for scale in (scales[0], scales[-1]))
-    return [word for word in values if before.get(word.key) == after.get(word.key)]
+    chosen = {word.group: str(word.value) for word in typed if word.group}
+    scale = last_value(own, "scale")
+    before, after = (_scale_values(str(one), base) for one in (scale, chosen.get("scale", scale)))
+    debug = flat_keys(read_config(find_config(f"debug/{chosen.get('debug')}")))
+    return [word for word in values if before.get(word.key) == after.get(word.key) and word.key not in debug]
 
 
 def _scale_values(scale: str, base: Composition) -> dict[str, Any]:
