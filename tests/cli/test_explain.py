@@ -82,5 +82,15 @@ def test_stages_are_told_apart(capsys):
     assert "typed" in out
 
 
+def test_a_key_of_one_stage_and_the_file_that_sets_it(capsys):
+    key = "stages.cell_selection.trainer.max_steps"
+    assert main(["explain", key, "experiment=hybridqa_best"]) == 0
+    first, value, *_, last = capsys.readouterr().out.splitlines()
+    assert (first, value) == ("stage cell_selection", "trainer.max_steps = 1200")
+    assert last.split() == ["conf/experiment/hybridqa_best.yaml", "1200", "stages.cell_selection.overrides"]
+    assert main(["explain", key, "experiment=hybridqa_best", f"{key}=7"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["typed", "7"]
+
+
 def test_the_files_that_are_read_are_ours():
     assert read_keys(config_dir() / "train.yaml")["seed"] == ("1", "seed of weights, order of examples and dropout")

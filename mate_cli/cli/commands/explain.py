@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError
@@ -58,11 +59,15 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
     from mate_cli.cli.config.reference import explain_keys
 
     stages = _stages(command, words)
+    _, _, below = key.partition("stages.")
+    name, _, rest = below.partition(".")
+    if rest and name in stages:
+        key, stages = rest, {name: stages[name]}
     width = min(shutil.get_terminal_size().columns, 120)
     parts, unknown = [], None
     for name, own in stages.items():
         try:
-            found = explain_keys(command, key, own)
+            found = [_name_file(one, name, words) for one in explain_keys(command, key, own)]
         except ConfigError as error:
             unknown = unknown or error
             continue
@@ -71,6 +76,21 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
     if unknown and not parts:
         return _elsewhere(command, key, next(iter(stages.values())), width, unknown)
     return "\n\n".join(dict.fromkeys(parts))
+
+
+def _name_file(found: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
+    """Say of a value that a stage has from its experiment, and that nobody typed, in which file it stands."""
+    typed = {word.partition("=")[0].lstrip("+~") for word in words}
+    if not stage or {found.key, f"stages.{stage}.{found.key}"} & typed:
+        return found
+    experiment = next(word.partition("=")[2] for word in words if word.startswith("experiment="))
+    places = [
+        replace(one, where=f"conf/experiment/{experiment}.yaml", comment=f"stages.{stage}.overrides")
+        if one.where == "typed"
+        else one
+        for one in found.settings
+    ]
+    return replace(found, settings=tuple(places))
 
 
 def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:
