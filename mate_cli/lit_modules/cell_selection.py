@@ -27,7 +27,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch

@@ -20,7 +20,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.span import SpanHead
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch

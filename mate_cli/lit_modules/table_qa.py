@@ -21,7 +21,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample

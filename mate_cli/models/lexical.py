@@ -8,8 +8,7 @@ from typing import Any
 from torch import nn
 
 from mate_cli.models.base.table_encoder import initialise
-from mate_cli.models.layers.dropout import FastDropout
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FeatureEmbeddings
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout, FeatureEmbeddings
 from mate_cli.models.mate import Mate
 
 

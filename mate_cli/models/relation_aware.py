@@ -23,7 +23,7 @@ from mate_cli.models.base.frozen_features import FrozenFeatures
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.initialization.schemes import draw
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.nodes import NameEncoder, NodePieces, node_batch, node_kinds

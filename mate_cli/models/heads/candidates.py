@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.tokenization.layout import TableBatch
 
 SIDE_SIZE = 32

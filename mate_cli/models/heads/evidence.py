@@ -13,7 +13,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.heads.score import Score
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.score import Score
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]

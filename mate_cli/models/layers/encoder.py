@@ -19,8 +19,7 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.layers.dropout import FastDropout
-from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout
 
 
 @dataclass(frozen=True)

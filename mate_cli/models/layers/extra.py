@@ -14,7 +14,7 @@ from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.schemes import DeepenedNetwork, draw, find_scheme
-from mate_cli.models.layers.dropout import FastDropout
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
 from mate_cli.tokenization.layout import TableBatch
 
