@@ -87,7 +87,7 @@ def test_a_key_of_one_stage_and_the_file_that_sets_it(capsys):
     assert main(["explain", key, "experiment=hybridqa_best"]) == 0
     first, value, *_, last = capsys.readouterr().out.splitlines()
     assert (first, value) == ("stage cell_selection", "trainer.max_steps = 1200")
-    assert last.split() == ["conf/experiment/hybridqa_best.yaml", "1200", "stages.cell_selection.overrides"]
+    assert last.split() == ["experiment=hybridqa_best", "1200", "stages.cell_selection.overrides"]
     assert main(["explain", key, "experiment=hybridqa_best", f"{key}=7"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["typed", "7"]
 

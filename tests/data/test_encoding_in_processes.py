@@ -98,7 +98,8 @@ def test_processes_that_are_ended_in_the_middle_of_a_result_keep_nobody_waiting(
     for number in range(20):
         with closing(parallel.map_on_cores(bytes, [3_000_000] * 50, 2)) as found:
             for _ in range(1 + number % 4):
-                next(found)
+                assert len(next(found)) == 3_000_000
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.timeout(60)

@@ -305,7 +305,7 @@ def test_an_interrupted_run_says_so(tmp_path, later):
 
 
 JOINED = """
-import os, sys, time
+import atexit, os, sys, time
 from mate_cli.errors import DataError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
@@ -332,6 +332,7 @@ def joined(folder: Path, body: str) -> list[str]:
     ],
 )
 def test_processes_find_each_other_and_tell_who_started_them_of_errors(tmp_path, body, capfd):
+    body = f"atexit.register(print, 'Gloo may speak now', file=sys.stderr)\n    {body}"
     with pytest.raises(DataError, match=r"^it is gone\.$"):
         launch_processes(joined(tmp_path, body), hardware(devices=2))
     assert tuple(capfd.readouterr()) == ("rank 0 0 [3.0]\n", "")

@@ -59,15 +59,14 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
     from mate_cli.cli.config.reference import explain_keys
 
     stages = _stages(command, words)
-    _, _, below = key.partition("stages.")
-    name, _, rest = below.partition(".")
-    if rest and name in stages:
-        key, stages = rest, {name: stages[name]}
+    name, _, below = key.removeprefix("stages.").partition(".")
+    if below and key.startswith("stages.") and name in stages:
+        key, stages = below, {name: stages[name]}
     width = min(shutil.get_terminal_size().columns, 120)
     parts, unknown = [], None
     for name, own in stages.items():
         try:
-            found = [_name_file(one, name, words) for one in explain_keys(command, key, own)]
+            found = [_name_experiment(one, name, words) for one in explain_keys(command, key, own)]
         except ConfigError as error:
             unknown = unknown or error
             continue
@@ -78,19 +77,15 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
     return "\n\n".join(dict.fromkeys(parts))
 
 
-def _name_file(found: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
-    """Say of a value that a stage has from its experiment, and that nobody typed, in which file it stands."""
-    typed = {word.partition("=")[0].lstrip("+~") for word in words}
-    if not stage or {found.key, f"stages.{stage}.{found.key}"} & typed:
+def _name_experiment(found: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
+    """Say of a value that a stage has from its experiment, and that nobody typed, where it stands."""
+    typed = {word.partition("=")[0].lstrip("+~"): word for word in words}
+    if not stage or {found.key, f"stages.{stage}.{found.key}"} & typed.keys():
         return found
-    experiment = next(word.partition("=")[2] for word in words if word.startswith("experiment="))
-    places = [
-        replace(one, where=f"conf/experiment/{experiment}.yaml", comment=f"stages.{stage}.overrides")
-        if one.where == "typed"
-        else one
-        for one in found.settings
-    ]
-    return replace(found, settings=tuple(places))
+    ours = {"where": typed["experiment"], "comment": f"stages.{stage}.overrides"}
+    return replace(
+        found, settings=tuple(replace(one, **ours) if one.where == "typed" else one for one in found.settings)
+    )
 
 
 def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown: ConfigError) -> str:

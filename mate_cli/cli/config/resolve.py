@@ -82,7 +82,9 @@ def resolve(words: Sequence[str]) -> RunSpec:
         stages=stages,
         names=_names_of(whole, stages, system),
         system=system,
-        taken={str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general},
+        taken={
+            str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides) for word in general
+        },
         settings=[
             *changed_options(choices, whole),
             *join_settings([one.settings for one in composed.values() if not one.options.run]),
@@ -193,7 +195,7 @@ class _StageWords:
     fits: tuple[Override, ...]
 
     @property
-    def taken(self) -> tuple[Override, ...]:
+    def shared_overrides(self) -> tuple[Override, ...]:
         """Overrides for all stages that shape its training: none where a finished run stands in."""
         return () if self.options.run else self.fits
 
@@ -271,11 +273,13 @@ class _StageWords:
             ConfigError: naming the key, and where to set it.
         """
         said, done = asked.model_dump(), config.model_dump()
-        for word in (*self.own, *self.taken, *map(Override.parse, self.options.overrides)):
+        for word in (*self.own, *self.shared_overrides, *map(Override.parse, self.options.overrides)):
             chosen = word.group == "init" and "kind" in config.init
-            if word in first.taken or not (chosen or find_value(said, word.key) != find_value(done, word.key)):
+            if word in first.shared_overrides or not (
+                chosen or find_value(said, word.key) != find_value(done, word.key)
+            ):
                 continue
-            where = str(word) if word in self.taken else f"stages.{self.name}.{word}"
+            where = str(word) if word in self.shared_overrides else f"stages.{self.name}.{word}"
             remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
             raise ConfigError(f"{self.name} starts from the weights of {first.name}", where=where, remedy=remedy)
 

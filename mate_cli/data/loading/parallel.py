@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -115,11 +116,11 @@ class Worker:
             DataError: the process was killed.
         """
         try:
-            error, result = self.connection.recv()
+            result, error, trace = self.connection.recv()
         except (EOFError, OSError) as end:
             raise DataError(KILLED, remedy=REMEDY) from end
         if error is not None:
-            raise error
+            raise error from RuntimeError(trace)  # of the other process, for whoever mends it
         self.results.append(result)
 
     def end(self) -> None:
@@ -152,11 +153,11 @@ def _serve(connection: Connection, work: Callable[[Any], Any]) -> None:
     # Items are received while results are sent: else both ends could wait for each other.
     threading.Thread(target=_receive, args=(connection, items), daemon=True).start()
     while True:
-        answer: tuple[Exception | None, Any]
+        answer: tuple[Any, Exception | None, str]
         try:
-            answer = None, work(items.get())
+            answer = work(items.get()), None, ""
         except Exception as error:  # raised again where the result is awaited
-            answer = error, None
+            answer = None, error, traceback.format_exc()
         connection.send(answer)
 
 

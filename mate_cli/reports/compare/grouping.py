@@ -254,15 +254,15 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
 
 def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
     """Return what was chosen for all runs of each configuration and not for every configuration."""
-    pairs = [list(recorded_pairs(group.runs[0], "settings")) for group in groups]
-    chosen = [
-        [pair for pair in own if all(pair in recorded_pairs(run, "settings") for run in group.runs)]
-        for own, group in zip(pairs, groups, strict=True)
-    ]
-    return [
-        {key: value for key, value in own if not (key in NAMED or all((key, value) in other for other in chosen))}
-        for own in chosen
-    ]
+    chosen = [shared_pairs([recorded_pairs(run, "settings") for run in group.runs]) for group in groups]
+    common = shared_pairs(chosen)
+    return [{key: value for key, value in own if (key, value) not in common and key not in NAMED} for own in chosen]
+
+
+def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], None]:
+    """Return the pairs that all have, in their order in the first."""
+    first, *others = map(dict.fromkeys, several)
+    return dict.fromkeys(pair for pair in first if all(pair in other for other in others))
 
 
 def name_of(group: Configuration, shown: Sequence[str], settings: Mapping[str, str], most: int) -> str:
