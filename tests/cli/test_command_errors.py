@@ -27,6 +27,7 @@ HYDRA_SEES = {
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",
     ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
+    ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
     ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     ("train", "trainer=null"): "Config group override must be a string or a list. Got NoneType.",

@@ -78,8 +78,10 @@ def test_the_file_is_the_same_for_any_number_of_processes(examples, tmp_path):
     [(Failing, "^a cell is broken. Mend it.$"), (Killed, r"was killed. Memory may be short: set hardware.prepare_w")],
 )
 def test_a_failure_of_a_process_is_one_error_and_leaves_nothing(examples, tmp_path, kind, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as raised:
         encode_split(examples, make(kind), tmp_path, "dev", 2)
+    if kind is Failing:
+        assert "in encode" in str(raised.value.__cause__), "the traceback of the other process"
     assert_nothing_is_left(tmp_path)
 
 

@@ -43,6 +43,14 @@ def test_bars_begin_at_zero_and_carry_middle_and_spread():
     assert [x for x, _ in dots.get_offsets().tolist()] == pytest.approx([50, 70]), "single runs"
 
 
+def test_a_long_name_keeps_its_beginning_and_its_end():
+    label = f"mate · {'cell selection · ' * 5}lr=0.001"
+    figure = metric_bars(MetricName.parse("test/em"), (Bar(label, 0, "", summarize([0.5]), (0.5,)),))
+    (shown,) = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert len(shown) < len(label)
+    assert (shown[:4], shown[-8:]) == ("mate", "lr=0.001")
+
+
 def test_svg_is_well_formed_unsized_and_themed():
     figure = learning_curves(HITS, CURVES)
     drawing = as_svg(figure, "chart")
