@@ -260,8 +260,8 @@ def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
 
 
 def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], None]:
-    """Return the pairs that all have, in their order in the first."""
-    first, *others = map(dict.fromkeys, several)
+    """Return the pairs that all have, in their order in the first; none where there are none to compare."""
+    first, *others = [dict.fromkeys(pairs) for pairs in several] or [{}]
     return dict.fromkeys(pair for pair in first if all(pair in other for other in others))
 
 
