@@ -7,6 +7,7 @@ import time
 import forked_commands
 import pytest
 import torch
+from finished_runs import assert_same_weights
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
@@ -119,6 +120,4 @@ def test_a_killed_run_with_adapters_ends_with_the_same_weights(whole, lora, tmp_
 def test_two_processes_train_the_same_part(whole, lora, tmp_path, kind):
     words = [FROZEN] if kind == "frozen" else adapted(whole)
     finish(train(tmp_path, *words, "hardware.devices=2"))
-    ours, theirs = weights(tmp_path), weights(whole[0] if kind == "frozen" else lora)
-    for name in theirs:
-        torch.testing.assert_close(ours[name], theirs[name], atol=1e-5, rtol=1e-3)
+    assert_same_weights(run_of(tmp_path), run_of(whole[0] if kind == "frozen" else lora))
