@@ -83,7 +83,7 @@ class LexicalTable:
         self._starts = counts.cumsum() - counts
         words = NumberedWords.of(list(places))
         self._index, self._documents = WordIndex(words), WordIndex(words.join(self._sentences, counts))
-        self._coverage = Coverage(self._documents, self.width)
+        self._coverage = Coverage(NumberedWords.of(list(places), PREFIX).join(self._sentences, counts), self.width)
         leads = [" ".join(found[0] for link in cell.links if (found := sentences.get(link))) for cell in cells]
         known = {lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}}
         self._leads = [known[lead][0] for lead in leads]
@@ -151,19 +151,14 @@ class Coverage:
     A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
 
     Args:
-        documents: the words of R * C cells, row by row.
+        words: those of R * C cells, row by row, known by their first letters.
         width: C.
     """
 
-    def __init__(self, documents: WordIndex, width: int) -> None:
-        size = documents.words.count
-        self._shape = (size // width, width)
-        self._numbers: dict[str, int] = {}
-        begins = [self._numbers.setdefault(word[:PREFIX], len(self._numbers)) for word in documents.words.known]
-        words, cells = documents.entries()
-        entries = np.sort(np.array(begins, int)[words] * size + cells)
-        prefixed, self._cells = np.divmod(entries[np.diff(entries, prepend=-1) > 0], size)
-        self._bounds = np.searchsorted(prefixed, np.arange(len(self._numbers) + 1))
+    def __init__(self, words: NumberedWords, width: int) -> None:
+        self._words, self._shape = words, (words.count // width, width)
+        prefixed, self._cells = np.divmod(np.unique(words.numbers * words.count + words.places), words.count)
+        self._bounds = np.searchsorted(prefixed, np.arange(len(words.hashes) + 1))
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
@@ -174,7 +169,7 @@ class Coverage:
 
     def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the words of the question that each cell has [W, R, C], and the words' weights [W], 1 in all."""
-        numbers = [self._numbers[word] for word in sorted(prefixes(question)) if word in self._numbers]
+        numbers = [number for number in self._words.find(" ".join(sorted(prefixes(question)))) if number >= 0]
         words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
         for has, cells in zip(flat, words, strict=True):

@@ -12,8 +12,16 @@ from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import NumberedWords, SentenceIndex, WordIndex
-from mate_cli.tokenization.lexical_features import FEATURES, QUESTION, Coverage, LexicalTable, best_elsewhere, prefixes
+from mate_cli.tokenization.expansion import NumberedWords, SentenceIndex
+from mate_cli.tokenization.lexical_features import (
+    FEATURES,
+    PREFIX,
+    QUESTION,
+    Coverage,
+    LexicalTable,
+    best_elsewhere,
+    prefixes,
+)
 from mate_cli.tokenization.serializers.lexical import LexicalSerializer
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -123,8 +131,7 @@ def test_coverage_is_that_of_its_definition(example):
         return sum(weight for word, weight in weights.items() if any(word in cell for cell in cells)) / whole
 
     texts = [cell.text for row in example.table.rows for cell in row]
-    index = WordIndex(NumberedWords.of(texts))
-    got = Coverage(index, len(example.table.header)).shares(example.question)
+    got = Coverage(NumberedWords.of(texts, PREFIX), len(example.table.header)).shares(example.question)
     others = [[share(row[:place] + row[place + 1 :]) for place in range(len(row))] for row in rows]
     expected = ([[share([cell]) for cell in row] for row in rows], others, [[share(row)] * len(row) for row in rows])
     for one, other in zip(got, expected, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_sentences, split_words
+from mate_cli.tokenization.expansion import BLOCK, NumberedWords, WordIndex, split_sentences, split_words
 
 texts = st.text(
     st.sampled_from("aB1_. !?\n\t\x1c\u00e9\u03a3\u0130\u2013,-") | st.characters(codec="utf-8"), max_size=30
@@ -30,13 +30,24 @@ def test_sentences_end_before_white_space(text):
     assert split_sentences(text) == [part.strip() for part in parts if part.strip()]
 
 
-@given(st.lists(texts, max_size=6))
-def test_words_are_numbered_as_they_are_met(some):
-    found, known = NumberedWords.of(some), {}
-    numbers = [[known.setdefault(word, len(known)) for word in plain_words(text)] for text in some]
-    assert list(found.known.items()) == list(known.items())
-    assert found.numbers.tolist() == [number for text in numbers for number in text]
-    assert found.places.tolist() == [place for place, text in enumerate(numbers) for _ in text]
+@given(st.lists(texts, max_size=6), texts, st.sampled_from([None, 2, 5]))
+@example(["\u03a3\u03a3\u03a3\u03a3 \u03a3\u03a3"], "\u03a3\u03a3\u03a3", 2)
+def test_words_have_one_number_each(some, asked, length):
+    found = NumberedWords.of(some, length)
+    words = [word[:length] for text in some for word in plain_words(text)]
+    numbers = dict(zip(words, found.numbers.tolist(), strict=True))
+    assert [numbers[word] for word in words] == found.numbers.tolist()
+    assert list(numbers.values()) == list(range(len(found.hashes))), "as they are first met"
+    assert found.places.tolist() == [place for place, text in enumerate(some) for _ in plain_words(text)]
+    assert found.find(asked) == [numbers.get(word[:length], -1) for word in plain_words(asked)]
+
+
+def test_many_texts_are_numbered_as_few_are():
+    texts = [f"word{number % 7} alone{number}" for number in range(2 * BLOCK + 3)]
+    found = NumberedWords.of(texts)
+    assert found.find("word3 alone1026 word9") == [found.numbers[6], found.numbers[-1], -1]
+    assert len(found.hashes) == 7 + len(texts)
+    assert found.places.tolist() == [place for place in range(len(texts)) for _ in range(2)]
 
 
 @given(st.lists(texts, min_size=1, max_size=5), st.data())
@@ -52,5 +63,3 @@ def test_joined_words_give_the_very_scores_of_joined_texts(some, data):
     plain = WordIndex(NumberedWords.of([" ".join(some[place] for place in group) for group in groups]))
     question = " ".join(some)
     assert joined.scores(question).tobytes() == plain.scores(question).tobytes()
-    for ours, theirs in zip(joined.entries(), plain.entries(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
