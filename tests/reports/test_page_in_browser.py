@@ -130,8 +130,13 @@ def test_numbers_appear_under_the_pointer_and_by_arrow_keys(page):
 @pytest.mark.long
 def test_a_score_is_drawn_against_each_cost(page):
     titles = set()
+    page.evaluate("costData.groups.flatMap(({ costs }) => Object.values(costs)).forEach((cost) => (cost[1] = cost[0]))")
+    inside = "one.x1.baseVal.value >= 0 && one.x2.baseVal.value <= one.ownerSVGElement.viewBox.baseVal.width"
     for number in range(5):
         choose(page, "cost-cost", str(number))
+        whiskers = page.evaluate(f"[...document.querySelectorAll('#cost-chart .whiskers line')].map((one) => {inside})")
+        assert whiskers
+        assert all(whiskers)
         titles |= set(texts(page, "#cost-chart figcaption"))
         assert page.evaluate("document.querySelectorAll('#cost-chart svg > .shape').length") == 5
     assert len(titles) == 5

@@ -38,11 +38,12 @@ function costChart(data) {
     const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${caption.textContent}, ${points.length} configurations` });
     figure.append(canvas);
     if (!points.length) { canvas.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no configuration has both")); return; }
-    const log = get("log").checked, costs = points.map((one) => one.cost), published = lines[dataset].map(([name, value]) => [name, value * factor]);
+    const log = get("log").checked, published = lines[dataset].map(([name, value]) => [name, value * factor]);
     const scores = points.flatMap((one) => [one.score - one.spread, one.score + one.spread]).concat(published.map(([, value]) => value));
     const room = (Math.max(...scores) - Math.min(...scores) || factor) * 0.14;
     const y = scale(Math.max(Math.min(0, Math.min(...scores)), Math.min(...scores) - room), Math.max(...scores) + room, box.bottom, box.top);
-    let low = Math.min(...costs), high = Math.max(...costs);
+    const least = (one) => Math.max(one.cost - one.costSpread, one.cost / 2), most = (one) => one.cost + one.costSpread;
+    let low = Math.min(...points.map(least)), high = Math.max(...points.map(most));
     if (low === high) { low *= 0.5; high *= 1.5; }
     [low, high] = log ? [low / (high / low) ** 0.12, high * (high / low) ** 0.12] : [Math.max(0, low - (high - low) * 0.15), high + (high - low) * 0.15];
     const x = scale(low, high, box.left, box.right, log), wanted = Math.max(4, Math.floor(width / 110)), write = WRITE[kind.kind];
@@ -55,7 +56,11 @@ function costChart(data) {
     for (const one of marks) {
       const sides = svg("g", { class: "whiskers", style: `stroke:${paint(one.group.index)}` });
       if (one.spread) sides.append(svg("line", { x1: one.x, x2: one.x, y1: y(one.score - one.spread), y2: y(one.score + one.spread) }));
-      if (one.costSpread) sides.append(svg("line", { y1: one.y, y2: one.y, x1: x(Math.max(low, one.cost - one.costSpread)), x2: x(one.cost + one.costSpread) }));
+      if (one.costSpread) {
+        const left = x(least(one)), right = x(most(one));
+        sides.append(svg("line", { y1: one.y, y2: one.y, x1: left, x2: right }));
+        taken.push({ left, right, top: one.y, bottom: one.y });
+      }
       const mark = shape(one.group.index, one.x, one.y, 5.5);
       mark.append(svg("title", {}, `${one.group.label}: ${one.score.toFixed(1)}, ${write(one.cost)}`));
       canvas.append(sides, mark);
