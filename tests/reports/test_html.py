@@ -39,7 +39,10 @@ LOADING = {"src", "srcset", "data", "poster", "action", "background"}
 
 
 class Page(HTMLParser):
-    """Reads a page strictly: every element is closed in order; collects texts, attributes and ids."""
+    """Reads a page strictly: every element is closed in order; collects texts, attributes and ids.
+
+    Places where a line may break are no part of a text.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str, str]] = []
         self.scripts: dict[str, str] = {}
         self.script = ""
-        self.feed(text)
+        self.feed(text.replace("<wbr>", ""))
         self.close()
         assert self.open == []
 
