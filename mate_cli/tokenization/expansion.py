@@ -27,6 +27,7 @@ _LONG_WORD = re.compile(r"\w\w+")
 _LETTERS = _ASCII_WORDS.encode() + bytes(range(128, 256))
 _FACTOR = 0x9E3779B97F4A7C15
 _INVERSE = pow(_FACTOR, -1, 1 << 64)
+"""An odd number of 64 bits, the golden ratio's, and its inverse: what is odd has one modulo 2 ** 64."""
 BLOCK = 512
 """Texts that are hashed at a time, so that memory does not grow with the table."""
 MAX_SENTENCE_SHARE = 0.9
