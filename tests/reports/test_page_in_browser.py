@@ -127,6 +127,17 @@ def test_numbers_appear_under_the_pointer_and_by_arrow_keys(page):
     assert texts(page, "#curve-charts .tip")[0] != tip
 
 
+STRUCK = """
+[...document.querySelectorAll('#cost-chart .name')].filter((name) => {
+  const { x, y, width, height } = name.getBBox();
+  return [...document.querySelectorAll('#cost-chart .whiskers line')].some(({ x1, x2, y1, y2 }) =>
+    [x1, x2, y1, y2].map((one) => one.baseVal.value).every((value, n) => (n === 0 ? value < x + width - 2 :
+      n === 1 ? value > x + 2 : n === 2 ? value < y + height - 4 : value > y + 4)));
+}).map((name) => name.textContent)
+"""
+"""The names that a whisker crosses."""
+
+
 @pytest.mark.long
 def test_a_score_is_drawn_against_each_cost(page):
     titles = set()
@@ -137,6 +148,7 @@ def test_a_score_is_drawn_against_each_cost(page):
         whiskers = page.evaluate(f"[...document.querySelectorAll('#cost-chart .whiskers line')].map((one) => {inside})")
         assert whiskers
         assert all(whiskers)
+        assert page.evaluate(STRUCK) == []
         titles |= set(texts(page, "#cost-chart figcaption"))
         assert page.evaluate("document.querySelectorAll('#cost-chart svg > .shape').length") == 5
     assert len(titles) == 5

@@ -104,6 +104,12 @@ def test_what_stands_in_a_row_together_finds_it(found):
     assert found["rest_coverage"][1].tolist() == [0.25, 0.75, 0.5]
 
 
+def test_words_are_covered_by_words_with_the_same_first_letters():
+    table = replace(ATHLETES, passages={"bob": "A founder."})
+    features = LexicalTable(table).features("founded")[1:]
+    assert features[:, FEATURES.index("coverage_own")].tolist() == [0, 0, 0, 1, 0, 0]
+
+
 def test_what_is_asked_for_finds_the_column(found):
     assert found["asked_header"].tolist() == [[0, 0.5, 0]] * 2  # of "event" and "man"
     assert found["person"].tolist() == found["place"].tolist() == [[0, 0, 0], [1, 0, 0]]

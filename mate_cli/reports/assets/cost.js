@@ -42,7 +42,7 @@ function costChart(data) {
     const scores = points.flatMap((one) => [one.score - one.spread, one.score + one.spread]).concat(published.map(([, value]) => value));
     const room = (Math.max(...scores) - Math.min(...scores) || factor) * 0.14;
     const y = scale(Math.max(Math.min(0, Math.min(...scores)), Math.min(...scores) - room), Math.max(...scores) + room, box.bottom, box.top);
-    const least = (one) => Math.max(one.cost - one.costSpread, one.cost / 2), most = (one) => one.cost + one.costSpread;
+    const least = (one) => Math.max(one.cost - one.costSpread, log ? one.cost / 10 : 0), most = (one) => one.cost + one.costSpread;
     let low = Math.min(...points.map(least)), high = Math.max(...points.map(most));
     if (low === high) { low *= 0.5; high *= 1.5; }
     [low, high] = log ? [low / (high / low) ** 0.12, high * (high / low) ** 0.12] : [Math.max(0, low - (high - low) * 0.15), high + (high - low) * 0.15];
@@ -55,12 +55,11 @@ function costChart(data) {
     for (const [, value] of published) taken.push({ left: box.left, right: box.right, top: y(value), bottom: y(value) });
     for (const one of marks) {
       const sides = svg("g", { class: "whiskers", style: `stroke:${paint(one.group.index)}` });
-      if (one.spread) sides.append(svg("line", { x1: one.x, x2: one.x, y1: y(one.score - one.spread), y2: y(one.score + one.spread) }));
-      if (one.costSpread) {
-        const left = x(least(one)), right = x(most(one));
-        sides.append(svg("line", { y1: one.y, y2: one.y, x1: left, x2: right }));
-        taken.push({ left, right, top: one.y, bottom: one.y });
-      }
+      const spans = [];
+      if (one.spread) spans.push({ left: one.x, right: one.x, top: y(one.score + one.spread), bottom: y(one.score - one.spread) });
+      if (one.costSpread) spans.push({ left: x(least(one)), right: x(most(one)), top: one.y, bottom: one.y });
+      for (const { left, right, top, bottom } of spans) sides.append(svg("line", { x1: left, x2: right, y1: top, y2: bottom }));
+      taken.push(...spans);
       const mark = shape(one.group.index, one.x, one.y, 5.5);
       mark.append(svg("title", {}, `${one.group.label}: ${one.score.toFixed(1)}, ${write(one.cost)}`));
       canvas.append(sides, mark);
