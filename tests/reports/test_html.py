@@ -129,7 +129,7 @@ def test_sections_numbers_and_reasons_are_there(page):
     ):
         assert expected in text
     assert {"tfidf baseline", "Copy", "optimizer.lr", "73.6"} <= set(page.texts)
-    assert '<th scope="row">optimizer.<wbr>lr</th>' in page.source, "a long key breaks between its parts"
+    assert not re.findall(r'<th scope="row">\w+\.\w+', page.source), "a long key breaks between its parts"
     assert "mate train experiment=hybridqa_sat seed=2" in page.values("data-text")
 
 
