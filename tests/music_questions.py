@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from mate_cli.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
-from mate_cli.sql.parse import parse
-from mate_cli.sql.schema import Schema
+from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 ENTRY = {
     "db_id": "music",

@@ -12,13 +12,13 @@ from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, writ
 
 from mate_cli.data.datasets.document_readers import HotpotQA, MuSiQue
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.option_questions import LogiQa, ReClor
 from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
-from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
+from mate_cli.papers.dt_fixup.datasets.option_questions import LogiQa, ReClor
+from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
 
 Change = Callable[[Any], None]
 

@@ -9,10 +9,10 @@ from configurations import composed, sweep_jobs
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.lit_modules.sql_parsing import SqlParsing
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.layers.extra import Extra
-from mate_cli.models.relation_aware import RelationAware
+from mate_cli.papers.dt_fixup.models.extra import Extra
+from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
+from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing
 
 ROBERTA_PIECES = 50265
 LARGE = ("roberta", "FacebookAI/roberta-large", "large", 1e-5)

@@ -14,16 +14,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mate_cli.data.datasets.spider.reader import Spider
-from mate_cli.metrics.exact_set_match import score_queries
+from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
+from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.sql.schema import Schema
+from mate_cli.papers.dt_fixup.sql.write import write
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.load_model import load_model
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.folders import open_run
-from mate_cli.sql.example import SchemaExample
-from mate_cli.sql.schema import Schema
-from mate_cli.sql.write import write
 
 BEAM, ROWS, CELLS = 5, 5, (None, 0, 1, 2, "a", "b")
 

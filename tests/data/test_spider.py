@@ -8,8 +8,8 @@ import json
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.errors import DataError
+from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
 
 SCHEMA = {
     "db_id": "flight_2",

@@ -9,14 +9,14 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import Choice
-from mate_cli.lit_modules.option_choice import OptionChoice
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.layers.extra import Extra
+from mate_cli.papers.dt_fixup.models.extra import Extra
+from mate_cli.papers.dt_fixup.option_choice import OptionChoice
+from mate_cli.papers.dt_fixup.options import OptionSerializer
 from mate_cli.tables.example import Answer, ChoiceExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.serializers.options import OptionSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 OPTIONS = ("red", "green", "blue")

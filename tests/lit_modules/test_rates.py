@@ -15,8 +15,8 @@ from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
 from mate_cli.lit_modules.optimization.schedules import LinearSchedule, PowerSchedule
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import parameter_name
-from mate_cli.models.layers.extra import Extra
 from mate_cli.models.tapas import Tapas
+from mate_cli.papers.dt_fixup.models.extra import Extra
 
 FACTORS = {"pretrained": 0.008}
 

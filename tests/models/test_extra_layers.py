@@ -15,9 +15,13 @@ from mate_cli.attention.patterns import Full
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.initialization import schemes
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.initialization.schemes import (
+from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.mate import Mate
+from mate_cli.models.tapas import Tapas
+from mate_cli.papers.dt_fixup.models import schemes
+from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
+from mate_cli.papers.dt_fixup.models.schemes import (
     SCHEMES,
     evaluation_mode,
     mu_of,
@@ -26,10 +30,6 @@ from mate_cli.models.initialization.schemes import (
     t_fixup_factor,
     vanilla_factor,
 )
-from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.models.mate import Mate
-from mate_cli.models.tapas import Tapas
 
 SIZE = EncoderSize(32, 2, 4, 64, 64)
 EXTRA = Extra(layers=3, heads=8, inner=48, input_dropout=0.4)

@@ -10,18 +10,18 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.likelihood import derivation_loss
-from mate_cli.lit_modules.sql_parsing import SqlParsing
 from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.sql_head import ScoredSteps
-from mate_cli.models.heads.tree_decoder import Scores, Steps
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.initialization.schemes import mu_of
-from mate_cli.models.layers.extra import Extra
-from mate_cli.models.relation_aware import RelationAware
+from mate_cli.papers.dt_fixup.models.extra import Extra
+from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
+from mate_cli.papers.dt_fixup.models.schemes import mu_of
+from mate_cli.papers.dt_fixup.models.sql_head import ScoredSteps
+from mate_cli.papers.dt_fixup.models.tree_decoder import Scores, Steps
+from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer
+from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
-from mate_cli.tokenization.schema.serializer import SchemaSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(24, 1, 2, 48, 128)

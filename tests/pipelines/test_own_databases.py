@@ -13,8 +13,8 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.pipelines.inference import databases
-from mate_cli.pipelines.inference.open_database import open_database
+from mate_cli.papers.dt_fixup.databases import answer_database as databases
+from mate_cli.papers.dt_fixup.databases.open_database import open_database
 from mate_cli.reports.answers.files import answers_csv, answers_json, render_answers
 from mate_cli.reports.answers.terminal import print_session
 from mate_cli.terminal.console import Console

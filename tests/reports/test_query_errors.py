@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from runs import build_run
 
+from mate_cli.papers.dt_fixup.query_errors import report_section
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.sections.query_errors import report_section
 from mate_cli.reports.terminal.comparison import print_report
 
 KINDS = {"c": "column_error", "s": "sketch_error", "b": "column_and_sketch_error"}

@@ -6,7 +6,7 @@ import random
 import sqlite3
 from collections.abc import Sequence
 
-from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
+from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 
 NAMES = [
     *("id", "name", "age", "title", "order", "add", "commit", "returning", "current_date", "T1", "T2", "t3", "group"),

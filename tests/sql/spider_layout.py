@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mate_cli.sql.ir import ColumnUnit, Query
-from mate_cli.sql.schema import STAR
+from mate_cli.papers.dt_fixup.sql.ir import ColumnUnit, Query
+from mate_cli.papers.dt_fixup.sql.schema import STAR
 
 
 def query_to_dict(query, schema):

@@ -6,7 +6,7 @@ from functools import cache
 
 from golden import shared
 
-from mate_cli.sql.schema import Schema
+from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 
 @cache

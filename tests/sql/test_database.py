@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.sql.database import UnrunnableQueryError, read_database_schema, run_query, words_of_name
+from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query, words_of_name
 
 
 @pytest.fixture(scope="module")

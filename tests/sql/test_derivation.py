@@ -9,11 +9,11 @@ from golden import others
 from spider_layout import query_to_dict
 from spider_release import questions, schemas
 
-from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn, derivations
-from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
-from mate_cli.sql.ir import query_from_dict
-from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions
+from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn, derivations
+from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
+from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
+from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, oracle_actions
 
 SINGERS = Schema.from_parts(
     "singers",

@@ -13,9 +13,9 @@ from query_generator import SINGLE, Writer, random_database, random_schema, refu
 from spider_release import questions, schemas
 from sqlglot import exp
 
-from mate_cli.sql.expressions import UnreadableQueryError
-from mate_cli.sql.parse import parse, read_tree
-from mate_cli.sql.write import write
+from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
+from mate_cli.papers.dt_fixup.sql.parse import parse, read_tree
+from mate_cli.papers.dt_fixup.sql.write import write
 
 LITERAL = re.compile(r"\"([^\"]*)\"|'([^']*)'|\b(\d+(?:\.\d+)?)\b")
 
@@ -64,7 +64,7 @@ WITHOUT_MEANING = {("count", "big_int"), ("div", "typed"), ("div", "safe"), ("id
 
 
 def small_schema():
-    from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
+    from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 
     columns = [SchemaColumn(1, "x", "x"), SchemaColumn(1, "y", "y"), SchemaColumn(2, "z", "z")]
     return Schema.from_parts("small", [SchemaTable("t", "t"), SchemaTable("u", "u")], columns)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from mate_cli.sql.database import read_database_schema, run_query
-from mate_cli.sql.ir import ColumnUnit, From, Query, SelectItem, ValueUnit
-from mate_cli.sql.parse import parse
-from mate_cli.sql.schema import is_keyword, quote_identifier
-from mate_cli.sql.write import write
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.ir import ColumnUnit, From, Query, SelectItem, ValueUnit
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.schema import is_keyword, quote_identifier
+from mate_cli.papers.dt_fixup.sql.write import write
 
 
 def quoted(name):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.sql.database import read_database_schema, run_query
-from mate_cli.sql.schema import read_schemas
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.schema import read_schemas
 
 FILES = Path(__file__).parent / "databases"
 
@@ -164,7 +164,7 @@ def test_a_database_that_is_being_written(tmp_path, monkeypatch):
         connection.execute("BEGIN EXCLUSIVE")
         with pytest.raises(DataError, match=r"database is locked.*that no program is writing"):
             read_database_schema(path)
-    monkeypatch.setattr("mate_cli.sql.database.MAX_COPY", 1000)
+    monkeypatch.setattr("mate_cli.papers.dt_fixup.sql.database.MAX_COPY", 1000)
     path = ended_at_once(tmp_path, WAL)
     with pytest.raises(DataError, match=r"shop.sqlite-wal holds changes that are not in it yet"):
         run_query("SELECT a FROM t", path)

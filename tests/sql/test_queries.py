@@ -9,14 +9,14 @@ import pytest
 from golden import others
 from spider_release import questions, schemas
 
-from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation
-from mate_cli.sql.exact_match import component_scores, hardness, queries_match
-from mate_cli.sql.grammar import PRODUCTIONS
-from mate_cli.sql.ir import query_from_dict
-from mate_cli.sql.parse import UnreadableQueryError, parse
-from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
-from mate_cli.sql.write import write
+from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, ApplyRule, Derivation
+from mate_cli.papers.dt_fixup.sql.exact_match import component_scores, hardness, queries_match
+from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS
+from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
+from mate_cli.papers.dt_fixup.sql.parse import UnreadableQueryError, parse
+from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
+from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, build_query, oracle_actions
+from mate_cli.papers.dt_fixup.sql.write import write
 
 SHOPS = Schema.from_parts(
     "shops",

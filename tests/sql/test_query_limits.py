@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.sql.database import Blob, UnrunnableQueryError, read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.database import Blob, UnrunnableQueryError, read_database_schema, run_query
 
 FILES = Path(__file__).parent / "databases"
 ROWS, BOMB = FILES / "rows1000.sqlite", FILES / "instr_bomb.sqlite"
@@ -108,7 +108,7 @@ def test_schemas_that_take_long_keep_what_was_read(tmp_path):
 
 CODE = """
 from pathlib import Path
-from mate_cli.sql.database import run_query
+from mate_cli.papers.dt_fixup.sql.database import run_query
 print("on", flush=True)
 run_query({!r}, Path({!r}))
 """

@@ -11,13 +11,13 @@ from query_generator import random_database
 from spider_release import questions, schemas
 from test_queries import SHOPS, random_query
 
-from mate_cli.lit_modules.sql_parsing import SqlParsing, SqlPrediction
-from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn
-from mate_cli.sql.grammar import BY_NAME
-from mate_cli.sql.ir import query_from_dict
-from mate_cli.sql.parse import parse
-from mate_cli.sql.tree import UnsupportedQueryError, build_query, oracle_actions
-from mate_cli.sql.write import write
+from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn
+from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME
+from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, build_query, oracle_actions
+from mate_cli.papers.dt_fixup.sql.write import write
+from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing, SqlPrediction
 
 
 def runs(database, sql):

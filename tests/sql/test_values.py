@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from music_questions import ENTRY, write_release
 
-from mate_cli.data.datasets.spider.reader import Spider
 from mate_cli.errors import DataError
-from mate_cli.sql import database
-from mate_cli.sql.database import read_database_schema, with_values
-from mate_cli.sql.schema import Schema
-from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations, ValueLinker, question_words
+from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.dt_fixup.schema.relations import RELATIONS, SchemaRelations, ValueLinker, question_words
+from mate_cli.papers.dt_fixup.sql import database
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, with_values
+from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 FILES = Path(__file__).with_name("databases")
 ROWS = [

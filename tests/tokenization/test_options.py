@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from mate_cli.papers.dt_fixup.options import OptionSerializer
 from mate_cli.tables.example import Answer, ChoiceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.serializers.options import OptionSerializer
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import Vocabulary
 

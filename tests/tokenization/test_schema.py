@@ -9,13 +9,7 @@ import pytest
 
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
-from mate_cli.sql.derivation import ApplyRule, Reduce, SelectColumn
-from mate_cli.sql.example import GoldQuery, schema_example, schema_table
-from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
-from mate_cli.sql.parse import parse
-from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
-from mate_cli.tokenization.schema.relations import (
+from mate_cli.papers.dt_fixup.schema.relations import (
     EXACT,
     NO_LINK,
     PARTIAL,
@@ -24,7 +18,13 @@ from mate_cli.tokenization.schema.relations import (
     SchemaRelations,
     question_words,
 )
-from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_rows
+from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, action_rows
+from mate_cli.papers.dt_fixup.sql.derivation import ApplyRule, Reduce, SelectColumn
+from mate_cli.papers.dt_fixup.sql.example import GoldQuery, schema_example, schema_table
+from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
+from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

@@ -30,10 +30,10 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.initialization.schemes import evaluation_mode, scaled_weights
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
-from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
+from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
+from mate_cli.papers.dt_fixup.models.schemes import evaluation_mode, scaled_weights
 from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import load_runs

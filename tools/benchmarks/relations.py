@@ -21,10 +21,10 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention
-from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
+from mate_cli.papers.dt_fixup.schema.relations import RELATIONS
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
-from mate_cli.tokenization.schema.relations import RELATIONS
 
 PLAIN, RELATIONAL = "eager", "relations"
 

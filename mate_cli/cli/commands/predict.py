@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
-    from mate_cli.pipelines.inference.open_database import OpenDatabase
+    from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
     from mate_cli.pipelines.inference.predict_request import OpenTables
     from mate_cli.tables.questions import Session
     from mate_cli.tables.read_options import ReadOptions
@@ -131,7 +131,7 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
     """
     inputs: OpenDatabase | OpenTables
     if cfg.database is not None:
-        from mate_cli.pipelines.inference.open_database import open_database
+        from mate_cli.papers.dt_fixup.databases.open_database import open_database
 
         inputs = open_database(cfg.database, cfg.schema_, cfg.question, cfg.questions)
     else:
@@ -162,7 +162,7 @@ def answer(cfg: Predict, inputs: OpenTables | OpenDatabase, say: Callable[[str],
 
         return answer_tables(inputs, lambda: load_model(cfg.run, cfg.checkpoint, runtime), say)
 
-    from mate_cli.pipelines.inference.databases import answer_database
+    from mate_cli.papers.dt_fixup.databases.answer_database import answer_database
 
     load = partial(load_model, cfg.run, cfg.checkpoint, runtime, "databases")
     return answer_database(inputs, load, say, execution_guided=cfg.execution_guided)

@@ -18,7 +18,7 @@ from datasets import Dataset, Features, Value, disable_progress_bars
 from datasets import Sequence as ArrowSequence
 from datasets.arrow_writer import ArrowWriter
 
-import mate_cli.sql
+import mate_cli.papers.dt_fixup.sql
 import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, COLUMNS, columns_of, encode_rows
@@ -198,7 +198,7 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 def _code() -> str:
     """Return a digest of the source files that shape encodings, so that a code change never meets an old cache."""
     digest = hashlib.sha256()
-    for package in (mate_cli.sql, mate_cli.tables, mate_cli.tokenization):
+    for package in (mate_cli.papers.dt_fixup.sql, mate_cli.tables, mate_cli.tokenization):
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

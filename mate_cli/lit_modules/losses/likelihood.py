@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, pad
 
 from mate_cli.models.heads.evidence import ReadingLogits, group_by_node, sentence_sums
-from mate_cli.models.heads.sql_head import ScoredSteps
+from mate_cli.papers.dt_fixup.models.sql_head import ScoredSteps
 from mate_cli.tokenization.evidence.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tokenization.layout import TableBatch
 

@@ -18,8 +18,8 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.tracing import ALL_PAIRS, is_traced, keep_padding
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
-from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.low_rank import Lora
+from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 INITIAL_DEVIATION = 0.02

@@ -17,7 +17,6 @@ from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.columns import check_columns, unknown_columns
-from mate_cli.data.datasets.labelled.databases import RowDatabases
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
@@ -28,7 +27,8 @@ from mate_cli.data.datasets.labelled.rows import (
 )
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
-from mate_cli.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.databases.row_databases import RowDatabases
+from mate_cli.papers.dt_fixup.sql.example import SchemaExample
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise

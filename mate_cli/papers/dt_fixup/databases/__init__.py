@@ -1,0 +1,1 @@
+"""Questions about databases of your own: learnt from, and answered."""

@@ -1,0 +1,128 @@
+"""Answer questions about one's own databases with SQL, and show what it gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mate_cli.data.loading.in_memory import EncodedExamples
+from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
+from mate_cli.papers.dt_fixup.sql.database import (
+    Blob,
+    Rows,
+    UnrunnableQueryError,
+    Value,
+    is_database,
+    run_query,
+    with_values,
+)
+from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.sql.tree import PLACEHOLDER
+from mate_cli.papers.dt_fixup.sql.write import sql_literal
+from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.inference.load_model import LoadedModel
+from mate_cli.pipelines.inference.predict_request import record_time
+from mate_cli.tables.questions import Session, TableAnswerResult
+from mate_cli.tables.table import Cell, Table
+
+_TRIAL_SECONDS = 1.0
+"""For each query that is tried before one is chosen."""
+WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
+
+
+def answer_database(
+    opened: OpenDatabase,
+    load: Callable[[], LoadedModel],
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    execution_guided: bool = False,
+) -> Session:
+    """Answer all questions about a database; a query is run where the database is there, and only reads.
+
+    Args:
+        opened: the questions and the schema.
+        load: loads what answers.
+        say: is told what is being done.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
+
+    Raises:
+        RunError: there is no such run, or it does not answer with SQL.
+        CheckpointError: there is no such checkpoint.
+    """
+    path, seconds = opened.path, dict(opened.seconds)
+    say("loading the model")
+    with record_time(seconds, "model"):
+        model = load()
+    say("answering")
+    with record_time(seconds, "answers"):
+        answers = _answer(model, opened.examples, path, execution_guided=execution_guided)
+    notes = {str(path): list(opened.schema.notes)} if opened.schema.notes else {}
+    return Session(model.name, answers, notes, seconds=seconds)
+
+
+def _answer(
+    model: LoadedModel, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
+) -> list[TableAnswerResult]:
+    parts = model.parts
+    task: Any = parts.task  # one that answers with SQL
+    task.runnable = True
+    if getattr(parts.serializer, "values", False) and is_database(path):
+        known = with_values(examples[0].schema, path)
+        examples = [replace(example, schema=known) for example in examples]
+    task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
+    encodings = EncodedExamples(examples, parts.serializer)
+    found = predict(task, parts.data.loader_encoded(encodings), model.config)
+    texts = task.answers(found, {example.example_id: example for example in examples})
+    return [
+        _answer_query(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
+        for example in examples
+    ]
+
+
+def _runs(sql: str, path: Path) -> bool:
+    try:
+        run_query(sql, path, seconds=_TRIAL_SECONDS, rows=1, counting=0)
+    except UnrunnableQueryError:
+        return False
+    return True
+
+
+def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
+    """Return the answer with the rows of its query, or with the schema where there are none to show."""
+    answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, text=sql), example.table)
+    if not sql:
+        return replace(answered, failure=failure or "no query was found")
+    warnings = [WITHOUT_VALUES] if sql_literal(PLACEHOLDER) in sql else []
+    if is_database(path):
+        try:
+            answered = _with_rows(answered, run_query(sql, path))
+        except UnrunnableQueryError as error:
+            warnings.append(f"SQLite failed on this query: {error.problem}.")
+    return replace(answered, warnings=tuple(warnings))
+
+
+def _with_rows(answered: TableAnswerResult, found: Rows) -> TableAnswerResult:
+    rows = tuple(tuple(Cell("NULL" if value is None else str(value)) for value in row) for row in found.rows)
+    showing = _showing(answered, Table(answered.source, tuple(map(Cell, found.names)), rows))
+    return replace(
+        showing,
+        rows_in_file=len(rows) if found.count is None else found.count,
+        more_rows=found.count is None,
+        result=tuple(tuple(map(_plain, row)) for row in found.rows),
+    )
+
+
+def _plain(value: Value) -> float | str | None:
+    """Return a value of a database as JSON can hold it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if isinstance(value, Blob) else value
+
+
+def _showing(answered: TableAnswerResult, table: Table) -> TableAnswerResult:
+    return replace(
+        answered, table=table, row_numbers=tuple(range(1, len(table.rows) + 1)), rows_in_file=len(table.rows)
+    )

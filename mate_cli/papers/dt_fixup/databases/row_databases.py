@@ -1,0 +1,65 @@
+"""Questions of one's own that a query of a database answers: the schema is read from a file of SQLite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mate_cli.data.datasets.labelled.rows import LabelledRow, RowError, RowTables
+from mate_cli.errors import DataError
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, with_values
+from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
+from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.schema import Schema
+from mate_cli.tables.table import Table
+
+
+@dataclass
+class RowDatabases:
+    """The databases of rows, each read once.
+
+    Args:
+        files: finds the files that rows name.
+        shared: the database of all rows that name none.
+        values: also read the texts that columns hold.
+    """
+
+    files: RowTables
+    shared: str | None = None
+    values: bool = False
+    _known: dict[str, tuple[Schema, Table]] = field(default_factory=dict)
+
+    def has(self, row: LabelledRow) -> bool:
+        """Tell whether a question is about a database."""
+        return "table" not in row.values and (self.shared is not None or "database" in row.values)
+
+    def example(self, row: LabelledRow, name: str) -> tuple[SchemaExample, str]:
+        """Make an example of a row; with the reason why its query teaches nothing, which is empty for most.
+
+        Raises:
+            RowError: it has no question, or its database cannot be read.
+        """
+        question, sql = row.text("question"), row.text("sql")
+        if not question:
+            raise RowError("has no question")
+        schema, table = self._schema(row)
+        known, problem = None, ""
+        if sql:
+            try:
+                known = GoldQuery.of(sql, parse(sql, schema), schema)
+            except UnreadableQueryError as error:
+                known, problem = GoldQuery(sql), f"its query cannot be read: {error}"
+        return schema_example(row.text("id") or name, question, schema, table, known), problem
+
+    def _schema(self, row: LabelledRow) -> tuple[Schema, Table]:
+        path = self.files.find(row.text("database") or self.shared or "", row.folder, "database")
+        key = str(path)
+        if key not in self._known:
+            try:
+                schema = read_database_schema(path)
+                if self.values:
+                    schema = with_values(schema, path)
+            except DataError as error:
+                raise RowError(f"its database cannot be used: {error}") from error
+            self._known[key] = schema, schema_table(schema)
+        return self._known[key]

@@ -1,0 +1,1 @@
+"""Releases of questions about databases and about texts with options."""

@@ -1,0 +1,55 @@
+"""Exact-set match of queries, by how hard they are, and what is wrong with those that do not match.
+
+Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 5.4 and table 6, but for the
+matches that the script misses, which only people find.
+"""
+
+from collections.abc import Mapping
+
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.subsets import average_by_group
+from mate_cli.papers.dt_fixup.sql.exact_match import (
+    COLUMN_ERROR,
+    DOUBLE_ERROR,
+    LEVELS,
+    SKETCH_ERROR,
+    queries_match,
+    query_error,
+)
+from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.sql.ir import Query
+
+QUERIES = MetricTable("Text to SQL", "subsets")
+EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=44, importance=4, table=QUERIES)
+ERRORS = (
+    MetricSpec(COLUMN_ERROR, "Wrong columns only", -1, order=95, importance=0, table=QUERIES),
+    MetricSpec(SKETCH_ERROR, "Wrong structure only", -1, order=96, importance=0, table=QUERIES),
+    MetricSpec(DOUBLE_ERROR, "Both wrong", -1, order=97, importance=0, table=QUERIES),
+)
+"""Shares of all questions."""
+BY_HARDNESS = tuple(
+    SubsetSpec(level, level.capitalize(), "by hardness", order=34 + place, many=False)
+    for place, level in enumerate(LEVELS)
+)
+
+
+def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
+    """Return the share of known queries that are matched, in all and by hardness, and the shares of errors."""
+    known = {name: example for name, example in examples.items() if example.query}
+    if not known:
+        return {}
+    errors = {name: _error(queries.get(name), example) for name, example in known.items()}
+    groups = {level: [name for name, example in known.items() if level in example.subsets] for level in LEVELS}
+    right = {name: not error for name, error in errors.items()}
+    shares = average_by_group(EXACT_SET_MATCH.name, right, known, groups)
+    return shares | {spec.name: list(errors.values()).count(spec.name) / len(known) for spec in ERRORS}
+
+
+def _error(query: Query | None, example: SchemaExample) -> str:
+    """Return what is wrong with a query; empty where nothing is."""
+    assert example.query is not None
+    if query is None:
+        return DOUBLE_ERROR
+    if queries_match(query, example.query, example.schema):
+        return ""
+    return query_error(query, example.query, example.schema)

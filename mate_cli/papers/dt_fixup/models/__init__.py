@@ -1,0 +1,1 @@
+"""Networks, heads and first weights of DT-Fixup."""

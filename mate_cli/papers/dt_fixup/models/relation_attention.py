@@ -1,0 +1,124 @@
+"""Attention among nodes that knows how each pair is related: a vector per relation on keys, another one on values.
+
+Source: Shaw et al., "Self-Attention with Relative Position Representations", NAACL 2018; Wang et al., "RAT-SQL", ACL
+2020, equation 1; Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 2.1.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
+
+from mate_cli.attention.base import Attention, Work
+from mate_cli.attention.pattern import all_pairs
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.papers.dt_fixup.models.native_relations import NodeRelations, weigh, weigh_backward
+
+
+class RelationAttention(nn.Module, Attention):
+    """The attention of one layer, whose heads share two vectors, rK and rV, for each relation.
+
+    In a head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV; rK
+    and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
+    right one is chosen, and weights are summed by relation before they meet the vectors.
+    """
+
+    among_tokens = False
+
+    def __init__(self, size: EncoderSize, relations: int) -> None:
+        super().__init__()
+        self.relation_key = nn.Parameter(torch.empty(relations, size.head_size))
+        self.relation_value = nn.Parameter(torch.empty(relations, size.head_size))
+        nn.init.xavier_normal_(self.relation_key)
+        nn.init.xavier_normal_(self.relation_value)
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """Return all pairs, and of every query as many pairs as there are relations."""
+        pairs = all_pairs(plan.pattern, plan.batch)
+        queries = pairs // plan.batch.input_ids.shape[1]
+        return Work(pairs + queries * len(self.relation_key))
+
+    def value_tables(self) -> tuple[Tensor, ...]:
+        """Return the vectors that are added to values."""
+        return (self.relation_value,)
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend among the nodes of a batch: [P, 3, N, H] to [P, N, H].
+
+        Raises:
+            ConfigError: the batch has no relations, or keys have a bias.
+        """
+        if key_bias is not None:
+            raise ConfigError(
+                "relations do not support weights of single nodes", where="model", remedy="Use another model"
+            )
+        related = plan.derive("relations", find_relations)
+        query, key, value = plan.heads(qkv)
+        of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
+        if dropout:
+            return plan.pack_heads(attend_in_steps(query, key, value, of_keys, of_values, related, dropout))
+        found: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
+        return plan.pack_heads(found)
+
+
+def attend_in_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    relation_key: Tensor,
+    relation_value: Tensor,
+    related: NodeRelations,
+    dropout: float,
+) -> Tensor:
+    """Attend with some weights dropped, each step in the open: [B, N, K, H] each and tables [R, H] to [B, N, K, H]."""
+    ids = related.ids.long()[:, None].expand(-1, query.shape[1], -1, -1)
+    query = query / query.shape[-1] ** 0.5
+    scores = query @ key.transpose(-1, -2) + (query @ relation_key.T).gather(-1, ids)
+    hidden = ~related.real.bool()[:, None, None]
+    weights = drop(scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1), dropout)
+    sums = weights.new_zeros(*weights.shape[:-1], len(relation_value)).scatter_add(-1, ids, weights)
+    return weights @ value + sums @ relation_value
+
+
+class _Attend(torch.autograd.Function):
+    """Attention that keeps for the gradient: projections, weights, and their sums by relation."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context
+        query, key, value, relation_key, relation_value, related = given
+        query = query / query.shape[-1] ** 0.5
+        weights, sums = weigh(query @ key.transpose(-1, -2), query @ relation_key.T, related)
+        ctx.save_for_backward(query, key, value, relation_key, relation_value, weights, sums)
+        ctx.related = related
+        return weights @ value + sums @ relation_value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own context
+        query, key, value, relation_key, relation_value, weights, sums = ctx.saved_tensors
+        given = gradient @ value.transpose(-1, -2), gradient @ relation_value.T
+        of_scores, of_relations = weigh_backward(weights, *given, ctx.related)
+        of_query = (of_scores @ key + of_relations @ relation_key) / query.shape[-1] ** 0.5
+        of_key = of_scores.transpose(-1, -2) @ query
+        of_value = weights.transpose(-1, -2) @ gradient
+        of_tables = (_summed(one, other) for one, other in ((of_relations, query), (sums, gradient)))
+        return of_query, of_key, of_value, *of_tables, None
+
+
+def _summed(by_relation: Tensor, states: Tensor) -> Tensor:
+    """Return the gradient of a table: [B, N, K, R] and [B, N, K, H] to [R, H]."""
+    return by_relation.flatten(0, 2).T @ states.flatten(0, 2)
+
+
+def find_relations(plan: AttentionPlan) -> NodeRelations:
+    """Return how the nodes of a plan's batch are related.
+
+    Raises:
+        ConfigError: nobody says.
+    """
+    batch = plan.batch
+    if batch.relations is None:
+        raise ConfigError("these encodings have no relations", where="encoding", remedy="Use encoding=schema")
+    return NodeRelations(batch.relations.to(torch.uint8), batch.attention_mask.to(torch.uint8))

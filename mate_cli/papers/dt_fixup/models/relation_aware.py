@@ -1,0 +1,177 @@
+"""Relation-aware layers over words, tables and columns, on the states of a pre-trained encoder.
+
+Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP); Wang et al.,
+"RAT-SQL", ACL 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.attention.base import AttentionBackend, Planner
+from mate_cli.attention.patterns import Full
+from mate_cli.attention.plan import Plans
+from mate_cli.errors import ConfigError
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.frozen_features import FrozenFeatures
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.models.layers.embeddings import FastDropout
+from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
+from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
+from mate_cli.papers.dt_fixup.models.nodes import NameEncoder, NodePieces, node_batch, node_kinds
+from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
+from mate_cli.papers.dt_fixup.models.schemes import draw
+from mate_cli.papers.dt_fixup.schema.relations import RELATIONS
+from mate_cli.tokenization.layout import WORD, TableBatch
+
+
+class RelationAware(TableEncoder):
+    """A BERT-like encoder of word pieces, and new layers over nodes: the words of a question, tables and columns.
+
+    The output is of nodes: `EncoderOutput.batch` has a token for each. States of columns have those of tables added.
+    An encoder of word pieces of which all is frozen has no dropout, and its states are computed once for every input.
+
+    Args:
+        extra: the layers over nodes, and what they begin with.
+
+    Raises:
+        ConfigError: the layers over nodes have no width.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        extra: Extra,
+        **options: Any,
+    ) -> None:
+        shape = encoder_size(size)
+        spec = LayerSpec(Full(shape.num_heads), attention)
+        options["pooler"] = False
+        super().__init__(size, [spec] * shape.num_layers, token_types=("segment_ids",), **options)
+        if extra.width is None:
+            problem = "the node layers have no width"
+            raise ConfigError(problem, where="model.extra.width", remedy="Set it (256 in the paper)")
+        width = extra.width
+        self.names = NameEncoder(shape.hidden_size, width)
+        self.word_map = nn.Linear(shape.hidden_size, width, bias=False)
+        self.name_map = nn.Linear(width, width, bias=False)
+        self.node_dropout = FastDropout(extra.input_dropout)
+        self.before_map = extra.mu_source == "pre_map"
+        self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
+        for new in (self.names, self.word_map, self.name_map):
+            draw(new)
+        self.kept: FrozenFeatures | None = None
+
+    @property
+    def frozen(self) -> bool:
+        """True where nothing in the encoder of word pieces is trained."""
+        weights = (*self.embeddings.parameters(), *self.encoder.parameters())
+        return not any(weight.requires_grad for weight in weights)
+
+    def use_cache(self, folder: Path) -> None:
+        """Keep the states of inputs whose queries are known, where nothing is learnt below them."""
+        self.kept = FrozenFeatures(folder / "frozen_states") if self.frozen else None
+
+    @property
+    def states_size(self) -> int:
+        """The width of the states of nodes."""
+        assert self.extra is not None
+        return self.extra.size.hidden_size
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of batches for the encoder of word pieces; nothing where its states are kept."""
+        if self.kept is not None:
+            return Planner(())
+        return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
+
+    def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+        """Return all word pieces for the pre-trained layers, nodes for the others."""
+        assert self.extra is not None
+        return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
+
+    def train(self, mode: bool = True) -> RelationAware:
+        """Train, or ask; what is frozen is always asked."""
+        super().train(mode)
+        if self.frozen:
+            self.embeddings.eval()
+            self.encoder.eval()
+        return self
+
+    def forward(self, batch: TableBatch) -> EncoderOutput:
+        """Encode the nodes of a batch."""
+        assert self.extra is not None
+        vectors = self._vectors(batch)
+        words, names = (self.node_dropout(one) for one in vectors)
+        nodes = node_batch(batch)
+        plans = _Layers(self.extra.encoder.layers).plans(nodes)
+        is_word = (node_kinds(batch) == WORD)[..., None]
+        given = torch.where(is_word, self.word_map(words), self.name_map(names))
+        states = plans.packing.unpack(self.extra(plans.packing.pack(given), plans))
+        states = _with_tables(states, nodes)
+        return EncoderOutput(states, self.pooler(states), nodes)
+
+    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
+        """Return the vectors of words and those of names, real ones only, each [nodes, width]."""
+        words, names = self._vectors(batch)
+        kinds = node_kinds(batch)
+        if not self.before_map:
+            words, names = self.word_map(words), self.name_map(names)
+        return [words[kinds == WORD], names[kinds > WORD]]
+
+    def token_states(self, batch: TableBatch) -> Tensor:
+        """Return what the encoder of word pieces says of a batch, [B, T, D]."""
+        if not self.frozen:
+            return self._encode(batch)
+        with torch.no_grad():
+            if self.kept is None or batch.actions is None:  # what people ask is nothing to keep
+                return self._encode(batch)
+            return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
+
+    def _encode(self, batch: TableBatch) -> Tensor:
+        plans = _Layers(self.encoder.layers).plans(batch)
+        return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
+
+    def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
+        """Return the words [B, K, D] and names [B, K, width], zero for nodes of the other kind."""
+        kinds = node_kinds(batch)
+        pieces = NodePieces.of(batch, kinds.shape[1])
+        states = self.token_states(batch).flatten(0, 1)
+        words = pieces.means(states).view(*kinds.shape, -1)
+        chosen = (kinds > WORD).flatten().nonzero().squeeze(1)
+        tokens, counts = pieces.sequences(chosen)
+        names = self.names(states[tokens], counts)
+        spread = names.new_zeros(kinds.numel(), names.shape[-1]).index_copy(0, chosen, names)
+        return words, spread.view(*kinds.shape, -1)
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Layers that read the same batch."""
+
+    layers: Sequence[EncoderLayer]
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """Return what they see of it."""
+        return Plans((layer.spec.pattern for layer in self.layers), batch)
+
+
+def _relational(size: EncoderSize) -> LayerSpec:
+    return LayerSpec(Full(size.num_heads), RelationAttention(size, len(RELATIONS)))
+
+
+def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
+    """Map states [B, K, D] of nodes, to those of columns the state of their table added."""
+    assert nodes.node_tables is not None
+    tables = nodes.node_tables
+    found = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
+    return states + found * (tables >= 0)[..., None]

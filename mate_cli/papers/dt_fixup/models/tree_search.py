@@ -1,0 +1,170 @@
+"""Find the likeliest derivation: greedily, or with a beam; only actions that the grammar allows are looked at."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mate_cli.papers.dt_fixup.models.tree_decoder import NONE, DecoderState, Frontier, Memory, TreeDecoder
+from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, Action, ApplyRule, Derivation, SelectColumn
+from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.schema import Schema
+
+TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of the search for derivations.
+
+    Args:
+        width: of the beam, less one for every derivation that is complete; 1 is greedy.
+        most: steps.
+        column_weight: what the logarithm of the probability of a column is multiplied by; 3 in the released code.
+        runnable: see `Derivation`.
+    """
+
+    width: int = 5
+    most: int = 100
+    column_weight: float = 1.0
+    runnable: bool = False
+
+
+class ScoredDerivation(NamedTuple):
+    """A complete derivation and the logarithm of its probability, columns weighed."""
+
+    actions: tuple[Action, ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    """A derivation that is under way.
+
+    Args:
+        rows: of each step so far, the row that it had among the hypotheses of that step.
+    """
+
+    example: int
+    derivation: Derivation
+    score: float = 0.0
+    rows: tuple[int, ...] = ()
+
+
+def best_derivations(
+    decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
+) -> list[ScoredDerivation | None]:
+    """Return the best complete derivation of each example, never worse than the greedy one.
+
+    None where none is complete.
+    """
+    return [next(iter(some), None) for some in ranked_derivations(decoder, memory, schemas, search)]
+
+
+def ranked_derivations(
+    decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
+) -> list[list[ScoredDerivation]]:
+    """Return the complete derivations of each example, the best first: the greedy one and those of the beam."""
+    found = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
+    if search.width > 1:
+        beam = _Beam(decoder, memory, search).run(schemas)
+        found = [[*some, *others] for some, others in zip(found, beam, strict=True)]
+    ranked = (sorted(some, key=lambda one: -one.score) for some in found)
+    return [list({one.actions: one for one in reversed(some)}.values())[::-1] for some in ranked]
+
+
+class _Beam:
+    """The hypotheses of all examples side by side."""
+
+    def __init__(self, decoder: TreeDecoder, memory: Memory, search: Search) -> None:
+        self.decoder, self.memory, self.search = decoder, memory, search
+        self.weights = decoder.step_weights()
+        self.states: list[Tensor] = []
+        self.done: dict[int, list[ScoredDerivation]] = {}
+
+    @torch.no_grad()
+    def run(self, schemas: Sequence[Schema]) -> list[list[ScoredDerivation]]:
+        runnable = self.search.runnable
+        open_ = [_Hypothesis(place, Derivation(schema, runnable=runnable)) for place, schema in enumerate(schemas)]
+        carried = self.decoder.start(len(open_))
+        for _ in range(self.search.most):
+            if not open_:
+                break
+            rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
+            carried = self._step(open_, DecoderState(*(tensor.index_select(0, rows) for tensor in carried)))
+            open_ = self._extend(open_, carried)
+        return [self.done.get(place, []) for place in range(len(schemas))]
+
+    def _step(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> DecoderState:
+        self.looked_at = self.memory.at(torch.tensor([one.example for one in open_]))
+        frontier = _frontier(one.derivation for one in open_)
+        gates = self.decoder.known_gates(self.looked_at, frontier)[:, 0]
+        parent = carried.state
+        if self.states:
+            parents = zip(frontier.parents[:, 0].tolist(), open_, strict=True)
+            parent = torch.stack([self.states[step][one.rows[step]] for step, one in parents])
+        made = self.decoder.step(self.looked_at, self.weights, gates, parent, carried)
+        self.states.append(made.state)
+        return made
+
+    def _extend(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
+        """Return what is under way after one more step; what is complete is put aside."""
+        count = self.looked_at.columns.shape[1]
+        used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
+        for row, one in enumerate(open_):
+            used[row, 0, list(one.derivation.columns)] = True
+        scores = self.decoder.scores(self.looked_at, carried.attended[:, None], used)
+        rules, columns = (values[:, 0].double().numpy() for values in scores)
+        columns = columns * self.search.column_weight
+        after: list[_Hypothesis] = []
+        for example, group in groupby(enumerate(open_), key=lambda numbered: numbered[1].example):
+            done = self.done.setdefault(example, [])
+            room = self.search.width - len(done)
+            found = [
+                (one.score + score, row, one, action)
+                for row, one in group
+                for score, action in _best(one.derivation.legal(), rules[row], columns[row], room)
+            ]
+            for score, row, one, action in sorted(found, key=lambda candidate: -candidate[0])[:room]:
+                derivation = one.derivation.apply(action)
+                if derivation.is_complete:
+                    done.append(ScoredDerivation(derivation.actions, score))
+                else:
+                    after.append(_Hypothesis(example, derivation, score, (*one.rows, row)))
+        return after
+
+
+def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most: int) -> Iterator[tuple[float, Action]]:
+    """Yield the best of some actions, with their scores."""
+    if isinstance(legal[0], SelectColumn):
+        scores = columns[[action.column for action in legal if isinstance(action, SelectColumn)]]
+    else:
+        scores = rules[[number_of(action) for action in legal]]
+    for place in np.argsort(-scores, kind="stable")[:most]:
+        yield float(scores[place]), legal[place]
+
+
+def _frontier(derivations: Iterator[Derivation]) -> Frontier:
+    """Return what a decoder is told of the next step of some derivations, [B, 1]."""
+    return Frontier(*torch.tensor([_encode_last_action(one) for one in derivations])[:, :, None].unbind(1))
+
+
+def _encode_last_action(derivation: Derivation) -> tuple[int, ...]:
+    if not derivation.actions:
+        return (NONE,) * len(Frontier._fields)
+    last = derivation.actions[-1]
+    rule = number_of(last)
+    column = last.column if isinstance(last, SelectColumn) else NONE
+    assert derivation.parent_step is not None
+    assert derivation.parent_production is not None
+    assert derivation.open_type is not None
+    return rule, column, derivation.parent_step, derivation.parent_production, TYPE_NUMBERS[derivation.open_type]
+
+
+def number_of(action: Action) -> int:
+    """Return the number of a production, of Reduce behind all of them, or -1 for a column."""
+    return action.production if isinstance(action, ApplyRule) else len(PRODUCTIONS) if action == REDUCE else NONE

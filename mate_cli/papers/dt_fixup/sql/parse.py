@@ -1,0 +1,304 @@
+"""Read SQL as people write it, or refuse it: no part of a query is left out silently.
+
+Source: taoyds/spider, `process_sql.py`, whose reading this is: conditions are a flat list, a column without a table is
+of the first table that has it, a name of a table means the same throughout, and a set operator is of the last query.
+Beyond that each column knows its place in FROM, so that what is written again gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mate_cli.errors import MissingDependencyError
+from mate_cli.papers.dt_fixup.sql import ir
+from mate_cli.papers.dt_fixup.sql.expressions import (
+    AGGREGATE_KEYS,
+    ExpressionReader,
+    Scope,
+    Tree,
+    UnreadableQueryError,
+    literal_number,
+    write_text,
+)
+from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema, fold, is_keyword
+
+_MAX_DEPTH = 250
+"""Depth of a syntax tree at most; SQLite's own limit is 1,000."""
+
+
+def parse(sql: str, schema: Schema) -> ir.Query:
+    """Read a query of SQLite's dialect about one database.
+
+    Raises:
+        UnreadableQueryError: it is damaged, names what the schema lacks, or has a part that Spider's layout lacks.
+        MissingDependencyError: sqlglot is not installed.
+    """
+    try:
+        import sqlglot
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            "reading SQL needs the package sqlglot", remedy="pip install 'mate-cli[sql]'"
+        ) from error
+    try:
+        _refuse_signs(sqlglot.tokenize(sql, read="sqlite"))
+        tree = sqlglot.parse_one(sql.strip().rstrip(";"), read="sqlite")
+    except UnreadableQueryError:
+        raise
+    except RecursionError as error:
+        raise UnreadableQueryError("not SQL: nested too deep") from error
+    except Exception as error:  # sqlglot has errors of its own, and any other for some texts
+        raise UnreadableQueryError(f"not SQL: {next(iter(str(error).splitlines()), type(error).__name__)}") from error
+    return read_tree(tree, schema, sql)
+
+
+def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
+    """Read a syntax tree of sqlglot.
+
+    Args:
+        tree: of a whole query.
+        schema: of the database.
+        sql: the text, to see what names are quoted with.
+
+    Raises:
+        UnreadableQueryError: as `parse`.
+    """
+    _refuse_depth(tree)
+    try:
+        reader = _Reader(schema, tree, sql)
+        query = reader.query(tree)
+    except (AttributeError, TypeError, KeyError, IndexError) as error:  # trees differ between versions of sqlglot
+        raise UnreadableQueryError(f"an unknown form of syntax tree ({error!r})") from error
+    reader.refuse_unread(tree)
+    return query
+
+
+def _refuse_signs(tokens: Sequence[Any]) -> None:
+    """Refuse "+" in front of a single thing: it changes how SQLite compares that, and a tree does not have it."""
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.token_type.name == "PLUS" and not _ends_operand(before):
+            raise UnreadableQueryError("a + without a left operand")
+
+
+def _ends_operand(token: Any) -> bool:  # noqa: ANN401 - of sqlglot, or None
+    if token is None or token.token_type.name in ("STRING", "IDENTIFIER", "R_PAREN"):
+        return token is not None
+    return token.text.replace("_", "a").isalnum() and not is_keyword(token.text)
+
+
+def _refuse_depth(tree: Tree) -> None:
+    level, depth = [tree], 0
+    while level:
+        level = [child for node in level for child in node.iter_expressions()]
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise UnreadableQueryError(f"it is nested too deep: more than {_MAX_DEPTH} levels")
+
+
+class _Reader(ExpressionReader):
+    """Lowers queries."""
+
+    _depth = 0
+
+    def query(self, tree: Tree) -> ir.Query:
+        """Read a query, or several that set operators join."""
+        tree = self.bare(tree)
+        self._depth += 1
+        if self._depth > ir.MAX_NESTING:
+            raise UnreadableQueryError(f"more than {ir.MAX_NESTING} nested queries")
+        outer = self.scope
+        try:
+            return self._join_queries(tree) if tree.key in ir.SET_OPERATORS else self._single(tree)
+        finally:
+            self._depth -= 1
+            self.scope = outer
+
+    def _join_queries(self, tree: Tree) -> ir.Query:
+        """Return the queries one after the other: what orders and limits them all is taken to be of the last one."""
+        parts = self._chain(tree)
+        if len(parts) > ir.MAX_NESTING:
+            raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries joined by set operators")
+        queries: list[ir.Query] = []
+        aliases: set[str] = set()
+        for _, part in parts:
+            queries.append(self._single(part))
+            aliases |= self.scope.aliases.keys()
+        last = queries[-1]
+        self.scope.aliases = dict.fromkeys(aliases)
+        order, limit = self._ordered(tree.args.get("order")), self._limit(tree.args.get("limit"))
+        if order:
+            self._refuse_other_columns(order, queries)
+        last = replace(last, order_by=order or last.order_by, limit=last.limit if limit is None else limit)
+        for (operator, _), query in zip(reversed(parts[1:]), reversed(queries[:-1]), strict=True):
+            last = query.combine(operator, last)
+        return last
+
+    def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
+        """Return the queries that set operators join, from left to right, each but the first with its operator."""
+        outside, tree = tree, self.bare(tree)
+        if tree.key not in ir.SET_OPERATORS:
+            if tree is not outside and (tree.args.get("order") or tree.args.get("limit")):
+                raise UnreadableQueryError("ORDER BY or LIMIT of a query in a set operation")
+            return [("", tree)]
+        self.take(tree, *ir.SET_OPERATORS)
+        if inner and (tree.args.get("order") or tree.args.get("limit")):
+            raise UnreadableQueryError("ORDER BY or LIMIT of a query in a set operation")
+        if not tree.args.get("distinct", True):
+            raise UnreadableQueryError(f"{tree.key.upper()} ALL")
+        left, right = self._chain(tree.this, inner=True), self._chain(tree.expression, inner=True)
+        (_, second), *others = right
+        return [*left, (tree.key, second), *others]
+
+    def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
+        """Refuse an ORDER BY behind set operators that means one column by the first query, another by the last."""
+        if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
+            raise UnreadableQueryError("ORDER BY behind set operators of all columns")
+        for unit in order.units:
+            places = [self._place_in(query, unit) for query in queries]
+            first = next((place for place in places if place is not None), None)
+            if places[-1] != first:
+                raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
+
+    def _place_in(self, query: ir.Query, unit: ir.ValueUnit) -> int | None:
+        """Return the place of something in a query's result, by its name."""
+        wanted = self._called(0, unit)
+        return next(
+            (n for n, item in enumerate(query.select) if self._called(item.aggregate, item.unit) == wanted), None
+        )
+
+    def _called(self, aggregate: int, unit: ir.ValueUnit) -> tuple[object, ...]:
+        columns = (
+            (aggregate or c.aggregate, c.distinct, fold(self.schema.columns[c.column].original)) for c in unit.columns()
+        )
+        return (unit.operator, *columns)
+
+    def _single(self, tree: Tree) -> ir.Query:
+        if tree.key != "select":
+            raise UnreadableQueryError(f"it begins with {tree.key.upper()}, not with SELECT")
+        self.take(tree, "select")
+        self.scope = Scope()
+        source = self._source(tree)
+        items = tuple(map(self._item, tree.expressions))
+        group, distinct = tree.args.get("group"), tree.args.get("distinct")
+        return ir.Query(
+            select=items,
+            source=source,
+            where=self.clause(tree.args.get("where"), "where"),
+            group_by=tuple(map(self.column, self.take(group, "group").expressions)) if group else (),
+            having=self.clause(tree.args.get("having"), "having"),
+            order_by=self._ordered(tree.args.get("order")),
+            limit=self._limit(tree.args.get("limit")),
+            distinct=bool(distinct and not self.take(distinct, "distinct").expressions),
+        )
+
+    def _source(self, tree: Tree) -> ir.From:
+        first = tree.args.get("from_") or tree.args.get("from")
+        if first is None:
+            raise UnreadableQueryError("FROM is missing")
+        joins = tree.args.get("joins") or []
+        self.take(first, "from")
+        for join in joins:
+            if join.side or join.args.get("kind") not in (None, "", "INNER", "CROSS"):
+                raise UnreadableQueryError(f"{join.side or join.kind} of a join")
+            self.take(join, "join")
+        units = [self._table(part.this) for part in (first, *joins)]
+        items: list[ir.Condition] = []
+        connectors: list[str] = []
+        clauses = [join.args["on"] for join in joins if not self._is_always(join.args.get("on"))]
+        for clause in clauses:
+            found = self.conditions(clause)
+            if len(clauses) > 1 and "or" in found.connectors:
+                raise UnreadableQueryError("OR in one of several ON")
+            connectors += ["and"] * bool(items) + list(found.connectors)
+            items += found.items
+        return ir.From(tuple(units), ir.Conditions(tuple(items), tuple(connectors)))
+
+    def _table(self, tree: Tree) -> int | ir.Query:
+        if tree.key == "subquery":
+            self._take_alias(self.take(tree, tree.key))
+            query = self.query(tree.this)
+            self.scope.add(None, tree.alias, "")
+            return query
+        if tree.key != "table" or tree.this.key != "identifier":
+            raise UnreadableQueryError(f"FROM names {write_text(tree)}")
+        self._take_alias(self.take(tree, tree.key))
+        self.take(tree.this, "identifier")
+        number = self.schema.find_table(tree.name)
+        if number is None:
+            raise UnreadableQueryError(f"there is no table {tree.name}")
+        if tree.alias and self.schema.find_table(tree.alias) not in (None, number):
+            raise UnreadableQueryError(f"{tree.alias} is also the name of another table")
+        self.scope.add(number, tree.alias, tree.name)
+        return number
+
+    def _take_alias(self, tree: Tree) -> None:
+        alias = tree.args.get("alias")
+        if alias:
+            self.take(self.take(alias, "tablealias").this, "identifier")
+
+    def _item(self, tree: Tree) -> ir.SelectItem:
+        if tree.key != "alias":
+            return self._result(tree)
+        self.take(self.take(tree, "alias").args["alias"], "identifier")
+        item = self._result(tree.this)
+        is_column = not (item.aggregate or item.unit.operator or item.unit.left.aggregate)
+        self.scope.aliases[fold(tree.alias)] = item.unit.left if is_column else None
+        return item
+
+    def _result(self, tree: Tree) -> ir.SelectItem:
+        if tree.key not in AGGREGATE_KEYS:
+            return ir.SelectItem(0, self.unit(tree, star=True))
+        inner, distinct = self.argument(tree)
+        unit = self.unit(inner, star=tree.key == "count" and not distinct)
+        unit = replace(unit, left=replace(unit.left, distinct=distinct)) if distinct else unit
+        return ir.SelectItem(ir.AGGREGATES.index(tree.key), unit)
+
+    def _ordered(self, tree: Tree | None) -> ir.OrderBy | None:
+        if tree is None:
+            return None
+        self.take(tree, "order")
+        directions = set()
+        for one in tree.expressions:
+            self.take(one, "ordered")
+            directions.add(descending := bool(one.args.get("desc")))
+            if bool(one.args.get("nulls_first")) == descending:  # NULL is smaller than all else
+                raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(one)}")
+        if len(directions) > 1:
+            raise UnreadableQueryError("ORDER BY in two directions")
+        units = tuple(self._ordering(one.this) for one in tree.expressions)
+        return ir.OrderBy("desc" if True in directions else "asc", units)
+
+    def _ordering(self, tree: Tree) -> ir.ValueUnit:
+        unit = self.unit(tree)
+        tree = _inside(tree)
+        is_name = tree.key == "column" and not tree.args.get("table")
+        if is_name and (name := fold(tree.name)) in self.scope.aliases:
+            meant = self.scope.aliases[name]
+            if meant is None or (meant.column, meant.place) != (unit.left.column, unit.left.place):
+                raise UnreadableQueryError(f"ORDER BY {tree.name}, which is a column and another column's name")
+        return unit
+
+    def _limit(self, tree: Tree | None) -> int | None:
+        if tree is None:
+            return None
+        number = tree.expression
+        if tree.key != "limit" or number is None or number.key != "literal" or number.is_string:
+            raise UnreadableQueryError("a LIMIT that is not a number")
+        self.take(self.take(tree, "limit").expression, "literal")
+        limit = literal_number(number.name)
+        if not isinstance(limit, int):
+            raise UnreadableQueryError("a LIMIT that is not a whole number")
+        return limit
+
+    def _is_always(self, condition: Tree | None) -> bool:
+        """Tell whether tables are joined without a condition; where the next ON stands for both, sqlglot says TRUE."""
+        if condition is None:
+            return True
+        return condition.key == "boolean" and self.take(condition, "boolean").this is True
+
+
+def _inside(tree: Tree) -> Tree:
+    while tree.key == "paren":
+        tree = tree.this
+    return tree

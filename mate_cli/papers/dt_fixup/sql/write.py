@@ -1,0 +1,157 @@
+"""Write queries as SQL that SQLite runs: tables with short names, each join with its condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from mate_cli.papers.dt_fixup.sql import ir
+from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema, fold, quote_identifier
+
+
+def write(query: ir.Query, schema: Schema) -> str:
+    """Write one line of SQL; `parse` reads the same query from it, but for what a value is quoted with."""
+    return _Writer(schema).query(query)
+
+
+class _Writer:
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        known = {fold(table.original) for table in schema.tables}
+        self._aliases = (f"T{number}" for number in count(1) if f"t{number}" not in known)
+        self._units: Sequence[int | ir.Query] = ()
+        self._named: list[str] = []  # what the units are called, as far as they are written; empty for a single table
+
+    def query(self, query: ir.Query) -> str:
+        parts = list(self._single(query))
+        if following := query.set_operation():
+            parts += [following[0].upper(), self.query(following[1])]
+        return " ".join(parts)
+
+    def _single(self, query: ir.Query) -> Iterator[str]:
+        outer = self._units, self._named
+        self._units, self._named = query.source.units, []
+        source = self._source(query)
+        yield "SELECT DISTINCT" if query.distinct else "SELECT"
+        yield ", ".join(_aggregated(one.aggregate, self._unit(one.unit), distinct=False) for one in query.select)
+        yield source
+        yield from self._clause("WHERE", query.where)
+        if query.group_by:
+            yield "GROUP BY " + ", ".join(map(self._column, query.group_by))
+        yield from self._clause("HAVING", query.having)
+        if query.order_by:
+            direction = f" {query.order_by.direction.upper()}"
+            yield "ORDER BY " + ", ".join(self._unit(unit) + direction for unit in query.order_by.units)
+        if query.limit is not None:
+            yield f"LIMIT {query.limit}"
+        self._units, self._named = outer
+
+    def _source(self, query: ir.Query) -> str:
+        """Return tables and conditions of joins in their order, each condition as soon as its tables are there."""
+        units, joins = query.source.units, query.source.joins
+        if len(units) == 1 and isinstance(units[0], int):
+            return f"FROM {quote_identifier(self._original(units[0]))}"
+        text, first = "FROM ", 0
+        for place, unit in enumerate(units):
+            text += " JOIN " * bool(place) + self._named_unit(unit)
+            end = first
+            while end < len(joins) and (place == len(units) - 1 or self._is_known(joins, end)):
+                end += 1
+            if place and end > first:
+                on = [self._condition(one, is_join=True) for one in joins.items[first:end]]
+                text += " ON " + _chained(on, joins.connectors[first : end - 1])
+                first = end
+        return text
+
+    def _is_known(self, joins: ir.Conditions, number: int) -> bool:
+        """Tell whether the tables of a condition are named already; those after an "or" belong to the last table."""
+        ends = self._ends(joins.items[number])
+        return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
+
+    def _ends(self, join: ir.Condition) -> list[int]:
+        """Return the places of the tables that a condition of a join is about."""
+        columns = [self._place(one) for one in join.unit.columns()]
+        columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
+        return [place for place in columns if place is not None]
+
+    def _is_own(self, join: ir.Condition) -> bool:
+        """Tell whether a table is joined with itself."""
+        tables = {self._schema.columns[one.column].table for one in (join.unit.left, join.value)}  # type: ignore[union-attr]
+        return len(tables) == 1
+
+    def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
+        """Return the place in FROM of a column's table; the last one of it where it is there again."""
+        if unit.place is not None:
+            return unit.place
+        table = self._schema.columns[unit.column].table
+        places = [place for place, one in enumerate(self._units) if one == table]
+        return places[-1 if again else 0] if places else None
+
+    def _named_unit(self, unit: int | ir.Query) -> str:
+        alias = next(self._aliases)
+        self._named.append(alias)
+        if isinstance(unit, ir.Query):
+            return f"({self.query(unit)}) AS {alias}"
+        return f"{quote_identifier(self._original(unit))} AS {alias}"
+
+    def _original(self, table: int) -> str:
+        return self._schema.tables[table].original
+
+    def _unit(self, unit: ir.ValueUnit) -> str:
+        return f" {ir.UNIT_OPERATORS[unit.operator]} ".join(map(self._column, unit.columns()))
+
+    def _column(self, unit: ir.ColumnUnit, *, again: bool = False) -> str:
+        return _aggregated(unit.aggregate, self._name(unit, again=again), distinct=unit.distinct)
+
+    def _name(self, unit: ir.ColumnUnit, *, again: bool) -> str:
+        found = self._schema.columns[unit.column]
+        if unit.column == STAR or found.original == "*":
+            return "*"
+        name, place = quote_identifier(found.original), self._place(unit, again=again)
+        if place is not None and place < len(self._named):
+            return f"{self._named[place]}.{name}"
+        return name if name == found.original else f"{quote_identifier(self._original(found.table))}.{name}"
+
+    def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
+        if conditions:
+            yield f"{word} {_chained([self._condition(one) for one in conditions], conditions.connectors)}"
+
+    def _condition(self, condition: ir.Condition, *, is_join: bool = False) -> str:
+        sign = ir.OPERATORS[condition.operator].upper()
+        value = condition.value
+        if is_join and isinstance(value, ir.ColumnUnit):
+            text = self._column(value, again=self._is_own(condition))
+        else:
+            text = self._value(value, bracketed=sign == "IN")
+        parts = [self._unit(condition.unit), *["NOT"] * condition.negated, sign, text]
+        if sign == "BETWEEN":
+            parts += ["AND", self._value(condition.second)]
+        return " ".join(parts)
+
+    def _value(self, value: ir.Value, *, bracketed: bool = False) -> str:
+        if isinstance(value, ir.Query):
+            return f"({self.query(value)})"
+        if isinstance(value, ir.ColumnUnit):
+            text = self._column(value)
+        elif isinstance(value, float | int):
+            text = repr(value)
+        else:
+            text = sql_literal(value)
+        return f"({text})" if bracketed else text
+
+
+def _aggregated(number: int, inner: str, *, distinct: bool) -> str:
+    inner = f"DISTINCT {inner}" if distinct else inner
+    return inner if not number else f"{ir.AGGREGATES[number]}({inner})"
+
+
+def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
+    rest = (f" {connector.upper()} {text}" for connector, text in zip(connectors, texts[1:], strict=True))
+    return texts[0] + "".join(rest)
+
+
+def sql_literal(value: str | None) -> str:
+    """Return a text in single quotes; those of the other kind around it are not its own."""
+    text = value or ""
+    inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    return "'{}'".format(inside.replace("'", "''"))

@@ -1,0 +1,155 @@
+"""Text to SQL: derive a query of the grammar, action by action, from a question and a schema.
+
+Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+
+from mate_cli.lit_modules.base import TableTask, TaskSpec
+from mate_cli.lit_modules.losses.likelihood import derivation_loss
+from mate_cli.metrics.specs.spec import Metric
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.layers.encoder import Dropout
+from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
+from mate_cli.papers.dt_fixup.models.sql_head import SqlHead, schema_shapes
+from mate_cli.papers.dt_fixup.models.tree_decoder import DecoderSize
+from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation, Search, ranked_derivations
+from mate_cli.papers.dt_fixup.sql.derivation import Action
+from mate_cli.papers.dt_fixup.sql.exact_match import queries_match
+from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.sql.ir import Query
+from mate_cli.papers.dt_fixup.sql.tree import build_query
+from mate_cli.papers.dt_fixup.sql.write import write
+from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class SqlPrediction:
+    """A query that was found.
+
+    Args:
+        actions: that derive it; None where no derivation was complete.
+        score: the logarithm of its probability, columns weighed.
+        others: the actions of the next ones, the best first.
+    """
+
+    example_id: str
+    actions: tuple[Action, ...] | None = None
+    score: float = -torch.inf
+    others: tuple[tuple[Action, ...], ...] = ()
+
+    def query(self, example: SchemaExample) -> Query | None:
+        """Return the query, on the schema of its example."""
+        return None if self.actions is None else build_query(self.actions, example.schema)
+
+    def texts(self, example: SchemaExample) -> Iterator[str]:
+        """Yield the SQL of the query, then of the others."""
+        for actions in (*([self.actions] if self.actions else []), *self.others):
+            yield write(build_query(actions, example.schema), example.schema)
+
+
+class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
+    """Scores every action of the known derivation, and searches for the best one.
+
+    Args:
+        context: of a network whose output is of nodes.
+        runnable: what SQLite refuses in any database is not searched for; see `Derivation`.
+    """
+
+    spec = TaskSpec("dev/exact_set_match", label="sql")
+
+    def __init__(
+        self,
+        context: TaskContext,
+        smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.2,
+        beam: Annotated[int, Field(gt=0)] = 5,
+        steps: Annotated[int, Field(gt=0)] = 100,
+        column_weight: Annotated[float, Field(gt=0)] = 3.0,
+        action_width: Annotated[int, Field(gt=0)] = 128,
+        type_width: Annotated[int, Field(gt=0)] = 64,
+        state_width: Annotated[int, Field(gt=0)] = 512,
+        attention_width: Annotated[int, Field(gt=0)] = 256,
+        readout_width: Annotated[int, Field(gt=0)] = 1024,
+        heads: Annotated[int, Field(gt=0)] = 8,
+        dropout: Dropout = 0.6,
+        runnable: bool = False,
+        *,
+        metrics: Sequence[Metric] = (),
+    ) -> None:
+        super().__init__(context, metrics=metrics)
+        size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)
+        self.add_heads(lambda one: SqlHead(one.states_size, size))
+        self.smoothing = smoothing
+        self.greedy, self.search = (Search(width, steps, column_weight) for width in (1, beam))
+        self.runnable = runnable
+        self.runs: Callable[[SchemaExample, str], bool] | None = None
+
+    def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
+        """Return the questions whose query the grammar has."""
+        return [example for example in examples if example.actions]
+
+    def skip_reason(self, example: SchemaExample) -> str:
+        """Return a query, or one that the grammar can make."""
+        if example.query is None:
+            return "no query"
+        return "" if example.actions else "a query that the grammar cannot make"
+
+    def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
+        """Return the mean loss of what one encoder makes of a batch, a scalar."""
+        return derivation_loss(head(output), self.smoothing).mean()
+
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
+        """Return the best derivation of each example."""
+        return self._search_queries(output, self.search)
+
+    def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
+        """Return the derivation of the best action at each step, in a fraction of the time."""
+        return self._search_queries(output, self.greedy)
+
+    def _search_queries(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
+        search = replace(search, runnable=self.runnable)
+        head = self.head
+        assert isinstance(head, SqlHead)
+        found = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
+        return [_prediction(name, some) for name, some in zip(output.batch.example_ids, found, strict=True)]
+
+    def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
+        """Return the SQL of each prediction, by example; empty where there is no query.
+
+        Where it is known what runs, the best query that does; the best of all where none does.
+        Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding", 2018, for whole queries.
+        """
+        return {one.example_id: self._answer(one, examples[one.example_id]) for one in predictions}
+
+    def _answer(self, prediction: SqlPrediction, example: SchemaExample) -> str:
+        texts = list(prediction.texts(example))
+        best = texts[0] if texts else ""
+        return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
+
+    def is_correct(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
+        """Tell whether the query is the known one, by the official exact-set match."""
+        query = prediction.query(example)
+        return bool(query and example.query and queries_match(query, example.query, example.schema))
+
+    def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
+        """Return the exact-set match of all questions with a known query, also by hardness, and the kinds of errors."""
+        queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
+        return score_queries(queries, examples)
+
+    def details(self, prediction: SqlPrediction) -> dict[str, Any]:
+        """Return the score of the query."""
+        return {"score": prediction.score} if prediction.actions else {}
+
+
+def _prediction(name: str, found: Sequence[ScoredDerivation]) -> SqlPrediction:
+    if not found:
+        return SqlPrediction(name)
+    best, *others = found
+    return SqlPrediction(name, best.actions, best.score, tuple(one.actions for one in others))
