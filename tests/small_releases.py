@@ -10,7 +10,6 @@ from typing import Any
 import music_questions
 from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
-from mate_cli.data.datasets.document_readers import HotpotQA, MuSiQue
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
 from mate_cli.data.datasets.sqa.reader import SQA
@@ -19,6 +18,7 @@ from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.papers.dt_fixup.datasets.option_questions import LogiQa, ReClor
 from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.transformer_xh.datasets.document_readers import HotpotQA, MuSiQue
 
 Change = Callable[[Any], None]
 

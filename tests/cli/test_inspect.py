@@ -10,12 +10,12 @@ from finished_runs import finished_run, here
 from rich.console import Console
 from table_releases import WRITERS
 
-from mate_cli.cli import inspect_graph
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import inspect
 from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import DataError
+from mate_cli.papers.transformer_xh import inspect_graph
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
 from mate_cli.reports.examples.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample

@@ -7,9 +7,9 @@ import zipfile
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.document_readers import HotpotQA, MuSiQue
 from mate_cli.errors import DataError
-from mate_cli.metrics.supporting import supporting_overlap
+from mate_cli.papers.transformer_xh.datasets.document_readers import HotpotQA, MuSiQue
+from mate_cli.papers.transformer_xh.metrics.supporting import supporting_overlap
 
 QUESTION = {
     "_id": "q0",

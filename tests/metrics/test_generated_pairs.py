@@ -7,8 +7,13 @@ import string
 import pytest
 
 from mate_cli.metrics.exact_match import exact_match, f1
-from mate_cli.metrics.supporting import answer_overlap, joint_overlap, score_supported_answers, supporting_overlap
 from mate_cli.metrics.wtq_official import is_right
+from mate_cli.papers.transformer_xh.metrics.supporting import (
+    answer_overlap,
+    joint_overlap,
+    score_supported_answers,
+    supporting_overlap,
+)
 
 WORDS = (
     "yes",

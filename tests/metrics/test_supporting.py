@@ -2,7 +2,11 @@
 
 import pytest
 
-from mate_cli.metrics.supporting import answer_overlap, score_supported_answers, supporting_overlap
+from mate_cli.papers.transformer_xh.metrics.supporting import (
+    answer_overlap,
+    score_supported_answers,
+    supporting_overlap,
+)
 
 ANSWERS = {"a": "the Eiffel Tower", "b": "Paris, France", "c": "yes", "d": "no"}
 REFERENCES = {"a": ["Eiffel Tower"], "b": ["Paris"], "c": ["yes it is"], "d": ["no"], "e": ["Rome"]}

@@ -13,15 +13,15 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError
-from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import EncoderLayer, record_layers
-from mate_cli.models.layers.hop import DotHop, GatHop, Nodes
-from mate_cli.models.transformer_xh import TransformerXh
+from mate_cli.papers.transformer_xh.evidence_reading import EvidenceReading
+from mate_cli.papers.transformer_xh.models.hop import DotHop, GatHop, Nodes
+from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 4, 4, 64)

@@ -10,8 +10,8 @@ from mate_cli.attention.patterns import Full, PreviousSegment
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.layers.segment_memory import SegmentMemory
-from mate_cli.models.transformer_xl import TransformerXl
+from mate_cli.papers.transformer_xh.models.segment_memory import SegmentMemory
+from mate_cli.papers.transformer_xh.models.transformer_xl import TransformerXl
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 3, 4, 64)

@@ -9,7 +9,7 @@ from torch._inductor.exc import InvalidCxxCompiler
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError
-from mate_cli.models.transformer_xl import TransformerXl
+from mate_cli.papers.transformer_xh.models.transformer_xl import TransformerXl
 from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.trainer import check_trainer
 

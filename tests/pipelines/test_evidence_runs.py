@@ -27,7 +27,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.long
 def test_its_graph_is_drawn_with_its_weights(run, tmp_path, capsys, monkeypatch):
-    from mate_cli.reports.plots import evidence_graph
+    from mate_cli.papers.transformer_xh import evidence_graph
 
     drawn, draw = [], evidence_graph.evidence_graph_figure
     monkeypatch.setattr(evidence_graph, "evidence_graph_figure", lambda *given: drawn.append(given) or draw(*given))

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from strategies import examples as table_examples
 
 from mate_cli.errors import ConfigError
+from mate_cli.papers.transformer_xh.relations import KINDS, EvidenceNode, mentions, relate
+from mate_cli.papers.transformer_xh.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED, EvidenceSerializer, _shares
 from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.evidence.relations import KINDS, EvidenceNode, mentions, relate
-from mate_cli.tokenization.evidence.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED, EvidenceSerializer, _shares
 from mate_cli.tokenization.lexical_features import FEATURES
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -68,8 +68,8 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def run(cfg: Inspect) -> None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
-    from mate_cli.cli.inspect_graph import save_figure, show_graph
-    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
+    from mate_cli.papers.transformer_xh.inspect_graph import save_figure, show_graph
+    from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     reader = open_reader(cfg)
@@ -98,8 +98,8 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     """
     from hydra.utils import instantiate
 
+    from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
     from mate_cli.pipelines.assembly import build_serializer
-    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 

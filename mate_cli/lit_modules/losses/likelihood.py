@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, pad
 
-from mate_cli.models.heads.evidence import ReadingLogits, group_by_node, sentence_sums
 from mate_cli.papers.dt_fixup.models.sql_head import ScoredSteps
-from mate_cli.tokenization.evidence.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED
+from mate_cli.papers.transformer_xh.models.evidence_heads import ReadingLogits, group_by_node, sentence_sums
+from mate_cli.papers.transformer_xh.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -15,8 +15,8 @@ from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.checkpoints.settings import Origin
-from mate_cli.models.checkpoints.transformer_xh import hop_names
 from mate_cli.models.initialization.base import Initializer, LoadReport, combine_reports
+from mate_cli.papers.transformer_xh.models.released_names import hop_names
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:

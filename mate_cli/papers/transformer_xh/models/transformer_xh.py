@@ -17,7 +17,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopForm, HopLayer
+from mate_cli.papers.transformer_xh.models.hop import HOPS, Combination, Hop, HopForm, HopLayer
 from mate_cli.tokenization.layout import TableBatch
 
 RELEASED_HOPS = 3

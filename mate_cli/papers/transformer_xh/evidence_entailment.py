@@ -18,8 +18,8 @@ from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
 from mate_cli.models.layers.encoder import Dropout
+from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead, MixtureOutput
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.figure import Figure
 
+    from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
     from mate_cli.tables.example import TableExample
-    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.layout import TableEncoding
 
 
@@ -23,8 +23,8 @@ def show_graph(
     encoder: Any,  # noqa: ANN401 - of any network
 ) -> Figure:
     """Print the nodes of an example and draw their graph, with an encoder its weights."""
+    from mate_cli.papers.transformer_xh.evidence_graph import GraphView, evidence_graph_figure
     from mate_cli.reports.examples.example import NodeView, print_nodes
-    from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
     from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
 
@@ -55,7 +55,7 @@ def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
 
 def kinds_of(encoding: TableEncoding) -> list[list[str]]:
     """Name the relation of each node to each other one; "" where there is none."""
-    from mate_cli.tokenization.evidence.relations import KINDS
+    from mate_cli.papers.transformer_xh.relations import KINDS
 
     assert encoding.relations is not None
     names = ("", *KINDS)

@@ -15,9 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.errors import ConfigError
-from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
-from mate_cli.tokenization.evidence.relations import (
+from mate_cli.papers.transformer_xh.relations import (
     Kind,
     NodeText,
     Unit,
@@ -26,6 +24,8 @@ from mate_cli.tokenization.evidence.relations import (
     relate,
     row_documents,
 )
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.lexical_features import LexicalTable

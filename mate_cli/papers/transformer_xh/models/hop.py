@@ -17,7 +17,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
-from mate_cli.tokenization.evidence.relations import KINDS
+from mate_cli.papers.transformer_xh.relations import KINDS
 
 SLOPE = 0.2
 """Slope of the leaky rectifier on additive scores."""

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import DocumentQuestions, document_example
 from mate_cli.data.datasets.entries import (
     DamagedEntryError,
     find_name,
@@ -25,6 +24,7 @@ from mate_cli.data.datasets.entries import (
     require_texts,
     require_type,
 )
+from mate_cli.papers.transformer_xh.datasets.document_questions import DocumentQuestions, document_example
 from mate_cli.tables.example import DocumentLink, TableExample
 
 

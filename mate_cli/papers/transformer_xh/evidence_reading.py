@@ -17,15 +17,15 @@ from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_ta
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.subsets import group_by_subset
-from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
-from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
 from mate_cli.models.layers.encoder import Dropout
+from mate_cli.papers.transformer_xh.metrics.supporting import score_supported_answers
+from mate_cli.papers.transformer_xh.models.evidence_heads import ReadingHead, ReadingLogits
+from mate_cli.papers.transformer_xh.serializer import ANSWER_KINDS
 from mate_cli.tables.example import Coordinates, TableExample
-from mate_cli.tokenization.evidence.serializer import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -10,7 +10,7 @@ from mate_cli.attention.patterns import PreviousSegment
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.segment_memory import MemoryLayer, SegmentMemory
+from mate_cli.papers.transformer_xh.models.segment_memory import MemoryLayer, SegmentMemory
 
 
 class TransformerXl(TableEncoder):

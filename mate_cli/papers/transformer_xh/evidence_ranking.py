@@ -9,7 +9,7 @@ from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellLogits
-from mate_cli.models.heads.evidence import NodeHead
+from mate_cli.papers.transformer_xh.models.evidence_heads import NodeHead
 
 
 class EvidenceRanking(CellSelection):

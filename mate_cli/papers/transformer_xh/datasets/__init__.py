@@ -1,0 +1,1 @@
+"""Releases of questions about documents."""

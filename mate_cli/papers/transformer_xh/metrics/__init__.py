@@ -1,0 +1,1 @@
+"""Scores of answers with their evidence."""

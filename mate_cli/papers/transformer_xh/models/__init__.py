@@ -1,0 +1,1 @@
+"""Networks and heads of Transformer-XH."""

@@ -1,1 +1,0 @@
-"""Evidence: texts that answer a question together, the nodes of a graph, and how they relate."""
