@@ -38,8 +38,8 @@ def nearest_page(table: Table, question: str) -> str | None:
     Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
     their longest common substring. The first of equally near ones counts.
     """
-    from mate_cli.tokenization.hybrider.distances import OverlapDistance
-    from mate_cli.tokenization.hybrider.nodes import page_sentences
+    from mate_cli.papers.hybrider.distances import OverlapDistance
+    from mate_cli.papers.hybrider.nodes import page_sentences
 
     pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
     found = [sentence for _, sentence in pages]
@@ -56,7 +56,7 @@ def page_example(example: TableExample, link: str, example_id: str | None = None
 
     Source: wenhuchen/HybridQA, stage 3.
     """
-    from mate_cli.tokenization.hybrider.targets import page_context
+    from mate_cli.papers.hybrider.targets import page_context
 
     rows = ((Cell(page_context(example.table, link)),),)
     table = Table(f"{example.table.table_id}{link}", (Cell(""),), rows)

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import torch
 
-from mate_cli.data.links import link_examples
 from mate_cli.lit_modules.base import ExampleT, TableTask, group_by_source
 from mate_cli.lit_modules.losses.likelihood import soft_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
@@ -17,8 +16,9 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import CandidateHead, OptionHead
+from mate_cli.papers.hybrider.links import link_examples
+from mate_cli.papers.hybrider.nodes import Candidate, LinkedExample, Node
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample, Node
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from mate_cli.data import links
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.links import CHUNK, link_examples
 from mate_cli.data.loading.cache import digest_of
 from mate_cli.data.loading.table_data_module import PORTION
-from mate_cli.tokenization.hybrider.linking import link_question
+from mate_cli.papers.hybrider import links
+from mate_cli.papers.hybrider.linking import link_question
+from mate_cli.papers.hybrider.links import CHUNK, link_examples
 
 EXAMPLES = Sample().examples("dev")[:4]
 

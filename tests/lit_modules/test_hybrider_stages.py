@@ -5,12 +5,12 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.candidate_choice import Choice
-from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
-from mate_cli.lit_modules.hybrider.page_reading import PageReading
-from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
+from mate_cli.papers.hybrider.node_ranking import NodeRanking
+from mate_cli.papers.hybrider.page_reading import PageReading
+from mate_cli.papers.hybrider.row_hopping import RowHopping
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer

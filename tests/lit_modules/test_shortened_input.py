@@ -8,14 +8,10 @@ import yaml
 from golden import ROOT
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.links import link_examples
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment
-from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
-from mate_cli.lit_modules.hybrider.page_reading import PageReading
-from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
@@ -23,9 +19,13 @@ from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.mate import Mate
+from mate_cli.papers.hybrider.links import link_examples
+from mate_cli.papers.hybrider.node_ranking import NodeRanking
+from mate_cli.papers.hybrider.page_reading import PageReading
+from mate_cli.papers.hybrider.row_hopping import RowHopping
+from mate_cli.papers.hybrider.serializers import HoppingSerializer, RankingSerializer
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.candidates import HoppingSerializer, RankingSerializer
 from mate_cli.tokenization.layout import gather_tokens
 from mate_cli.tokenization.serializers.masking import MaskingSerializer
 from mate_cli.tokenization.serializers.tapas import TapasSerializer

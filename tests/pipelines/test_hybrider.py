@@ -9,9 +9,9 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.data.datasets.hybridqa.reader import Sample
+from mate_cli.papers.hybrider.system import Hybrider
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.systems.base import TrainedStage
-from mate_cli.pipelines.systems.hybrider import Hybrider
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from mate_cli.errors import DataError
 from mate_cli.files.safe_load import read_yaml
+from mate_cli.papers.hybrider.linking import STOP_WORDS
 from mate_cli.tokenization.expansion import split_sentences
-from mate_cli.tokenization.hybrider.linking import STOP_WORDS
 
 Item = TypeVar("Item")
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, texts
 
+from mate_cli.papers.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts, partial_ratio
+from mate_cli.papers.hybrider.linking import MAX_DISTANCE, TAU, TableLinks, link_questions, near_sentences
+from mate_cli.papers.hybrider.nodes import SOURCES, extremes, first_sentence, page_sentences, page_title
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts, partial_ratio
-from mate_cli.tokenization.hybrider.linking import MAX_DISTANCE, TAU, TableLinks, link_questions, near_sentences
-from mate_cli.tokenization.hybrider.nodes import SOURCES, extremes, first_sentence, page_sentences, page_title
 
 characters = st.text("abc é", max_size=12)
 

@@ -11,9 +11,9 @@ from strategies import examples
 from transformers import BertTokenizer
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.tokenization.hybrider.candidates import HoppingSerializer, RankingSerializer, confidence_bucket
-from mate_cli.tokenization.hybrider.linking import TableLinks
-from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, attach_nodes
+from mate_cli.papers.hybrider.linking import TableLinks
+from mate_cli.papers.hybrider.nodes import MAX_NODES, SOURCES, attach_nodes
+from mate_cli.papers.hybrider.serializers import HoppingSerializer, RankingSerializer, confidence_bucket
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

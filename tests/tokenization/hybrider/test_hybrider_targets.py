@@ -11,11 +11,9 @@ from hybrider_golden import IDS
 from hypothesis import given
 from strategies import examples
 
-from mate_cli.tables.example import Answer, TableExample
-from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.linking import TableLinks, link_question
-from mate_cli.tokenization.hybrider.nodes import MAX_CANDIDATES, Node
-from mate_cli.tokenization.hybrider.targets import (
+from mate_cli.papers.hybrider.linking import TableLinks, link_question
+from mate_cli.papers.hybrider.nodes import MAX_CANDIDATES, Node
+from mate_cli.papers.hybrider.targets import (
     AnswerNode,
     Target,
     find_target,
@@ -25,6 +23,8 @@ from mate_cli.tokenization.hybrider.targets import (
     reading_pairs,
     trace_answer,
 )
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.nodes import (
+from mate_cli.papers.hybrider.nodes import (
     MAX_CANDIDATES,
     Candidate,
     LinkedPlace,
@@ -19,6 +17,8 @@ from mate_cli.tokenization.hybrider.nodes import (
     first_sentence,
     page_title,
 )
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
 
 Kind = Literal["trivial", "easy", "medium", "hard", "numeric", "dropped"]
 Where = Literal["table", "passage", "calculation", ""]

@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
+from mate_cli.papers.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts
+from mate_cli.papers.hybrider.nodes import Node, Source, asks_superlative, extremes, page_sentences, page_title
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts
-from mate_cli.tokenization.hybrider.nodes import Node, Source, asks_superlative, extremes, page_sentences, page_title
 
 TAU = 0.80
 """Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""

@@ -10,9 +10,9 @@ from mate_cli.lit_modules.base import TaskSpec
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
+from mate_cli.papers.hybrider.nodes import Candidate, LinkedExample
+from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_labels
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample
-from mate_cli.tokenization.hybrider.targets import find_target, hop_candidates, hop_labels
 
 
 class RowHopping(CandidateChoice):

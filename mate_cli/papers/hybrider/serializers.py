@@ -13,11 +13,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from mate_cli.papers.hybrider.linking import link_question
+from mate_cli.papers.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
+from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_labels, ranking_labels
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.linking import link_question
-from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.targets import find_target, hop_candidates, hop_labels, ranking_labels
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer

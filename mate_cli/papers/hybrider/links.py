@@ -10,10 +10,10 @@ from typing import Any
 
 from mate_cli.data.loading.cache import digest_of
 from mate_cli.files.atomic import replace_file
+from mate_cli.papers.hybrider.linking import link_questions
+from mate_cli.papers.hybrider.nodes import LinkedExample, Node, attach_nodes
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.progress import Progress
-from mate_cli.tokenization.hybrider.linking import link_questions
-from mate_cli.tokenization.hybrider.nodes import LinkedExample, Node, attach_nodes
 
 CHUNK = 128
 """Questions whose links are kept in one file."""

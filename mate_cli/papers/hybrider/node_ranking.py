@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from mate_cli.lit_modules.base import TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
+from mate_cli.papers.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
+from mate_cli.papers.hybrider.serializers import CONFIDENCES
+from mate_cli.papers.hybrider.targets import find_target
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.candidates import CONFIDENCES
-from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.targets import find_target
 
 
 class NodeRanking(CandidateChoice):

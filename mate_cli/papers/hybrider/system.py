@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.data.cell_examples import page_example
-from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
-from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.papers.hybrider.node_ranking import NodeRanking
+from mate_cli.papers.hybrider.nodes import Candidate
+from mate_cli.papers.hybrider.row_hopping import RowHopping
 from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage, first_hits
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.nodes import Candidate
 
 RANK, HOP, READ = "ranking", "hopping", "reading"
 

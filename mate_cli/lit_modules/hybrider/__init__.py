@@ -1,1 +1,0 @@
-"""The stages of Hybrider: rank nodes, hop in their row, read a page."""
