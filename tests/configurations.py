@@ -155,17 +155,24 @@ def choosable_classes() -> list[str]:
     from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.models.initialization.base import Initializer
 
+    def is_network(one: type) -> bool:
+        return issubclass(one, TableEncoder) and one is not TableEncoder
+
+    def is_task(one: type) -> bool:
+        return issubclass(one, TableTask) and not _is_unfinished(one)
+
     kinds = {
-        "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,
+        "mate_cli.models": is_network,
         "mate_cli.models.initialization": lambda one: issubclass(one, Initializer) and not _is_unfinished(one),
         "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
         "mate_cli.data": _is_dataset,
         "mate_cli.data.corpora": _is_dataset,
-        "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
-        "mate_cli.lit_modules.evidence": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
-        "mate_cli.lit_modules.hybrider": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
+        "mate_cli.lit_modules": is_task,
         "mate_cli.lit_modules.optimization": lambda one: hasattr(one, "build"),
     }
+    papers = importlib.import_module("mate_cli.papers").__path__
+    rooms = [one.name for one in pkgutil.walk_packages(papers, "mate_cli.papers.") if one.ispkg]
+    kinds |= dict.fromkeys(rooms, lambda one: is_network(one) or is_task(one) or _is_dataset(one))
     return [name for package, wanted in kinds.items() for name in _classes(package, wanted)]
 
 

@@ -1,6 +1,7 @@
 """Settings for every test: no network, few threads, an empty cache, the same random tables on each run; two parts."""
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -35,6 +36,16 @@ settings.load_profile("default")
 
 PARTS = pytest.StashKey[dict[str, int]]()
 """How many tests this session runs, and how many it leaves to the other part."""
+
+
+@pytest.fixture(scope="session")
+def vocabulary():
+    """The small vocabulary of the reference's numbers."""
+    from golden import tapas
+
+    from mate_cli.tokenization.vocabulary import Vocabulary
+
+    return Vocabulary(json.loads(tapas("g14_em_f1.json").read_text())["vocab"])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -44,7 +44,7 @@ def small_database(schema: Schema) -> sqlite3.Connection:
 def main(run: str, root: str, count: int) -> None:
     """Print, for each search, how many queries are found, run, and match."""
     config: Any = load_config(open_run(run).path)
-    model = load_model(run, None, RuntimeOverrides(config.hardware, config.paths), "databases")
+    model = load_model(run, None, RuntimeOverrides(config.hardware, config.paths))
     task: Any = model.parts.task
     task.search = replace(task.search, width=BEAM)
     known = [one for one in Spider(Path(root)).examples("dev") if isinstance(one, SchemaExample) and one.query]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import TrustError
+from mate_cli.files.papers import PAPERS
 
 UNIFIED = "lightning.pytorch."
 """The same classes in the package that holds all of Lightning, which need not be installed."""
@@ -55,15 +56,15 @@ def explain_missing(name: str) -> str:
 
 OPTIMIZATION = ("mate_cli.lit_modules.optimization", "torch.optim")
 PACKAGES = {
-    "encoding": ("mate_cli.tokenization",),
+    "encoding": ("mate_cli.tokenization", PAPERS),
     "init": ("mate_cli.models.initialization",),
-    "model": ("mate_cli.models",),
+    "model": ("mate_cli.models", PAPERS),
     "attention": ("mate_cli.attention",),
-    "task": ("mate_cli.lit_modules", "mate_cli.metrics"),
-    "data": ("mate_cli.data",),
+    "task": ("mate_cli.lit_modules", "mate_cli.metrics", PAPERS),
+    "data": ("mate_cli.data", PAPERS),
     "optimizer": OPTIMIZATION,
     "scheduler": OPTIMIZATION,
-    "system": ("mate_cli.pipelines.systems",),
+    "system": ("mate_cli.pipelines.systems", PAPERS),
     "callbacks": ("pytorch_lightning.callbacks",),
     "logger": ("mate_cli.runs.loggers.wandb_logger", "pytorch_lightning.loggers"),
     "trainer": ("pytorch_lightning.profilers", "pytorch_lightning.plugins"),

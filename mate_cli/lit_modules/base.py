@@ -66,6 +66,7 @@ class TaskSpec:
         monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
             better.
         label: what an encoding must mark for it (`Serializer.marks`); None where it learns from no mark.
+        encoding: what to type behind `encoding=` for one that does; others may do so too.
         table_answers: how it answers about any table; None where its predictions say nothing that people could look up
             in one.
         transformers_class: the class of transformers that does the same with a TAPAS.
@@ -75,6 +76,7 @@ class TaskSpec:
 
     monitor: str
     label: Label | None = None
+    encoding: str = ""
     table_answers: TableAnswerSpec | None = None
     transformers_class: str | None = None
     auto_class: str | None = None

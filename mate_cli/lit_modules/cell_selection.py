@@ -61,7 +61,13 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     Source: MATE paper, section 4.1.
     """
 
-    spec = TaskSpec("dev/hits@1", label="cells", table_answers=TableAnswerSpec(), auto_class="TableQuestionAnswering")
+    spec = TaskSpec(
+        "dev/hits@1",
+        label="cells",
+        encoding="table",
+        table_answers=TableAnswerSpec(),
+        auto_class="TableQuestionAnswering",
+    )
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     has nothing to tell where no table is swapped.
     """
 
-    spec = TaskSpec("dev/masked_accuracy", label="pieces", auto_class="MaskedLM")
+    spec = TaskSpec("dev/masked_accuracy", label="pieces", encoding="masked", auto_class="MaskedLM")
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)

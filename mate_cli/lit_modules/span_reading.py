@@ -50,7 +50,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
 
-    spec = TaskSpec("dev/gold_f1", label="span", auto_class="QuestionAnswering")
+    spec = TaskSpec("dev/gold_f1", label="span", encoding="cell", auto_class="QuestionAnswering")
 
     def __init__(
         self,

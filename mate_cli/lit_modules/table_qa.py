@@ -90,6 +90,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     spec = TaskSpec(
         "dev/denotation_accuracy",
         label="cells",
+        encoding="table",
         table_answers=TableAnswerSpec(),
         transformers_class="TapasForQuestionAnswering",
         auto_class="TableQuestionAnswering",

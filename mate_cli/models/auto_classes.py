@@ -130,10 +130,10 @@ class MateForTask(MateModel):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         cell_features: Tensor | None = None,
-        relations: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
+        **arrays: Tensor | None,
     ) -> ModelOutput | tuple[Any, ...]:
         """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
@@ -143,9 +143,7 @@ class MateForTask(MateModel):
         Returns:
             `loss` where there are labels, `logits`, and what was requested.
         """
-        batch = self.batch_of(
-            input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
-        )
+        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **arrays)
         return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
     def run_task(
@@ -222,11 +220,10 @@ class MateForTableQuestionAnswering(MateForTask):
         numeric_values: Tensor | None = None,
         numeric_values_scale: Tensor | None = None,
         cell_features: Tensor | None = None,
-        relations: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
-        **supervision: Tensor | None,
+        **arrays: Tensor | None,
     ) -> ModelOutput | tuple[Any, ...]:
         """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
@@ -240,12 +237,11 @@ class MateForTableQuestionAnswering(MateForTask):
             numeric_values: of the cell of each token [B, T], NaN where there is none.
             numeric_values_scale: of TAPAS's tokenizer; not used, as the tokens of a cell are counted here.
             cell_features: [B, T, F].
-            relations: [B, K, K].
             output_attentions: also return attention weights.
             output_hidden_states: also return the states between layers.
             return_dict: return an object, not a tuple.
-            **supervision: `aggregation_labels`, the right aggregation [B], -1 where not known. Transformers' Trainer
-                waits for all labels that a signature names, and most tables have none of these.
+            **arrays: those of `MateModel`, and `aggregation_labels`, the right aggregation [B], -1 where not known.
+                Transformers' Trainer waits for all labels that a signature names, and most tables have none of these.
 
         Returns:
             `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was requested.
@@ -253,10 +249,8 @@ class MateForTableQuestionAnswering(MateForTask):
         Raises:
             ValueError: a number answers, and those of the cells are not given.
         """
-        aggregations = self.only(supervision, "aggregation_labels")
-        batch = self.batch_of(
-            input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
-        )
+        aggregations = arrays.pop("aggregation_labels", None)
+        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **arrays)
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
         count, unknown = len(batch.input_ids), torch.full(batch.input_ids.shape, torch.nan, device=input_ids.device)

@@ -260,12 +260,10 @@ class MateModel(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         cell_features: Tensor | None = None,
-        relations: Tensor | None = None,
-        node_kinds: Tensor | None = None,
-        node_tables: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
+        **arrays: Tensor | None,
     ) -> BaseModelOutputWithPooling | tuple[Any, ...]:
         """Encode a batch.
 
@@ -275,20 +273,16 @@ class MateModel(PreTrainedModel):
             token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
             position_ids: [B, T]; those that the network was trained with when it is None.
             cell_features: of networks that read them, [B, T, F].
-            relations: of networks that hop between rows, [B, K, K], see `TableBatch`; all to all when it is None. Of
-                networks over the nodes of a schema, how these relate.
-            node_kinds: of networks over the nodes of a schema, what each is, [B, K], see `TableBatch`.
-            node_tables: of the same, the node of the table of each column, [B, K].
             output_attentions: also return attention weights of each layer, [B, N, T, T].
             output_hidden_states: also return what goes into the first layer and comes out of each, [B, T, D].
             return_dict: return an object, not a tuple; what the configuration says when it is None.
+            **arrays: others that the network reads, by their names (`TableEncoder.arrays`), with B in front.
 
         Returns:
             `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, or of nodes
             [B, K, D]; `pooler_output` [B, D]; and what was asked for.
         """
-        more = {"relations": relations, "node_kinds": node_kinds, "node_tables": node_tables}
-        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **more)
+        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **arrays)
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = BaseModelOutputWithPooling(
             last_hidden_state=output.spread(input_ids.shape[1]),
@@ -305,22 +299,28 @@ class MateModel(PreTrainedModel):
         token_type_ids: Tensor | None,
         position_ids: Tensor | None,
         cell_features: Tensor | None,
-        **more: Tensor | None,
+        **arrays: Tensor | None,
     ) -> TableBatch:
-        """Build the batch that the network reads; see `forward`. Integers may be of any type."""
+        """Build the batch that the network reads; see `forward`. Integers may be of any type.
+
+        Raises:
+            TypeError: the network does not read one of the arrays.
+        """
+        known = {one.name: one for one in self.encoder.arrays}
+        if unknown := arrays.keys() - known.keys():
+            raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         ids = input_ids.long()
         zeros = ids.new_zeros(*ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(
             zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids.long()).unbind(-1), strict=True)
         )
-        nodes: dict[str, Any] = {name: tensor.long() for name, tensor in more.items() if tensor is not None}
         return TableBatch(
             input_ids=ids,
             **types,
             position_ids=self._positions(types) if position_ids is None else position_ids.long(),
             attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
             cell_features=cell_features,
-            **nodes,
+            more={known[name]: tensor.long() for name, tensor in arrays.items() if tensor is not None},
         )
 
     def encode(

@@ -1,1 +1,1 @@
-"""A room for each paper beside MATE and its baselines: all that only this paper needs; the core imports none of them."""
+"""A room for each paper beside MATE and its baselines, with all that only this paper needs; the core imports none."""

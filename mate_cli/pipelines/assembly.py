@@ -42,7 +42,7 @@ from mate_cli.runs.weights import load_module, sha256
 from mate_cli.tables.example import AGGREGATIONS, TableExample
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.serializers.serializer import LABELS, MAX_LINES, Serializer, SpanSerializer
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, Serializer, SpanSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -256,7 +256,7 @@ def check_label(cfg: ModelConfig) -> None:
         raise ConfigError(
             f"{task.__name__} needs labels of {label}, but this encoding marks {marks}",
             where="encoding",
-            remedy=f"Use {LABELS[label].encoding}" if label in LABELS else f"Use an encoding of {label}",
+            remedy=f"Use encoding={task.spec.encoding}" if task.spec.encoding else f"Use an encoding of {label}",
         )
 
 

@@ -16,7 +16,6 @@ from mate_cli.reports.sections import (
     errors,
     growth,
     pruning,
-    query_errors,
     results,
     significance,
     subsets,
@@ -40,7 +39,6 @@ SECTIONS: tuple[BuildSection, ...] = (
     best_cells.report_section,
     growth.report_section,
     errors.report_section,
-    query_errors.report_section,
     pruning.report_section,
     attention_flow.report_section,
     curves.report_section,
@@ -66,6 +64,7 @@ def report_sections(report: Report, *, wide: bool = False, brief: bool = False) 
         wide: put all splits beside each other, as papers do.
         brief: only those of `BRIEF`.
     """
-    for build in BRIEF if brief else SECTIONS:
+    place = SECTIONS.index(errors.report_section) + 1
+    for build in BRIEF if brief else (*SECTIONS[:place], *report.added_sections, *SECTIONS[place:]):
         if (section := build(report, wide=wide)) is not None:
             yield section

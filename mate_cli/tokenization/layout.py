@@ -31,7 +31,7 @@ class Array:
     """An array of encodings: serializers fill it, files keep it, and batches pad it.
 
     Args:
-        axes: of one example: T tokens, S cells of tokens, K nodes, A actions, F features, or a size; none for a number.
+        axes: of one example: T tokens, S cells of tokens, F features, other letters, or a size; none for a number.
         dtype: in files; what is no float is int64 in a batch.
         fill: on padding, and for a number that is not known.
         vocabulary: of a token type, how many values there are.
@@ -79,16 +79,6 @@ class Arrays(Generic[ArrayT, NumberT]):
         answer_numbers: the answer of an example as one number, in a batch NaN where it is none.
         aggregation_ids: of an example's aggregation, in a batch -1 where it is not known.
         class_ids: of a statement's label, in a batch -1 where it is not known.
-        relations: of texts that are read side by side, the nodes of a graph, which row ids number from 1: how node i,
-            which asks, relates to node j, which is asked [K, K]; every node to every other where nobody says. Of
-            evidence 0 is not at all; of a schema all nodes relate, and the kinds are those of
-            `schema.relations.RELATIONS`, from 0.
-        node_cells: the body cell that each node is of, (row, column) from 0 [K, 2].
-        sentence_ids: of each token of a node's own text, the number of its sentence from 1; 0 elsewhere [T].
-        node_kinds: what each node is, `WORD`, `COLUMN` or `TABLE` [K]. The pieces of a node lie side by side, but
-            those of tables in front of those of columns, whose nodes come first.
-        node_tables: of each column's node, the place of its table's node, from 0; -1 of other nodes [K].
-        actions: how the query is made [A, 5], see `schema.serializer.action_rows`.
     """
 
     input_ids: Annotated[ArrayT, Array(("T",), "int32")]
@@ -105,12 +95,6 @@ class Arrays(Generic[ArrayT, NumberT]):
     answer_numbers: Annotated[NumberT | None, Array((), "float32", fill=math.nan)] = None
     aggregation_ids: Annotated[NumberT | None, Array((), "int8", fill=-1)] = None
     class_ids: Annotated[NumberT | None, Array((), "int8", fill=-1)] = None
-    relations: Annotated[ArrayT | None, Array(("K", "K"), "uint8")] = None
-    node_cells: Annotated[ArrayT | None, Array(("K", 2), "int16", fill=-1)] = None
-    sentence_ids: Annotated[ArrayT | None, Array(("T",), "int16")] = None
-    node_kinds: Annotated[ArrayT | None, Array(("K",), "int8")] = None
-    node_tables: Annotated[ArrayT | None, Array(("K",), "int16", fill=-1)] = None
-    actions: Annotated[ArrayT | None, Array(("A", 5), "int16", fill=-1)] = None
 
 
 SHARED_ARRAYS = declared_arrays(Arrays)
@@ -125,9 +109,6 @@ no embedding and cannot be selected."""
 
 ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 """What a serializer lays out for each token."""
-
-WORD, COLUMN, TABLE = 1, 2, 3
-"""What a node of a schema's encoding is: a word of the question, a column, a table; 0 where there is no node."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from mate_cli.cli.commands import inspect
 from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import DataError
-from mate_cli.papers.transformer_xh import inspect_graph
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
 from mate_cli.reports.examples.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample
@@ -206,7 +205,7 @@ def pruning_run(tmp_path_factory):
 def undrawn(monkeypatch):
     """Masks take seconds to draw."""
     monkeypatch.setattr(inspect, "draw_masks", lambda *_: None)
-    monkeypatch.setattr(inspect_graph, "save_figure", lambda *_: "nowhere")
+    monkeypatch.setattr(inspect, "save_figure", lambda *_: "nowhere")
 
 
 def test_a_run_shows_which_tokens_it_keeps(pruning_run, tmp_path, capsys, monkeypatch, examples):

@@ -79,7 +79,7 @@ def test_there_is_nothing_to_say_of_one_system_or_of_answers_that_are_texts(root
 
 
 def test_it_is_shown_on_the_page_and_in_the_terminal(root):
-    report = build_report([root], published=False)
+    report = build_report([root], published=False, added_sections=[report_section])
     assert 'id="query_errors"' in render_page(report, root)
     console = Console(file=io.StringIO(), width=100)
     print_report(report, console)

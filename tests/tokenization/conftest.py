@@ -4,7 +4,6 @@ import pytest
 from golden import tapas
 
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="session")
@@ -16,9 +15,3 @@ def linked_table():
     links = [f"/wiki/{name}" for name in ("Atlanta", "Sydney", "Athens", "Ann_Lee", "Bob_Stone", "Boxing")]
     header = tuple(Cell(text) for text, _ in raw["header"])
     return Table(raw["uid"], header, rows, passages={link: golden["descriptions"][link] for link in links})
-
-
-@pytest.fixture(scope="session")
-def vocabulary():
-    """The small vocabulary of the reference's numbers."""
-    return Vocabulary(json.loads(tapas("g14_em_f1.json").read_text())["vocab"])

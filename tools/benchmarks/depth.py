@@ -34,6 +34,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
 from mate_cli.papers.dt_fixup.models.schemes import evaluation_mode, scaled_weights
+from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
 from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import load_runs
@@ -186,7 +187,7 @@ def _batch(tokens: int) -> TableBatch:
     zero = torch.zeros(1, tokens, dtype=torch.int64)
     places = torch.arange(tokens)
     kinds = (places[:, None] * tokens + places)[None] % RELATIONS
-    return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1, relations=kinds)
+    return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1, more={NODE_RELATIONS: kinds})
 
 
 def layer_bound(network: nn.Module, layers: Sequence[EncoderLayer], run: Callable[[], object]) -> float:

@@ -22,6 +22,7 @@ from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
+from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
 from mate_cli.papers.dt_fixup.schema.relations import RELATIONS
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
@@ -51,7 +52,9 @@ class RelationsBenchmark:
         ids = torch.zeros(self.examples, self.nodes, dtype=torch.int64)
         arrays: dict[str, Any] = dict.fromkeys(ARRAYS, ids)
         relations = torch.randint(0, len(RELATIONS), (self.examples, self.nodes, self.nodes))
-        return TableBatch(**arrays, position_ids=ids, attention_mask=torch.ones_like(ids), relations=relations)
+        return TableBatch(
+            **arrays, position_ids=ids, attention_mask=torch.ones_like(ids), more={NODE_RELATIONS: relations}
+        )
 
     def __iter__(self) -> Iterator[dict[str, float]]:
         """Yield milliseconds, of the wall and of the processor, memory, and both in shares of plain attention's."""

@@ -43,6 +43,8 @@ def is_folder(word: str) -> bool:
 
 def run(cfg: Compare) -> None:
     """Compare the runs that the configuration names; print the tables and write the files it asks for."""
+    from hydra.utils import instantiate
+
     from mate_cli.reports.compare.report import build_report
     from mate_cli.reports.terminal.comparison import print_report, report_console
 
@@ -59,6 +61,7 @@ def run(cfg: Compare) -> None:
         published=cfg.published,
         against=cfg.against,
         cache=Path(cfg.paths.cache).expanduser(),
+        added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )
     print_report(report, console, brief=cfg.sections == "brief")
     for name, file in write_files(cfg, report):

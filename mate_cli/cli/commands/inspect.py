@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -68,8 +69,6 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def run(cfg: Inspect) -> None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
-    from mate_cli.papers.transformer_xh.inspect_graph import save_figure, show_graph
-    from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     reader = open_reader(cfg)
@@ -77,15 +76,22 @@ def run(cfg: Inspect) -> None:
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
-    if isinstance(reader.serializer, EvidenceSerializer):
-        encoder = reader.task and reader.task.encoder.eval()
-        name, figure = "graph", show_graph(example, encoding, reader.serializer, encoder)
+    if name := reader.serializer.view:
+        figure = reader.serializer.draw(example, encoding, reader.task and reader.task.encoder.eval())
     else:
         kept = kept_tokens(reader, encoding) if reader.task else None
         show(example, encoding, reader.serializer, cfg.tokens, kept)
-        name, figure = "masks", draw_masks(reader.config, example, encoding)
-    path = save_figure(figure, Path(cfg.paths.outputs), f"{example.example_id}_{name}")
-    print(f"{'attention masks' if name == 'masks' else name}: {path}")
+        figure = draw_masks(reader.config, example, encoding)
+    path = save_figure(figure, Path(cfg.paths.outputs), f"{example.example_id}_{name or 'masks'}")
+    print(f"{name or 'attention masks'}: {path}")
+
+
+def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
+    """Write a figure into outputs/inspect/, whatever is in its name."""
+    path = outputs.expanduser() / "inspect" / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', name)}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160, facecolor="white")
+    return path
 
 
 def open_reader(cfg: Inspect) -> ExampleReader:
@@ -98,7 +104,6 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     """
     from hydra.utils import instantiate
 
-    from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
     from mate_cli.pipelines.assembly import build_serializer
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
@@ -116,7 +121,7 @@ def open_reader(cfg: Inspect) -> ExampleReader:
         examples = instantiate(cfg.data).examples(cfg.split)
         serializer: Any = build_serializer(cfg)  # of what kind it is, is asked below
         reader = ExampleReader(cfg, serializer, examples)
-    if not isinstance(reader.serializer, (TextSerializer, MaskingSerializer, EvidenceSerializer)):
+    if not (reader.serializer.view or isinstance(reader.serializer, (TextSerializer, MaskingSerializer))):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     return reader
 

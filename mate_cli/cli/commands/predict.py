@@ -12,8 +12,7 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
-    from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
-    from mate_cli.pipelines.inference.predict_request import OpenTables
+    from mate_cli.pipelines.inference.predict_request import OpenInputs
     from mate_cli.tables.questions import Session
     from mate_cli.tables.read_options import ReadOptions
 
@@ -61,15 +60,16 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
-    own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) not in (None, [])]
+    sources = [name for name, source in cfg.sources.items() if source and source.get("file") is not None]
+    own = [*sources, *(key for key in ("table", "question", "questions") if getattr(cfg, key) not in (None, []))]
     if cfg.input is not None:
         if own:
             raise ConfigError(
                 f"cannot be combined with {own[0]}", where="input", remedy="Ask about a dataset or about your own table"
             )
         predict_dataset(cfg)
-    elif cfg.database is not None and cfg.table:
-        raise ConfigError("cannot be combined with table", where="database", remedy="Give one of them")
+    elif sources and (cfg.table or len(sources) > 1):
+        raise ConfigError(f"cannot be combined with {own[1]}", where=own[0], remedy="Give one of them")
     elif own:
         predict_tables(cfg)
     else:
@@ -124,16 +124,18 @@ def predict_tables(cfg: Predict) -> None:
 
 
 def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Session]:
-    """Read the questions, and the tables or the database; return the rest of the work, which loads the model.
+    """Read the questions and what they are about; return the rest of the work, which loads the model.
 
     Raises:
-        MateError: a question, a table or the database is missing or cannot be read.
+        MateError: a question, or what it is about, is missing or cannot be read.
     """
-    inputs: OpenDatabase | OpenTables
-    if cfg.database is not None:
-        from mate_cli.papers.dt_fixup.databases.open_database import open_database
+    inputs: OpenInputs
+    for source in cfg.sources.values():
+        if source and source.get("file") is not None:
+            from hydra.utils import instantiate
 
-        inputs = open_database(cfg.database, cfg.schema_, cfg.question, cfg.questions)
+            inputs = instantiate(source).open(cfg.question, cfg.questions)
+            break
     else:
         from mate_cli.pipelines.inference.predict_request import PredictRequest, open_tables
 
@@ -150,22 +152,13 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
     return partial(answer, cfg, inputs, say)
 
 
-def answer(cfg: Predict, inputs: OpenTables | OpenDatabase, say: Callable[[str], None]) -> Session:
-    """Load the model that is named, and ask it about tables or a database."""
+def answer(cfg: Predict, inputs: OpenInputs, say: Callable[[str], None]) -> Session:
+    """Load the model that is named, and ask it about what was read."""
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.load_model import load_model
-    from mate_cli.pipelines.inference.predict_request import OpenTables
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
-    if isinstance(inputs, OpenTables):
-        from mate_cli.pipelines.inference.tables import answer_tables
-
-        return answer_tables(inputs, lambda: load_model(cfg.run, cfg.checkpoint, runtime), say)
-
-    from mate_cli.papers.dt_fixup.databases.answer_database import answer_database
-
-    load = partial(load_model, cfg.run, cfg.checkpoint, runtime, "databases")
-    return answer_database(inputs, load, say, execution_guided=cfg.execution_guided)
+    return inputs.answer(partial(load_model, cfg.run, cfg.checkpoint, runtime), say)
 
 
 def read_options(cfg: Predict) -> ReadOptions:

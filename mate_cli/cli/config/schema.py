@@ -103,6 +103,7 @@ class Predict(Section):
     output: str | None
     limits: TableLimits
     data: Node
+    sources: Nodes
     trust: Texts
 
 
@@ -119,6 +120,7 @@ class Compare(Section):
     published: bool
     against: str | None
     sections: Literal["brief", "all"]
+    added_sections: Nodes
     wandb: bool
     logger: Nodes
     html: str | None

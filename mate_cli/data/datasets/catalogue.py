@@ -1,4 +1,4 @@
-"""Find the datasets: every folder beside this file that holds a `release.json`.
+"""Find the datasets: every folder beside this file, or in `datasets` of a paper, that holds a `release.json`.
 
 Corpora, contamination checks, benchmarks, model cards and `mate data` ask here, so that a dataset is added by its
 folder alone. Nothing of a folder is imported before its reader is asked for.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mate_cli.data import datasets
 from mate_cli.errors import DataError
+from mate_cli.files.papers import find_packages
 
 if TYPE_CHECKING:
     from mate_cli.data.download import RemoteFile
@@ -49,13 +50,14 @@ class DatasetInfo:
         terms: the licence in words.
         splits: all that there can be.
         evaluation: those whose tables no network may be pre-trained on.
-        reader: the class in its `reader.py`, or a module of `datasets` and the class in it (`passage_readers.SQuAD`).
+        reader: the class in its `reader.py`, or a module beside the folder and its class (`passage_readers.SQuAD`).
         homepage: where the dataset comes from, where that is elsewhere.
         hub_name: its name on the Hugging Face hub, where it has one.
         files: of the public release, see `RemoteFile`.
         published: how many questions, tables, ... the whole release has, by its authors.
         made_from: the dataset whose files are read, where there are none of its own.
         shipped: the files come with the package.
+        package: whose folder it is in.
         corpus: what the reader is given when a corpus takes its tables, apart from the folder.
     """
 
@@ -73,6 +75,7 @@ class DatasetInfo:
     made_from: str | None = None
     shipped: bool = False
     corpus: Mapping[str, Any] = field(default_factory=dict)
+    package: str = datasets.__name__
 
     def __post_init__(self) -> None:
         if set(self.evaluation) - set(self.splits):
@@ -95,7 +98,7 @@ class DatasetInfo:
     @property
     def target(self) -> str:
         """The reader, as `_target_` names it."""
-        return f"{datasets.__name__}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
+        return f"{self.package}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
     def open(self, root: Path, **options: Any) -> Dataset:
         """Build the reader with its options, and the folder of its files where they do not come with the package."""
@@ -156,7 +159,9 @@ def read_info(folder: Path) -> DatasetInfo:
     """
     file = folder / FILE
     try:
-        return DatasetInfo(name=folder.name, **json.loads(file.read_text(encoding="utf-8")))
+        package = next((name for name, place in find_packages("datasets").items() if place == folder.parent), "")
+        known = {"package": package} if package else {}
+        return DatasetInfo(name=folder.name, **known, **json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise DataError(
             f"does not describe a dataset ({error})", where=str(file), remedy=f"See {DatasetInfo.__name__}"
@@ -165,5 +170,6 @@ def read_info(folder: Path) -> DatasetInfo:
 
 def _folders() -> dict[str, Path]:
     """Return the folder of each dataset, by name."""
-    found = (file.parent for place in datasets.__path__ for file in Path(place).glob(f"*/{FILE}"))
+    places = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
+    found = (file.parent for place in places for file in place.glob(f"*/{FILE}"))
     return {folder.name: folder for folder in found}

@@ -18,13 +18,13 @@ from datasets import Dataset, Features, Value, disable_progress_bars
 from datasets import Sequence as ArrowSequence
 from datasets.arrow_writer import ArrowWriter
 
-import mate_cli.papers.dt_fixup.sql
 import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, COLUMNS, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
+from mate_cli.files.papers import find_room
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
@@ -112,7 +112,7 @@ def encode_split(
         DataError: the folder cannot be written, or a process was killed.
     """
     columns = columns_of(serializer)
-    maker = f"{serializer.fingerprint}|{columns}|{_digest_user_code({type(serializer), *map(type, examples)})}"
+    maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
     path = folder.expanduser() / f"{digest_of(examples, maker)}.arrow"
     if not path.exists():
         try:
@@ -198,16 +198,18 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
 def _code() -> str:
     """Return a digest of the source files that shape encodings, so that a code change never meets an old cache."""
     digest = hashlib.sha256()
-    for package in (mate_cli.papers.dt_fixup.sql, mate_cli.tables, mate_cli.tokenization):
+    for package in (mate_cli.tables, mate_cli.tokenization):
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _digest_user_code(kinds: Collection[type]) -> str:
-    """Return a digest of the modules outside of this package that define serializers and kinds of examples."""
+def digest_code(kinds: Collection[type]) -> str:
+    """Return a digest of what defines serializers and kinds of examples: modules of your own, and rooms of papers."""
     names = {base.__module__ for kind in kinds for base in kind.__mro__}
     known = (sys.stdlib_module_names, {mate_cli.__name__})
     own = sorted(name for name in names if not any(name.partition(".")[0] in some for some in known))
-    files = [getattr(sys.modules[name], "__file__", None) for name in own]
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files if file)).hexdigest()
+    files = [Path(file) for name in own if (file := getattr(sys.modules[name], "__file__", None))]
+    for room in {room for name in names if (room := find_room(name))}:
+        files += sorted(room.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

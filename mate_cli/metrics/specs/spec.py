@@ -16,6 +16,7 @@ from functools import cache
 from typing import ClassVar, Literal, TypeVar
 
 import mate_cli.metrics
+from mate_cli.files.papers import find_packages
 from mate_cli.tables.example import Example
 
 Direction = Literal[1, 0, -1]
@@ -158,12 +159,18 @@ def subset_of(name: str) -> SubsetSpec | None:
     return _find_spec(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
 
 
+def _list_modules(path: tuple[str, ...]) -> list[str]:
+    """List the modules that declare metrics: those beside this package, then those of papers."""
+    places = {mate_cli.metrics.__name__: list(path)}
+    places |= {package: [str(folder)] for package, folder in find_packages("metrics").items()}
+    return [f"{package}.{one.name}" for package, some in places.items() for one in pkgutil.iter_modules(some)]
+
+
 @cache
 def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
     """Look in the files that are loaded already, then in one after the other: a run needs few of them."""
-    files = [module.name for module in pkgutil.iter_modules(path)]
-    files.sort(key=lambda file: f"{mate_cli.metrics.__name__}.{file}" not in sys.modules)
-    return next((spec for file in files for spec in _read_specs(kind, file) if spec.name == name), None)
+    modules = sorted(_list_modules(path), key=lambda module: module not in sys.modules)
+    return next((spec for module in modules for spec in _read_specs(kind, module) if spec.name == name), None)
 
 
 def _find_added_spec(name: str) -> MetricSpec | None:
@@ -183,14 +190,14 @@ def _walk_subclasses(kind: type) -> Iterator[type]:
 @cache
 def _collect_specs(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
     found: dict[str, Spec] = {}
-    for spec in (one for module in pkgutil.iter_modules(path) for one in _read_specs(kind, module.name)):
+    for spec in (one for module in _list_modules(path) for one in _read_specs(kind, module)):
         if found.setdefault(spec.name, spec) != spec:
             raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, with different values")
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def _read_specs(kind: type[Spec], module: str) -> Iterator[Spec]:
-    for value in vars(importlib.import_module(f"{mate_cli.metrics.__name__}.{module}")).values():
+    for value in vars(importlib.import_module(module)).values():
         yield from (one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, kind))
 
 

@@ -16,11 +16,11 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.tracing import ALL_PAIRS, is_traced, keep_padding
+from mate_cli.models.layers.added import AddedLayers, ExtraOptions
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.low_rank import Lora
-from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
+from mate_cli.tokenization.layout import TOKEN_TYPES, Array, TableBatch
 
 INITIAL_DEVIATION = 0.02
 """Standard deviation of all weights before training, as in BERT."""
@@ -66,6 +66,9 @@ class TableEncoder(nn.Module):
     max_tokens: int | None = None
     """Tokens of the longest input; None where any length will do."""
 
+    arrays: ClassVar[Sequence[Array]] = ()
+    """Arrays that it reads of a batch beside the fields of `TableBatch`."""
+
     shape_remedies: ClassVar[Mapping[str, str]] = {}
     """Remedies where weights of another shape are loaded, by the first part of their name."""
 
@@ -83,7 +86,7 @@ class TableEncoder(nn.Module):
         token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,
         pooler: bool = True,
-        extra: Extra | None = None,
+        extra: ExtraOptions | None = None,
         freeze: str | Sequence[str] | None = None,
         lora: Lora | None = None,
     ) -> None:
@@ -104,13 +107,18 @@ class TableEncoder(nn.Module):
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size) if pooler else FirstState()
         self.apply(initialise)
-        self.extra: ExtraLayers | None = None
+        self.extra: AddedLayers | None = None
         if extra is not None:
             if not callable(layers):
                 problem = f"{type(self).__name__} cannot have added layers"
                 raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
             width, again = self.size.hidden_size, gradient_checkpointing
-            self.extra = ExtraLayers(extra, width, layers, returned=width, gradient_checkpointing=again)
+            self.extra = extra.build(width, layers, returned=width, gradient_checkpointing=again)
+
+    @classmethod
+    def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return tensors that others released, without the prefix of their encoder, with the names of this network."""
+        return tensors
 
     def use_cache(self, folder: Path) -> None:
         """Keep in a folder what the network works out once for every input; most work out nothing."""

@@ -16,7 +16,6 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.models.initialization.base import Initializer, LoadReport, combine_reports
-from mate_cli.papers.transformer_xh.models.released_names import hop_names
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class InitialWeights(Initializer):
             MissingDependencyError: minilm is not installed.
         """
         files, inner = self._files(encoder), self.inner or {}
-        tensors = {} if files is None else _plain_names(files)
+        tensors = {} if files is None else _plain_names(files, encoder)
         reports = [self._fill(encoder, "", files, tensors, task)]
         for prefix in [prefix for prefix in encoder.encoders if prefix]:
             held = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
@@ -74,7 +73,7 @@ class InitialWeights(Initializer):
                 reports.append(replace(self._fill(encoder, prefix, files, tensors), unused=()))
             else:
                 given = own._files(encoder.encoders[prefix])
-                plain = {} if given is None else _plain_names(given)
+                plain = {} if given is None else _plain_names(given, encoder.encoders[prefix])
                 reports.append(own._fill(encoder, prefix, given, plain, heads_inside(encoder)))
         return combine_reports(reports)
 
@@ -148,7 +147,7 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
     return read_path(Path(init.checkpoint)) if init.kind == "path" else read_hub(init.checkpoint)
 
 
-def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
+def _plain_names(files: CheckpointFiles, encoder: TableEncoder) -> dict[str, Tensor]:
     """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and names of others.
 
     Encoders inside it keep what their names have beyond that prefix.
@@ -166,7 +165,7 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         *parts, leaf = name.removeprefix(prefixes[0]).split(".")
         plain[".".join([*parts, renamed.get(leaf, leaf)])] = tensor
-    return hop_names(plain)
+    return dict(encoder.standard_names(plain))
 
 
 def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, inside: bool) -> None:

@@ -2,15 +2,36 @@
 
 from collections.abc import Mapping, Sequence
 
+from torch import nn
+
 from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import CandidateTask, Choice
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.subsets import average_by_part
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.candidates import OptionHead
+from mate_cli.models.heads.candidates import CandidateLogits, first_tokens, logits_of
+from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import ChoiceExample
+
+
+class OptionHead(nn.Module):
+    """Scores the first token of each candidate by a dense layer, without pooling it.
+
+    Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
+    """
+
+    def __init__(self, hidden_size: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = FastDropout(dropout)
+        self.score = nn.Linear(hidden_size, 1)
+
+    def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
+        """Map states [B, T, D] to the scores of candidates, see `CandidateHead`; the pooler is not asked."""
+        example, token = first_tokens(output.batch)
+        return logits_of(self.score(self.dropout(output.states[example, token])), output.batch)
 
 
 class OptionChoice(CandidateTask[ChoiceExample]):
@@ -23,7 +44,7 @@ class OptionChoice(CandidateTask[ChoiceExample]):
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
     """
 
-    spec = TaskSpec("dev/accuracy", label="options")
+    spec = TaskSpec("dev/accuracy", label="options", encoding="options")
 
     def __init__(self, context: TaskContext, *, dropout: Dropout = 0.1, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)

@@ -11,14 +11,13 @@ import torch
 from pydantic import Field
 
 from mate_cli.lit_modules.base import TableTask, TaskSpec
-from mate_cli.lit_modules.losses.likelihood import derivation_loss
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
-from mate_cli.papers.dt_fixup.models.sql_head import SqlHead, schema_shapes
+from mate_cli.papers.dt_fixup.models.sql_head import SqlHead, derivation_loss, schema_shapes
 from mate_cli.papers.dt_fixup.models.tree_decoder import DecoderSize
 from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation, Search, ranked_derivations
 from mate_cli.papers.dt_fixup.sql.derivation import Action
@@ -63,7 +62,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         runnable: what SQLite refuses in any database is not searched for; see `Derivation`.
     """
 
-    spec = TaskSpec("dev/exact_set_match", label="sql")
+    spec = TaskSpec("dev/exact_set_match", label="sql", encoding="schema")
 
     def __init__(
         self,

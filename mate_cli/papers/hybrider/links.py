@@ -8,7 +8,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.loading.cache import digest_of
+from mate_cli.data.loading.cache import digest_code, digest_of
 from mate_cli.files.atomic import replace_file
 from mate_cli.papers.hybrider.linking import link_questions
 from mate_cli.papers.hybrider.nodes import LinkedExample, Node, attach_nodes
@@ -36,7 +36,7 @@ def link_examples(examples: Sequence[TableExample], folder: Path | None = None) 
 def _linked_chunk(chunk: Sequence[TableExample], folder: Path | None) -> list[LinkedExample]:
     if all(isinstance(example, LinkedExample) for example in chunk):
         return list(chunk)  # type: ignore[arg-type]
-    path = folder / f"{digest_of(chunk, 'links')}.json" if folder else None
+    path = folder / f"{digest_of(chunk, f'links {digest_code([LinkedExample])}')}.json" if folder else None
     if path and path.is_file():
         nodes = [tuple(map(_node, some)) for some in json.loads(path.read_text(encoding="utf-8"))]
     else:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from mate_cli.lit_modules.base import TaskSpec, Training
-from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
+from mate_cli.lit_modules.candidate_choice import Choice
+from mate_cli.papers.hybrider.candidate_choice import CandidateChoice
 from mate_cli.papers.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
 from mate_cli.papers.hybrider.serializers import CONFIDENCES
 from mate_cli.papers.hybrider.targets import find_target
@@ -14,7 +15,7 @@ from mate_cli.tables.example import TableExample
 class NodeRanking(CandidateChoice):
     """Chooses a node, knowing how it was found and how surely."""
 
-    spec = TaskSpec("dev/row_accuracy", label="nodes", uses_pooler=True)
+    spec = TaskSpec("dev/row_accuracy", label="nodes", encoding="ranking", uses_pooler=True)
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

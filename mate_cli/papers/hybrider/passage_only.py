@@ -5,8 +5,8 @@ Source: the baseline of Chen et al. 2020, "HybridQA", section 5, whose retriever
 
 from collections.abc import Mapping, Sequence
 
-from mate_cli.data.cell_examples import nearest_page, page_example
 from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.papers.hybrider.page_examples import nearest_page, page_example
 from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage, first_hits
 from mate_cli.tables.example import TableExample
 

@@ -7,9 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from mate_cli.lit_modules.base import TaskSpec
-from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
+from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
+from mate_cli.papers.hybrider.candidate_choice import CandidateChoice
 from mate_cli.papers.hybrider.nodes import Candidate, LinkedExample
 from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_labels
 from mate_cli.tables.example import TableExample
@@ -22,7 +23,7 @@ class RowHopping(CandidateChoice):
         nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
     """
 
-    spec = TaskSpec("dev/hop_accuracy", label="hops", uses_pooler=True)
+    spec = TaskSpec("dev/hop_accuracy", label="hops", encoding="hopping", uses_pooler=True)
 
     def __init__(
         self,

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mate_cli.data.baselines import tfidf_cell_ranking
-from mate_cli.data.cell_examples import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.papers.hybrider.node_ranking import NodeRanking
 from mate_cli.papers.hybrider.nodes import Candidate
+from mate_cli.papers.hybrider.page_examples import page_example
 from mate_cli.papers.hybrider.row_hopping import RowHopping
 from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage, first_hits
 from mate_cli.tables.example import TableExample

@@ -19,6 +19,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
 from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead, MixtureOutput
 from mate_cli.tokenization.layout import TableBatch
 
@@ -37,7 +38,7 @@ class EvidenceVerdict(Verdict):
 class EvidenceEntailment(Entailment):
     """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too."""
 
-    spec = replace(Entailment.spec, label="rows", transformers_class=None)
+    spec = replace(Entailment.spec, label="rows", encoding="rows", transformers_class=None)
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class EvidenceEntailment(Entailment):
 
     def _rows(self, batch: TableBatch, mask: Tensor, nodes: Tensor, place: int) -> Sequence[int]:
         real = nodes[mask[nodes]]
-        rows: list[int] = (real if batch.node_cells is None else batch.node_cells[place, real, 0]).tolist()
+        cells = batch.more.get(NODE_CELLS)
+        rows: list[int] = (real if cells is None else cells[place, real, 0]).tolist()
         return rows
 
     def details(self, prediction: Verdict) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class EvidenceRanking(CellSelection):
         **options: those of `CellSelection`; the loss that is released with Transformer-XH is `binary`.
     """
 
-    spec = replace(CellSelection.spec, label="evidence", uses_pooler=True, auto_class=None)
+    spec = replace(CellSelection.spec, label="evidence", encoding="evidence", uses_pooler=True, auto_class=None)
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
         """Return what scores the nodes of an encoder's output."""

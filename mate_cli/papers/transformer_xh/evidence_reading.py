@@ -13,7 +13,7 @@ from pydantic import Field
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
-from mate_cli.lit_modules.losses.likelihood import binary, kind_loss, reading_targets, sentence_losses, span_losses
+from mate_cli.lit_modules.losses.likelihood import binary
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.subsets import group_by_subset
@@ -22,8 +22,10 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.layers.encoder import Dropout
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
 from mate_cli.papers.transformer_xh.metrics.supporting import score_supported_answers
 from mate_cli.papers.transformer_xh.models.evidence_heads import ReadingHead, ReadingLogits
+from mate_cli.papers.transformer_xh.reading_losses import kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.papers.transformer_xh.serializer import ANSWER_KINDS
 from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -54,7 +56,7 @@ class EvidenceAnswer:
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
 
-    spec = TaskSpec("dev/f1", label="answer", uses_pooler=True)
+    spec = TaskSpec("dev/f1", label="answer", encoding="documents", uses_pooler=True)
 
     def __init__(
         self,
@@ -86,13 +88,12 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[EvidenceAnswer]:
         """Return one answer per example."""
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
-        assert output.batch.node_cells is not None
         best = logits.nodes.argmax(-1)
         example = torch.arange(len(best), device=best.device)
         start, end = best_span(logits.starts[example, best], logits.ends[example, best], self.max_span_length)
         first = logits.tokens[example, best]
         kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best)
-        cells = output.batch.node_cells
+        cells = output.batch.more[NODE_CELLS]
         chosen = (logits.sentences > 0) & logits.is_sentence & self.supporting_sentences
         found: list[list[tuple[int, int]]] = [[] for _ in best]
         for row, node, sentence in chosen.nonzero().tolist():

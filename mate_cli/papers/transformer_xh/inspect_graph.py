@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ def show_graph(
 ) -> Figure:
     """Print the nodes of an example and draw their graph, with an encoder its weights."""
     from mate_cli.papers.transformer_xh.evidence_graph import GraphView, evidence_graph_figure
-    from mate_cli.reports.examples.example import NodeView, print_nodes
+    from mate_cli.papers.transformer_xh.evidence_nodes import NodeView, print_nodes
     from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
 
@@ -45,21 +43,13 @@ def show_graph(
     return evidence_graph_figure(view, weights, f"{example.example_id}: {example.question}")
 
 
-def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
-    """Write a figure into outputs/inspect/, whatever is in its name."""
-    path = outputs.expanduser() / "inspect" / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', name)}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160, facecolor="white")
-    return path
-
-
 def kinds_of(encoding: TableEncoding) -> list[list[str]]:
     """Name the relation of each node to each other one; "" where there is none."""
+    from mate_cli.papers.transformer_xh.arrays import RELATIONS
     from mate_cli.papers.transformer_xh.relations import KINDS
 
-    assert encoding.relations is not None
     names = ("", *KINDS)
-    return [[names[kind] for kind in row] for row in encoding.relations.tolist()]
+    return [[names[kind] for kind in row] for row in encoding.more[RELATIONS].tolist()]
 
 
 def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network

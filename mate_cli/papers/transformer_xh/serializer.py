@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from mate_cli.errors import ConfigError
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, RELATIONS, SENTENCE_IDS
 from mate_cli.papers.transformer_xh.relations import (
     Kind,
     NodeText,
@@ -27,11 +28,14 @@ from mate_cli.papers.transformer_xh.relations import (
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
-from mate_cli.tokenization.layout import TableEncoding, TokenArrays
+from mate_cli.tokenization.layout import Array, TableEncoding, TokenArrays
 from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
 from mate_cli.tokenization.vocabulary import find_pieces, span_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Told = tuple[str, ...]
 """Sentences of other texts that lead to a node."""
@@ -61,6 +65,9 @@ class EvidenceSerializer(Serializer):
         ConfigError: answers shall be marked in whole rows.
     """
 
+    arrays: ClassVar[Sequence[Array]] = (RELATIONS, NODE_CELLS, SENTENCE_IDS)
+    view: ClassVar[str] = "graph"
+
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
     unit: Unit = "cell"
@@ -84,6 +91,12 @@ class EvidenceSerializer(Serializer):
         """Return nodes with the answer, be they rows or not, or its text."""
         label: Label = options.get("label", cls.label)
         return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
+
+    def draw(self, example: TableExample, encoding: TableEncoding, encoder: Any) -> Figure:  # noqa: ANN401
+        """Print the nodes and draw their graph, with a network its weights."""
+        from mate_cli.papers.transformer_xh.inspect_graph import show_graph
+
+        return show_graph(example, encoding, self, encoder)
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
@@ -120,14 +133,15 @@ class EvidenceSerializer(Serializer):
         else:
             tokens.fill(label_ids=np.repeat(label_nodes(example, found, rows=self.unit == "row"), lengths))
         cells = np.array([(laid.text.node.row, laid.text.node.column) for laid in found], np.int16)
+        more = {RELATIONS: relate([laid.text.node for laid in found], self.relations), NODE_CELLS: cells}
+        if self.unit in ("document", "segment"):
+            more[SENTENCE_IDS] = sentences.astype(np.int16)
         return tokens.encoding(
             example.example_id,
             cell_features=known.features(example.question, found) if self.lexical_features else None,
             class_ids=find_class(example),
             cut=self._cut(example, found, tokens["label_ids"]),
-            relations=relate([laid.text.node for laid in found], self.relations),
-            node_cells=cells,
-            sentence_ids=sentences.astype(np.int16) if self.unit in ("document", "segment") else None,
+            more=more,
         )
 
     def _laid_out(self, example: TableExample, known: _Known) -> list[NodePieces]:

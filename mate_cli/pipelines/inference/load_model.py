@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import DataError, RunError
@@ -37,37 +36,36 @@ class LoadedModel:
     calibration: Calibration | None
 
 
-def load_model(
-    run: str | None, checkpoint: str | None, runtime: RuntimeOverrides, about: Literal["tables", "databases"] = "tables"
-) -> LoadedModel:
+def load_model(run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> LoadedModel:
     """Load the run or checkpoint that is named.
 
     Args:
         run: a run folder, or None.
         checkpoint: an exported folder or one of transformers, or None.
         runtime: the machine and the folders of now.
-        about: what it will be asked about.
 
     Raises:
         ConfigError: neither or both of them are given.
-        RunError: the run is a chain of stages, left no weights, or does not answer about such things.
+        RunError: the run is a chain of stages, or left no weights.
         CheckpointError: there is no such checkpoint.
     """
     check_model(run, checkpoint)
-    model = _of_checkpoint(str(checkpoint), runtime) if run is None else _of_run(run, runtime)
+    return _of_checkpoint(str(checkpoint), runtime) if run is None else _of_run(run, runtime)
+
+
+def require_table_answers(model: LoadedModel) -> None:
+    """Refuse a model that does not answer about any table.
+
+    Raises:
+        RunError: saying what to use.
+    """
     task = model.parts.task
-    if about == "databases":
-        if task.spec.label != "sql":
-            problem = f"{type(task).__name__} does not answer with SQL"
-            raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
-        return model
     if task.spec.table_answers is None:
         raise RunError(
             f"{type(task).__name__} does not answer with table cells or a verdict",
             where=model.name,
             remedy="Use a model of task=table_qa or task=entailment",
         )
-    return model
 
 
 def _of_checkpoint(name: str, runtime: RuntimeOverrides) -> LoadedModel:

@@ -11,7 +11,7 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
-from mate_cli.pipelines.inference.load_model import LoadedModel
+from mate_cli.pipelines.inference.load_model import LoadedModel, require_table_answers
 from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, check_some, record_time
 from mate_cli.pipelines.inference.row_fitting import RowFitter, TableView
 from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
@@ -51,6 +51,7 @@ def answer_tables(
     say("loading the model")
     with record_time(seconds, "model"):
         model = load()
+        require_table_answers(model)
     say("choosing rows")
     with record_time(seconds, "rows"):
         questions = _prepare(model, inputs, skipped, together=request.conversation)

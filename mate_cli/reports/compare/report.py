@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from difflib import get_close_matches
@@ -19,6 +19,7 @@ from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
 from mate_cli.reports.compare.tables import ResultTable, result_tables, sort_by_metric
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import STATUSES, LoadedRun, load_runs
+from mate_cli.reports.view import ReportSection
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
 
 MAX_NEAR = 3
@@ -44,6 +45,7 @@ class Report:
         created: when the comparison was made.
         significance: every configuration against the one asked for.
         cache: a folder where what takes long to read is kept, None: nowhere.
+        added_sections: functions that build sections of your own or of a paper, see `BuildSection`.
     """
 
     folders: tuple[str, ...]
@@ -60,6 +62,7 @@ class Report:
     created: datetime
     significance: Significance | None = None
     cache: Path | None = None
+    added_sections: tuple[Callable[..., ReportSection | None], ...] = ()
 
     @property
     def unfinished(self) -> tuple[LoadedRun, ...]:
@@ -78,6 +81,7 @@ def build_report(
     published: bool = True,
     against: str | None = None,
     cache: Path | None = None,
+    added_sections: Sequence[Callable[..., ReportSection | None]] = (),
     now: datetime | None = None,
 ) -> Report:
     """Read the runs below the folders and compare them.
@@ -94,6 +98,7 @@ def build_report(
         published: show published results on the same datasets.
         against: label, or a part of it, of the configuration that the others are tested against.
         cache: a folder where what takes long to read may be kept.
+        added_sections: see `Report`.
         now: the time to show, by default the present.
 
     Raises:
@@ -124,6 +129,7 @@ def build_report(
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
         cache=cache,
+        added_sections=tuple(added_sections),
     )
 
 

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -15,37 +15,13 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import Array, TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Label = str
-"""What the labels of an encoding mark: one of `LABELS`, or any other word that a task and a serializer share."""
+"""What the labels of an encoding mark: "cells", or any other word that a task and a serializer share."""
 
-
-class LabelKind(NamedTuple):
-    """A kind of label.
-
-    Args:
-        encoding: what to type for an encoding that has it; others may have it too.
-        of_answers: it marks tokens of an answer.
-    """
-
-    encoding: str
-    of_answers: bool = False
-
-
-LABELS: Mapping[Label, LabelKind] = {
-    "cells": LabelKind("encoding=table", of_answers=True),  # of an answer
-    "span": LabelKind("encoding=cell", of_answers=True),  # the text of an answer in one cell
-    "pieces": LabelKind("encoding=masked"),  # masked word pieces
-    "nodes": LabelKind("encoding=ranking"),  # the nodes that a question is linked to, of candidates
-    "hops": LabelKind("encoding=hopping"),  # the right ends of a hop, of candidates
-    "evidence": LabelKind("encoding=evidence"),  # cells or documents that hold the answer
-    "rows": LabelKind("encoding=rows"),  # that hold the answer
-    "answer": LabelKind("encoding=documents"),  # its text, and the sentences that support it
-    "sql": LabelKind("encoding=schema"),  # a query, of which no token is a part
-    "options": LabelKind("encoding=options"),  # the right one
-}
-"""The labels of the encodings that come with mate."""
-
-OF_ANSWERS = tuple(label for label, kind in LABELS.items() if kind.of_answers)
+OF_ANSWERS = ("cells", "span")
 """Labels that mark tokens of an answer."""
 
 LOADED = ("tokenizer", "ranker", "ranked_by")
@@ -108,6 +84,13 @@ class Serializer(ABC):
     @abstractmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
         """Name the label of its encodings, by its options: known before any vocabulary is read."""
+
+    view: ClassVar[str] = ""
+    """The name of the picture that `draw` makes; empty where `mate inspect` shows words and masks."""
+
+    def draw(self, example: TableExample, encoding: TableEncoding, encoder: Any) -> Figure:  # noqa: ANN401
+        """Print an example in a way of its own and draw it, with the network where there is one."""
+        raise NotImplementedError
 
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -27,8 +27,6 @@ from mate_cli.data.datasets.labelled.rows import (
 )
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.databases.row_databases import RowDatabases
-from mate_cli.papers.dt_fixup.sql.example import SchemaExample
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
@@ -36,6 +34,20 @@ from mate_cli.tables.text import candidate_cells, table_matches
 
 MIN_TABLES = 10
 """Fewer tables than this are not parted: questions are."""
+
+
+class QueryRows(Protocol):
+    """What reads rows whose question is not about a table; it is built of `RowTables`, `database` and `values`."""
+
+    def has(self, row: LabelledRow) -> bool:
+        """Tell whether a question is about a database."""
+
+    def example(self, row: LabelledRow, name: str) -> tuple[TableExample, str]:
+        """Make an example of a row; with the reason why it teaches nothing, which is empty for most.
+
+        Raises:
+            RowError: it has no question, or what it is about cannot be read.
+        """
 
 
 @dataclass(eq=False, kw_only=True)
@@ -54,6 +66,7 @@ class LabelledRows(Release):
         dev_share: of the tables of training, or of its questions where there are few tables.
         database: a file of SQLite that all questions are about which name neither a table nor a database.
         values: read the texts that columns of databases hold.
+        queries: builds what reads rows about databases, see `QueryRows`; None where there are none.
 
     Raises:
         DataError: rows have no value of a name in `columns`.
@@ -68,6 +81,7 @@ class LabelledRows(Release):
     dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     database: str | None = None
     values: bool = False
+    queries: Callable[..., QueryRows] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +92,7 @@ class LabelledRows(Release):
                     f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
                 )
         self._row_tables = RowTables(self.root)
-        self._databases = RowDatabases(self._row_tables, self.database, self.values)
+        self._queries = self.queries and self.queries(self._row_tables, self.database, self.values)
         self._finders: dict[int, CellFinder] = {}
         self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}
 
@@ -135,9 +149,9 @@ class LabelledRows(Release):
         return self._parsed[place]
 
     def _example(self, row: LabelledRow, place: str, name: str) -> TableExample:
-        if not self._databases.has(row):
+        if self._queries is None or not self._queries.has(row):
             return build_example(row, name, self._row_tables)
-        example, problem = self._databases.example(row, name)
+        example, problem = self._queries.example(row, name)
         if problem:
             self.notes.append(Problem(place, example.example_id, problem))
         return example
@@ -157,7 +171,7 @@ class LabelledRows(Release):
     def _add_supervision(self, example: TableExample, *, strict: bool) -> TableExample:
         """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
-        if isinstance(example, SchemaExample) or answer is None or answer.label is not None or answer.coordinates:
+        if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
             return example
         table = example.table
         if self.find == "holding" or (self.find == "auto" and table.passages):

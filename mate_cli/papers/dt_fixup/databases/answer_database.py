@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.data.loading.in_memory import EncodedExamples
+from mate_cli.errors import RunError
 from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
 from mate_cli.papers.dt_fixup.sql.database import (
     Blob,
@@ -34,11 +35,7 @@ WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(P
 
 
 def answer_database(
-    opened: OpenDatabase,
-    load: Callable[[], LoadedModel],
-    say: Callable[[str], None] = lambda text: None,
-    *,
-    execution_guided: bool = False,
+    opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None] = lambda text: None
 ) -> Session:
     """Answer all questions about a database; a query is run where the database is there, and only reads.
 
@@ -46,7 +43,6 @@ def answer_database(
         opened: the questions and the schema.
         load: loads what answers.
         say: is told what is being done.
-        execution_guided: of the queries that were found, the best one is taken that the database runs.
 
     Raises:
         RunError: there is no such run, or it does not answer with SQL.
@@ -56,9 +52,13 @@ def answer_database(
     say("loading the model")
     with record_time(seconds, "model"):
         model = load()
+        task = model.parts.task
+        if task.spec.label != "sql":
+            problem = f"{type(task).__name__} does not answer with SQL"
+            raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
     say("answering")
     with record_time(seconds, "answers"):
-        answers = _answer(model, opened.examples, path, execution_guided=execution_guided)
+        answers = _answer(model, opened.examples, path, execution_guided=opened.execution_guided)
     notes = {str(path): list(opened.schema.notes)} if opened.schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
@@ -12,6 +13,10 @@ from mate_cli.papers.dt_fixup.sql.database import read_database_schema
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.papers.dt_fixup.sql.schema import Schema, read_schemas
 from mate_cli.pipelines.inference.predict_request import all_questions, record_time
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.inference.load_model import LoadedModel
+    from mate_cli.tables.questions import Session
 
 _SCHEMA_FILES = (".json", ".json.gz")
 
@@ -23,16 +28,29 @@ class OpenDatabase:
     Args:
         path: its file, or that of schemas.
         seconds: that reading took, as `tables`.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
     """
 
     path: Path
     schema: Schema
     examples: Sequence[SchemaExample]
     seconds: Mapping[str, float]
+    execution_guided: bool = False
+
+    def answer(self, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
+        """Answer all questions with SQL, see `answer_database`."""
+        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database  # torch
+
+        return answer_database(self, load, say)
 
 
 def open_database(
-    database: str, schema: str | None, questions: Sequence[str], questions_file: str | None = None
+    database: str,
+    schema: str | None,
+    questions: Sequence[str],
+    questions_file: str | None = None,
+    *,
+    execution_guided: bool = False,
 ) -> OpenDatabase:
     """Read the questions, and the schema of the database.
 
@@ -41,6 +59,7 @@ def open_database(
         schema: which of these; None for the only one.
         questions: about it.
         questions_file: a file of more, or None.
+        execution_guided: see `OpenDatabase`.
 
     Raises:
         ConfigError: no question is given, or the schema is none of several.
@@ -55,7 +74,7 @@ def open_database(
         if not texts:
             raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
         examples = [schema_example(f"{n:06}", text, known, table) for n, text in enumerate(texts)]
-    return OpenDatabase(path, known, examples, seconds)
+    return OpenDatabase(path, known, examples, seconds, execution_guided)
 
 
 def _schema(path: Path, name: str | None) -> Schema:

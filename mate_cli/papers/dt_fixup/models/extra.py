@@ -3,6 +3,8 @@
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, figure 1 and section 3.3.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,14 +15,15 @@ from torch import Tensor, nn
 from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.layers.added import AddedLayers, DeepenedNetwork, ExtraOptions
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
-from mate_cli.papers.dt_fixup.models.schemes import DeepenedNetwork, draw, find_scheme
+from mate_cli.papers.dt_fixup.models.schemes import draw, find_scheme
 from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)
-class Extra:
+class Extra(ExtraOptions):
     """Options of added layers: number, size and first weights.
 
     Args:
@@ -54,8 +57,19 @@ class Extra:
     projection_bias: bool = True
     mu_source: Literal["pre_map", "input"] = "pre_map"
 
+    def build(
+        self,
+        given: int,
+        spec: Callable[[EncoderSize], LayerSpec],
+        *,
+        returned: int | None = None,
+        gradient_checkpointing: bool = False,
+    ) -> ExtraLayers:
+        """Build the layers, see `ExtraLayers`."""
+        return ExtraLayers(self, given, spec, returned=returned, gradient_checkpointing=gradient_checkpointing)
 
-class ExtraLayers(nn.Module):
+
+class ExtraLayers(AddedLayers):
     """New layers: dropout, a map to their width where it is another, N layers, their last norm, and a map back.
 
     All matrices are drawn by Xavier; what the scheme makes of them waits for data, see `prepare`.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mate_cli.errors import ConfigError
+from mate_cli.papers.dt_fixup.schema.arrays import NODE_KINDS
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -94,9 +95,9 @@ def node_kinds(batch: TableBatch) -> Tensor:
     Raises:
         ConfigError: it has no nodes.
     """
-    if batch.node_kinds is None:
+    if NODE_KINDS not in batch.more:
         raise ConfigError("these encodings have no nodes", where="encoding", remedy="Use encoding=schema")
-    return batch.node_kinds
+    return batch.more[NODE_KINDS]
 
 
 def node_batch(batch: TableBatch) -> TableBatch:

@@ -16,6 +16,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.papers.dt_fixup.models.native_relations import NodeRelations, weigh, weigh_backward
+from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
 
 
 class RelationAttention(nn.Module, Attention):
@@ -119,6 +120,6 @@ def find_relations(plan: AttentionPlan) -> NodeRelations:
         ConfigError: nobody says.
     """
     batch = plan.batch
-    if batch.relations is None:
+    if NODE_RELATIONS not in batch.more:
         raise ConfigError("these encodings have no relations", where="encoding", remedy="Use encoding=schema")
-    return NodeRelations(batch.relations.to(torch.uint8), batch.attention_mask.to(torch.uint8))
+    return NodeRelations(batch.more[NODE_RELATIONS].to(torch.uint8), batch.attention_mask.to(torch.uint8))

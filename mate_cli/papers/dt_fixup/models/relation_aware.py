@@ -24,12 +24,13 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
-from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
+from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.nodes import NameEncoder, NodePieces, node_batch, node_kinds
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
 from mate_cli.papers.dt_fixup.models.schemes import draw
+from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, NODE_KINDS, NODE_RELATIONS, NODE_TABLES, WORD
 from mate_cli.papers.dt_fixup.schema.relations import RELATIONS
-from mate_cli.tokenization.layout import WORD, TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class RelationAware(TableEncoder):
@@ -44,6 +45,8 @@ class RelationAware(TableEncoder):
     Raises:
         ConfigError: the layers over nodes have no width.
     """
+
+    arrays = (NODE_RELATIONS, NODE_KINDS, NODE_TABLES)
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class RelationAware(TableEncoder):
         self.name_map = nn.Linear(width, width, bias=False)
         self.node_dropout = FastDropout(extra.input_dropout)
         self.before_map = extra.mu_source == "pre_map"
-        self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
+        self.extra = replace(extra, input_dropout=0.0).build(width, _relational)
         for new in (self.names, self.word_map, self.name_map):
             draw(new)
         self.kept: FrozenFeatures | None = None
@@ -133,7 +136,7 @@ class RelationAware(TableEncoder):
         if not self.frozen:
             return self._encode(batch)
         with torch.no_grad():
-            if self.kept is None or batch.actions is None:  # what people ask is nothing to keep
+            if self.kept is None or ACTIONS not in batch.more:  # what people ask is nothing to keep
                 return self._encode(batch)
             return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
 
@@ -171,7 +174,6 @@ def _relational(size: EncoderSize) -> LayerSpec:
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
     """Map states [B, K, D] of nodes, to those of columns the state of their table added."""
-    assert nodes.node_tables is not None
-    tables = nodes.node_tables
+    tables = nodes.more[NODE_TABLES]
     found = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
     return states + found * (tables >= 0)[..., None]

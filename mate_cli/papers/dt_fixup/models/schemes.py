@@ -7,24 +7,15 @@ of Training Transformers", EMNLP 2020 (ADMIN).
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.layers.added import DeepenedNetwork
 from mate_cli.models.layers.encoder import PROJECTIONS, EncoderLayer, Norm
 from mate_cli.tokenization.layout import TableBatch
-
-
-class DeepenedNetwork(Protocol):
-    """A network with added layers, as far as these are prepared."""
-
-    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
-        """Return the vectors of a batch whose norms count for the scale, real ones only, each [vectors, width]."""
-
-    def __call__(self, batch: TableBatch) -> object:
-        """Run it, the added layers too."""
 
 
 class Scheme:

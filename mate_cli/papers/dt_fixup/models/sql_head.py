@@ -10,9 +10,10 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.papers.dt_fixup.models.nodes import node_kinds
 from mate_cli.papers.dt_fixup.models.schemes import draw
 from mate_cli.papers.dt_fixup.models.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
+from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, TABLE
 from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.tokenization.layout import COLUMN, TABLE, TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class ScoredSteps(NamedTuple):
@@ -48,7 +49,7 @@ class SqlHead(nn.Module):
         Raises:
             ConfigError: there are none.
         """
-        actions = output.batch.actions
+        actions = output.batch.more.get(ACTIONS)
         if actions is None:
             raise ConfigError("none of these examples has a query", where="data", remedy="Use examples with queries")
         memory, steps = self.memory(output), Steps.of(*actions.unbind(-1))
@@ -64,3 +65,26 @@ def schema_shapes(batch: TableBatch) -> list[Schema]:
 def schema_shape(tables: int, columns: int) -> Schema:
     """Return a schema of so many tables and columns without names, which is all that legal actions depend on."""
     return Schema("", (SchemaTable("", ""),) * tables, (SchemaColumn(0, "", ""),) * columns)
+
+
+def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
+    """Return the negative logarithm of the probability of each derivation, [B].
+
+    Args:
+        scored: steps with the scores of all actions.
+        smoothing: the share of a column's target that all columns of the schema share.
+
+    Source: Xu et al. 2021 (DT-Fixup), appendix C.5, and the released code.
+    """
+    steps, scores, columns = scored
+    rules, chosen = _of(scores.rules, steps.rules), _of(scores.columns, steps.columns)
+    count = columns.sum(1, keepdim=True)
+    shared = scores.columns.masked_fill(~columns[:, None], 0.0).sum(-1) / count
+    smoothed = (1 - smoothing) * chosen + smoothing * shared
+    found: Tensor = rules * (steps.rules >= 0) + smoothed * (steps.columns >= 0)
+    return -found.sum(1)
+
+
+def _of(scores: Tensor, actions: Tensor) -> Tensor:
+    """Return the scores [B, A, S] of actions [B, A]; of those that are -1, of any one that is there."""
+    return scores.gather(-1, actions.clamp(min=0).unsqueeze(-1)).squeeze(-1)

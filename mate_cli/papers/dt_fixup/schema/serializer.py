@@ -8,18 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
+from mate_cli.papers.dt_fixup.schema.arrays import (
+    ACTIONS,
+    COLUMN,
+    NODE_KINDS,
+    NODE_RELATIONS,
+    NODE_TABLES,
+    TABLE,
+    WORD,
+)
 from mate_cli.papers.dt_fixup.schema.relations import SchemaRelations, question_words
 from mate_cli.papers.dt_fixup.sql.derivation import Action, ApplyRule, Reduce, SelectColumn, derivations
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
 from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import ARRAYS, COLUMN, TABLE, WORD, TableEncoding, TokenArrays
+from mate_cli.tokenization.layout import ARRAYS, Array, TableEncoding, TokenArrays
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, Augmentation, EncodingFailure, Label, Serializer
 
 NONE = -1
@@ -39,6 +48,8 @@ class SchemaSerializer(Serializer):
         shuffle: tables and columns stand in a random order whenever they are learnt from.
         values: words of the question are linked to columns that hold them, where the values of a schema are known.
     """
+
+    arrays: ClassVar[Sequence[Array]] = (NODE_RELATIONS, NODE_KINDS, NODE_TABLES, ACTIONS)
 
     max_nodes: Annotated[int, Field(gt=0, le=MAX_LINES)] = MAX_LINES
     shuffle: bool = False
@@ -92,13 +103,10 @@ class SchemaSerializer(Serializer):
         kinds = np.repeat(np.array([WORD, COLUMN, TABLE], np.int16), counts)
         of_tables = np.full(len(kinds), NONE, np.int16)
         of_tables[kinds == COLUMN] = [sum(counts[:2]) + column.table for column in schema.columns]
-        return self._laid_out(pieces, *counts).encoding(
-            example.example_id,
-            relations=known.matrix(words),
-            node_kinds=kinds,
-            node_tables=of_tables,
-            actions=action_rows(example.actions, schema) if example.actions else None,
-        )
+        more = {NODE_RELATIONS: known.matrix(words), NODE_KINDS: kinds, NODE_TABLES: of_tables}
+        if example.actions:
+            more[ACTIONS] = action_rows(example.actions, schema)
+        return self._laid_out(pieces, *counts).encoding(example.example_id, more=more)
 
     def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
         """Return the tokens of words, tables and columns, in this order."""

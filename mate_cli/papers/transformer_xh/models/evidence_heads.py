@@ -14,6 +14,7 @@ from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.heads.score import Score
 from mate_cli.models.layers.embeddings import FastDropout
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, SENTENCE_IDS
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -36,7 +37,8 @@ def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
     batch = output.batch
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
-    count = max(int(node.max()) + 1 if len(node) else 1, 1 if batch.node_cells is None else batch.node_cells.shape[1])
+    stated = batch.more[NODE_CELLS].shape[1] if NODE_CELLS in batch.more else 1
+    count = max(int(node.max()) + 1 if len(node) else 1, stated)
     pooled = pooler(output.states[example, token][:, None])
 
     def spread(values: Tensor) -> Tensor:
@@ -63,10 +65,9 @@ class NodeHead(nn.Module):
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CellLogits:
         """Map states [B, T, D] to the scores of the K cells of nodes; a candidate's first token is labelled."""
         batch, nodes = output.batch, pooled_nodes(output, pooler)
-        assert batch.node_cells is not None
         logits = self.score(self.dropout(nodes.states)).squeeze(-1).float()
         labels = torch.zeros_like(nodes.tokens) if batch.label_ids is None else batch.label_ids.gather(1, nodes.tokens)
-        rows, columns = (batch.node_cells + 1).clamp(min=0).unbind(-1)
+        rows, columns = (batch.more[NODE_CELLS] + 1).clamp(min=0).unbind(-1)
         return CellLogits(
             logits.masked_fill(~nodes.mask, NO_LOGIT), nodes.mask, rows, columns, (labels > 0) & nodes.mask
         )
@@ -205,4 +206,5 @@ def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tens
 def _sentence_ids(batch: TableBatch) -> Tensor:
     """Return the number of each token's sentence, from 1; without any, a node's text is one sentence."""
     own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
-    return own.long() if batch.sentence_ids is None else batch.sentence_ids * batch.attention_mask
+    stated = batch.more.get(SENTENCE_IDS)
+    return own.long() if stated is None else stated * batch.attention_mask

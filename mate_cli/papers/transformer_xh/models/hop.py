@@ -17,6 +17,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
+from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.relations import KINDS
 
 SLOPE = 0.2
@@ -63,15 +64,16 @@ def find_nodes(plan: AttentionPlan) -> Nodes:
     example, token = first_tokens(batch)
     node = batch.row_ids[example, token] - 1
     most = int(node.max()) + 1 if len(node) else 1
-    count = most if batch.relations is None else max(most, batch.relations.shape[1])
+    stated = batch.more.get(RELATIONS)
+    count = most if stated is None else max(most, stated.shape[1])
     real = torch.zeros(len(batch.row_ids), count, dtype=torch.bool, device=node.device)
     real[example, node] = True
     between = real[:, :, None] & real[:, None] & ~torch.eye(count, dtype=torch.bool, device=node.device)
     relations = between.long() * EVERY
-    if batch.relations is not None:
-        given = batch.relations.shape[1]
+    if stated is not None:
+        given = stated.shape[1]
         relations = torch.zeros_like(relations)
-        relations[:, :given, :given] = batch.relations
+        relations[:, :given, :given] = stated
         relations *= between
     seen = relations > 0
     alone = ~seen.any(-1, keepdim=True)

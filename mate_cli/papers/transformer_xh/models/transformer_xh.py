@@ -4,6 +4,7 @@ Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop At
 microsoft/Transformer-XH.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,9 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.models.hop import HOPS, Combination, Hop, HopForm, HopLayer
+from mate_cli.papers.transformer_xh.models.released_names import hop_names
 from mate_cli.tokenization.layout import TableBatch
 
 RELEASED_HOPS = 3
@@ -40,6 +43,8 @@ class TransformerXh(TableEncoder):
     Raises:
         ConfigError: there are not so many layers.
     """
+
+    arrays = (RELATIONS,)
 
     def __init__(
         self,
@@ -70,6 +75,11 @@ class TransformerXh(TableEncoder):
         if combine == "identity":
             for layer in self.hopping_layers:
                 layer.initialize_hop()
+
+    @classmethod
+    def standard_names(cls, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the tensors with our names of what hops, see `hop_names`."""
+        return hop_names(tensors)
 
     @property
     def hopping_layers(self) -> list[HopLayer]:

@@ -9,7 +9,6 @@ from music_questions import examples
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.losses.likelihood import derivation_loss
 from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
@@ -17,11 +16,11 @@ from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
 from mate_cli.papers.dt_fixup.models.schemes import mu_of
-from mate_cli.papers.dt_fixup.models.sql_head import ScoredSteps
+from mate_cli.papers.dt_fixup.models.sql_head import ScoredSteps, derivation_loss
 from mate_cli.papers.dt_fixup.models.tree_decoder import Scores, Steps
+from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, NODE_KINDS, NODE_TABLES, TABLE, WORD
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer
 from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing
-from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(24, 1, 2, 48, 128)
@@ -37,6 +36,11 @@ class Random(Initializer):
 
 
 @pytest.fixture(scope="module")
+def without(batch, array):
+    """A batch of which nobody knows one array."""
+    return replace(batch, more={one: values for one, values in batch.more.items() if one is not array})
+
+
 def encodings():
     return SchemaSerializer(load_tokenizer("sample"), max_tokens=128).encode(examples())
 
@@ -58,9 +62,9 @@ def task(**options):
 def test_the_output_is_of_nodes(encodings):
     batch = batch_of(encodings)
     output = network().eval()(batch)
-    kinds = output.batch.node_kinds
+    kinds = output.batch.more[NODE_KINDS]
     assert output.states.shape == (*kinds.shape, 16)
-    assert output.batch.attention_mask.sum(1).tolist() == [len(one.node_kinds) for one in encodings]
+    assert output.batch.attention_mask.sum(1).tolist() == [len(one.more[NODE_KINDS]) for one in encodings]
     words = [int((kinds[row] == WORD).sum()) for row in range(len(encodings))]
     first = [int(batch.input_ids[0, place]) for place in (1, 2)]
     assert output.batch.input_ids[0, :2].tolist() == first
@@ -81,7 +85,7 @@ def test_columns_have_their_table_added(encodings):
     for parameter in model.extra.parameters():
         parameter.data.zero_()  # the layers hand on what they are given
     nodes = model(batch_of(encodings[:1]))
-    kinds, tables = nodes.batch.node_kinds[0], nodes.batch.node_tables[0]
+    kinds, tables = nodes.batch.more[NODE_KINDS][0], nodes.batch.more[NODE_TABLES][0]
     given = torch.cat([name[None] for name in model.name_map(model.extra_inputs(batch_of(encodings[:1]))[1])])
     first = int((kinds == WORD).sum())
     for place in (kinds == COLUMN).nonzero().flatten().tolist():
@@ -95,7 +99,7 @@ def test_mu_is_measured_over_words_and_names_before_their_maps(encodings):
     model = network()
     words, names = model.extra_inputs(batch_of(encodings))
     assert (words.shape[1], names.shape[1]) == (24, 16)
-    assert len(words) + len(names) == sum(len(one.node_kinds) for one in encodings)
+    assert len(words) + len(names) == sum(len(one.more[NODE_KINDS]) for one in encodings)
     one_by_one = mu_of(model, [batch_of([one]) for one in encodings])
     assert mu_of(model, [batch_of(encodings)]) == pytest.approx(one_by_one, rel=1e-5)
     said = Random().prepare(model, [batch_of(encodings)], LoadReport())
@@ -126,7 +130,7 @@ def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path)
         kept.embeddings.word_embeddings.weight.add_(1)
     kept(batch)
     assert len(list(tmp_path.rglob("*.npy"))) == 2 * len(encodings)
-    kept(replace(batch, input_ids=batch.input_ids + 1, actions=None))  # nobody knows the queries
+    kept(without(replace(batch, input_ids=batch.input_ids + 1), ACTIONS))  # nobody knows the queries
     assert len(list(tmp_path.rglob("*.npy"))) == 2 * len(encodings)
 
 
@@ -144,7 +148,7 @@ def test_what_is_frozen_has_no_dropout(encodings):
 
 def test_encodings_without_nodes_are_refused(encodings):
     with pytest.raises(ConfigError, match="have no nodes"):
-        network()(replace(batch_of(encodings), node_kinds=None))
+        network()(without(batch_of(encodings), NODE_KINDS))
 
 
 def test_the_loss_is_that_of_every_action(encodings):
@@ -153,8 +157,8 @@ def test_the_loss_is_that_of_every_action(encodings):
     scored = own.head(own.encoder(batch))
     found = derivation_loss(scored, 0.2)
     for row, encoding in enumerate(encodings):
-        expected, columns = 0.0, int((encoding.node_kinds == COLUMN).sum())
-        for step, (rule, column, *_) in enumerate(encoding.actions.tolist()):
+        expected, columns = 0.0, int((encoding.more[NODE_KINDS] == COLUMN).sum())
+        for step, (rule, column, *_) in enumerate(encoding.more[ACTIONS].tolist()):
             rules, chosen = scored.scores.rules[row, step], scored.scores.columns[row, step, :columns]
             expected -= rules[rule] if rule >= 0 else 0.8 * chosen[column] + 0.2 * chosen.mean()
         torch.testing.assert_close(found[row], expected)
@@ -207,10 +211,10 @@ def test_without_new_layers_the_output_is_what_the_encoder_says(encodings, schem
     model = network(replace(EXTRA, layers=0, scheme=scheme)).eval()
     batch = batch_of(encodings)
     output = model(batch)
-    assert output.states.shape == (*output.batch.node_kinds.shape, 16)
+    assert output.states.shape == (*output.batch.more[NODE_KINDS].shape, 16)
     assert not [name for name, _ in model.named_parameters() if name.startswith("extra.")]
     assert model.extra.prepare(model, [batch], lambda measure: measure()) == {}
     words, names = model.extra_inputs(batch)
-    assert len(words) + len(names) == int((output.batch.node_kinds > 0).sum())
-    is_word = output.batch.node_kinds == WORD
+    assert len(words) + len(names) == int((output.batch.more[NODE_KINDS] > 0).sum())
+    is_word = output.batch.more[NODE_KINDS] == WORD
     torch.testing.assert_close(output.states[is_word], model.word_map(words))

@@ -9,6 +9,7 @@ import pytest
 
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
+from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, NODE_KINDS, NODE_RELATIONS, NODE_TABLES, TABLE, WORD
 from mate_cli.papers.dt_fixup.schema.relations import (
     EXACT,
     NO_LINK,
@@ -24,7 +25,6 @@ from mate_cli.papers.dt_fixup.sql.example import GoldQuery, schema_example, sche
 from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
 from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -142,10 +142,10 @@ def test_layout(serializer):
         *range(words + columns + 1, words + columns + tables + 1),
         *range(words + 1, words + columns + 1),
     ]
-    assert encoding.node_kinds.tolist() == [WORD] * words + [COLUMN] * columns + [TABLE] * tables
-    of_column = encoding.node_tables[words : words + columns] - words - columns
+    assert encoding.more[NODE_KINDS].tolist() == [WORD] * words + [COLUMN] * columns + [TABLE] * tables
+    of_column = encoding.more[NODE_TABLES][words : words + columns] - words - columns
     assert of_column.tolist() == [column.table for column in SCHEMA.columns]
-    assert (np.delete(encoding.node_tables, range(words, words + columns)) == -1).all()
+    assert (np.delete(encoding.more[NODE_TABLES], range(words, words + columns)) == -1).all()
     last = encoding.input_ids[encoding.row_ids == words + columns]
     assert vocabulary.pieces(["number best song"])[0].tolist() == last.tolist()
     sign = encoding.input_ids[encoding.row_ids == words]
@@ -160,7 +160,7 @@ def test_what_does_not_fit(serializer):
     )
     (without_types,) = short.encode([example()])
     assert len(without_types) < len(whole)
-    assert (without_types.relations == whole.relations).all()
+    assert (without_types.more[NODE_RELATIONS] == whole.more[NODE_RELATIONS]).all()
     for other in (shorter, few):
         (failure,) = other.encode([example()])
         assert isinstance(failure, EncodingFailure)
@@ -200,20 +200,22 @@ def test_cache_and_batches_hold_all_of_it(serializer, tmp_path):
     direct = serializer.encode(asked)
     kept = encode_split(asked, serializer, Path(tmp_path), "dev")
     for place, encoding in enumerate(direct):
-        for name in ("input_ids", "row_ids", "segment_ids", "relations", "node_kinds", "node_tables", "actions"):
-            one, other = getattr(encoding, name), getattr(kept[place], name)
-            assert (one is None) == (other is None)
-            assert one is None or (one.shape == other.shape and (one == other).all())
+        for name in ("input_ids", "row_ids", "segment_ids"):
+            assert (getattr(encoding, name) == getattr(kept[place], name)).all()
+        assert encoding.more.keys() == kept[place].more.keys()
+        for name, one in encoding.more.items():
+            assert one.shape == kept[place].more[name].shape
+            assert (one == kept[place].more[name]).all()
     batch = collate([kept[place] for place in range(3)], reset_positions=False, max_positions=512)
-    most = max(len(encoding.node_kinds) for encoding in direct)
-    assert batch.relations.shape == (3, most, most)
-    assert batch.node_kinds.shape == batch.node_tables.shape == (3, most)
-    size = len(direct[1].node_kinds)
-    assert (batch.node_kinds[1, size:] == 0).all()
-    assert (batch.node_tables[1, size:] == -1).all()
-    assert batch.actions.shape == (3, len(direct[0].actions), 5)
-    assert (batch.actions[2] == -1).all()
-    assert actions_of_rows(batch.actions[1].numpy()) == asked[1].actions
+    most = max(len(encoding.more[NODE_KINDS]) for encoding in direct)
+    assert batch.more[NODE_RELATIONS].shape == (3, most, most)
+    assert batch.more[NODE_KINDS].shape == batch.more[NODE_TABLES].shape == (3, most)
+    size = len(direct[1].more[NODE_KINDS])
+    assert (batch.more[NODE_KINDS][1, size:] == 0).all()
+    assert (batch.more[NODE_TABLES][1, size:] == -1).all()
+    assert batch.more[ACTIONS].shape == (3, len(direct[0].more[ACTIONS]), 5)
+    assert (batch.more[ACTIONS][2] == -1).all()
+    assert actions_of_rows(batch.more[ACTIONS][1].numpy()) == asked[1].actions
     assert collate([kept[2]], reset_positions=False, max_positions=512).actions is None
 
 

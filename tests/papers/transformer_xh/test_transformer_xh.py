@@ -19,6 +19,7 @@ from mate_cli.models.candidates import Candidates
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import EncoderLayer, record_layers
+from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.evidence_reading import EvidenceReading
 from mate_cli.papers.transformer_xh.models.hop import DotHop, GatHop, Nodes
 from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
@@ -38,7 +39,7 @@ def graph(relations, name="q", length=4, seed=0):
     tokens[0] = random.integers(5, WORDS, sum(lengths))
     tokens[1] = np.concatenate([np.arange(n) >= n // 2 for n in lengths])
     tokens[2], tokens[3] = 1, np.repeat(np.arange(len(lengths)) + 1, lengths)
-    return TableEncoding(*tokens, example_id=name, relations=relations)
+    return TableEncoding(*tokens, example_id=name, more={RELATIONS: relations})
 
 
 def positions_of(encoding):
@@ -163,7 +164,7 @@ def test_the_order_of_the_texts_does_not_matter(hop, relations, order):
         input_ids=np.concatenate(pieces),
         segment_ids=np.concatenate(segments),
         row_ids=np.repeat(np.arange(count) + 1, list(map(len, pieces))),
-        relations=one.relations[np.ix_(order, order)],
+        more={RELATIONS: one.more[RELATIONS][np.ix_(order, order)]},
     )
     expected, got = hubs(model(batch_of(one)))[0], hubs(model(batch_of(other)))[0]
     torch.testing.assert_close(got, expected[order], atol=1e-5, rtol=1e-5)

@@ -14,6 +14,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention, attend_in_steps, find_relations
+from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
 
 RELATIONS = 33
@@ -44,7 +45,7 @@ def nodes(relations: Tensor, lengths: list[int]) -> TableBatch:
     ids = torch.zeros(len(lengths), count, dtype=torch.int64)
     mask = (torch.arange(count) < torch.tensor(lengths)[:, None]).long()
     arrays = dict.fromkeys(ARRAYS, ids)
-    return TableBatch(**arrays, position_ids=ids, attention_mask=mask, relations=relations)
+    return TableBatch(**arrays, position_ids=ids, attention_mask=mask, more={NODE_RELATIONS: relations})
 
 
 def layers(norm: str, *, bias: bool) -> ExtraLayers:
@@ -170,6 +171,6 @@ def test_a_batch_without_relations_is_refused() -> None:
     from mate_cli.errors import ConfigError
 
     backend, qkv, relations = drawn([3])
-    plan = AttentionPlan(Full(4), replace(nodes(relations, [3]), relations=None))
+    plan = AttentionPlan(Full(4), replace(nodes(relations, [3]), more={}))
     with pytest.raises(ConfigError, match="have no relations"):
         backend(qkv, plan)

@@ -8,7 +8,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.losses.likelihood import binary, reading_targets, sentence_losses, span_losses
+from mate_cli.lit_modules.losses.likelihood import binary
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
@@ -17,6 +17,7 @@ from mate_cli.papers.transformer_xh.evidence_ranking import EvidenceRanking
 from mate_cli.papers.transformer_xh.evidence_reading import EvidenceReading, best_span
 from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead
 from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
+from mate_cli.papers.transformer_xh.reading_losses import reading_targets, sentence_losses, span_losses
 from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
 from mate_cli.tables.example import Answer, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from strategies import examples as table_examples
 
 from mate_cli.errors import ConfigError
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, RELATIONS, SENTENCE_IDS
 from mate_cli.papers.transformer_xh.relations import KINDS, EvidenceNode, mentions, relate
 from mate_cli.papers.transformer_xh.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED, EvidenceSerializer, _shares
 from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
@@ -75,7 +76,13 @@ def texts(encoding):
 
 def test_a_cell_with_the_question_its_header_and_its_page():
     encoding = encoded(serializer(), question())
-    assert encoding.node_cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 1]]  # nothing to say of an empty cell
+    assert encoding.more[NODE_CELLS].tolist() == [
+        [0, 0],
+        [0, 1],
+        [1, 0],
+        [1, 1],
+        [2, 1],
+    ]  # nothing to say of an empty cell
     whole = texts(encoding)
     assert whole[0].startswith("[CLS]")
     assert whole[3].count("[SEP]") == 2
@@ -94,8 +101,8 @@ def test_relations_of_cells():
     row, column, page = (KINDS.index(kind) + 1 for kind in ("row", "column", "page"))
     expected = [[0, row, column, 0, 0], [row, 0, 0, column, page], [column, 0, 0, row, 0]]
     expected += [[0, column, row, 0, column], [0, page, 0, column, 0]]
-    assert encoding.relations.tolist() == expected
-    assert encoding.relations.dtype == np.uint8
+    assert encoding.more[RELATIONS].tolist() == expected
+    assert encoding.more[RELATIONS].dtype == np.uint8
 
 
 def test_a_row_sees_itself_through_its_first_cell_only():
@@ -110,11 +117,11 @@ def test_a_row_sees_itself_through_its_first_cell_only():
 
 def test_who_is_mentioned_sees_who_mentions_and_links_come_from_the_data():
     mention, link = KINDS.index("mention") + 1, KINDS.index("link") + 1
-    found = encoded(reader(), documents(links=(DocumentLink(1, 0),))).relations
+    found = encoded(reader(), documents(links=(DocumentLink(1, 0),))).more[RELATIONS]
     assert found.tolist() == [[0, link, mention], [0, 0, 0], [0, mention, 0]]  # the title is "Alva", of all rivers
-    assert encoded(reader(relations=["next"]), documents()).relations.sum() == 2 * (KINDS.index("next") + 1)
-    assert (encoded(reader(relations=["all"]), documents()).relations > 0).sum() == 6
-    assert not encoded(reader(relations=[]), documents()).relations.any()
+    assert encoded(reader(relations=["next"]), documents()).more[RELATIONS].sum() == 2 * (KINDS.index("next") + 1)
+    assert (encoded(reader(relations=["all"]), documents()).more[RELATIONS] > 0).sum() == 6
+    assert not encoded(reader(relations=[]), documents()).more[RELATIONS].any()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +152,7 @@ def test_every_sentence_of_parallel_links_is_told_once():
     for sentence in ("around the link", "in another place"):
         pieces = " ".join(TOKENIZER.tokens[i] for i in TOKENIZER.pieces([sentence])[0])
         assert first.count(pieces) == 1, sentence
-    assert (told.relations == encoded(maker, documents(links=tuple(links[:1]))).relations).all()
+    assert (told.more[RELATIONS] == encoded(maker, documents(links=tuple(links[:1]))).more[RELATIONS]).all()
 
 
 def test_the_answer_and_the_sentences_that_support_it():
@@ -156,7 +163,7 @@ def test_the_answer_and_the_sentences_that_support_it():
     assert [maker.span_text(example, run[0], run[-1]) for run in runs] == ["Oslo", "Oslo"]
     assert [int(encoding.row_ids[run[0]]) for run in runs] == [1, 3]
     supports = (encoding.label_ids & SUPPORTS) > 0
-    pairs = zip(encoding.row_ids[supports].tolist(), encoding.sentence_ids[supports].tolist(), strict=True)
+    pairs = zip(encoding.row_ids[supports].tolist(), encoding.more[SENTENCE_IDS][supports].tolist(), strict=True)
     assert set(pairs) == {(1, 2), (3, 1)}
     assert ((encoding.label_ids & UNJUDGED) > 0).tolist() == (encoding.row_ids == 2).tolist()
     assert encoding.class_ids == 0
@@ -174,10 +181,17 @@ def test_an_answer_in_a_title_only_is_found_there():
 def test_segments_hold_whole_sentences_and_together_all_of_them():
     example = documents()
     whole, parts = encoded(reader(), example), encoded(reader(unit="segment", node_tokens=34), example)
-    assert len(parts.node_cells) > len(whole.node_cells)
+    assert len(parts.more[NODE_CELLS]) > len(whole.more[NODE_CELLS])
+    def of_nodes(encoding, row):
+        return np.flatnonzero(encoding.more[NODE_CELLS][:, 0] == row)
+
     for row in range(3):
         of_row = [
-            set(encoding.sentence_ids[np.isin(encoding.row_ids - 1, np.flatnonzero(encoding.node_cells[:, 0] == row))])
+            set(
+                encoding.more[SENTENCE_IDS][
+                    np.isin(encoding.row_ids - 1, np.flatnonzero(encoding.more[NODE_CELLS][:, 0] == row))
+                ]
+            )
             for encoding in (whole, parts)
         ]
         assert of_row[0] == of_row[1]
@@ -185,10 +199,10 @@ def test_segments_hold_whole_sentences_and_together_all_of_them():
 
 def test_rows_that_fit_the_question_best_stay_whole():
     encoding = encoded(serializer(max_nodes=3), question())
-    assert encoding.node_cells[:, 0].tolist().count(1) == 2
+    assert encoding.more[NODE_CELLS][:, 0].tolist().count(1) == 2
     assert encoding.cut.tolist()[1] == 1
     only = encoded(serializer(max_nodes=1), question())
-    assert only.node_cells.tolist() == [[1, 0]]
+    assert only.more[NODE_CELLS].tolist() == [[1, 0]]
     assert only.cut.tolist()[1:] == [2, 0, 0]
 
 
@@ -212,7 +226,7 @@ def test_rows_and_their_features():
         "evidence",
         "answer",
     ]
-    assert encoding.node_cells.tolist() == [[0, 0], [1, 0], [2, 0]]
+    assert encoding.more[NODE_CELLS].tolist() == [[0, 0], [1, 0], [2, 0]]
     assert encoding.cell_features.shape == (3, len(FEATURES))
     assert set(encoding.row_ids[encoding.label_ids == 1]) == {2}
     assert encoded(serializer(lexical_features=True), question()).cell_features.shape == (5, len(FEATURES))
@@ -243,14 +257,14 @@ def test_any_table_is_laid_out_within_its_limits(example, unit, kinds, sizes):
         return
     lengths = np.bincount(encoding.row_ids)[1:]
     assert len(encoding) <= most
-    assert len(lengths) == len(encoding.node_cells) <= nodes
+    assert len(lengths) == len(encoding.more[NODE_CELLS]) <= nodes
     assert (lengths > 0).all()
     assert (lengths <= length).all()
-    assert encoding.relations.shape == (len(lengths), len(lengths))
-    assert not encoding.relations.diagonal().any()
-    assert set(np.unique(encoding.relations)) <= {0, *(KINDS.index(kind) + 1 for kind in kinds)}
+    assert encoding.more[RELATIONS].shape == (len(lengths), len(lengths))
+    assert not encoding.more[RELATIONS].diagonal().any()
+    assert set(np.unique(encoding.more[RELATIONS])) <= {0, *(KINDS.index(kind) + 1 for kind in kinds)}
     alone = [maker.nodes(example)[place].node for place in range(len(lengths))]
-    assert [(node.row, node.column) for node in alone] == [tuple(cell) for cell in encoding.node_cells.tolist()]
+    assert [(node.row, node.column) for node in alone] == [tuple(cell) for cell in encoding.more[NODE_CELLS].tolist()]
 
 
 @pytest.mark.parametrize(("first", "second"), [(9, 9), (4, 9), (9, 4), (3, 3), (12, 5)])

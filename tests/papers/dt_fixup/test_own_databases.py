@@ -19,7 +19,7 @@ from mate_cli.reports.answers.files import answers_csv, answers_json, render_ans
 from mate_cli.reports.answers.terminal import print_session
 from mate_cli.terminal.console import Console
 
-FILES = Path(__file__).parents[1] / "sql" / "databases"
+FILES = Path(__file__).parent / "sql" / "databases"
 ENTRY = {
     "db_id": "shop",
     "table_names": ["order"],
