@@ -57,7 +57,7 @@ def test_stages_that_are_left_out_or_replaced_set_a_run_apart():
     [
         ([CELLS, "optimizer.lr=1e-4", "model=tapas", "seed=3", "scale=small"], 1),
         (["experiment=hybridqa_pointr", "optimizer.lr=1e-4", "model=tapas", "scale=small"], 3),
-        (["experiment=hybridqa_best", "optimizer.lr=1e-4", "scale=small", "stages.questions.seed=2"], 6),
+        (["experiment=hybridqa_best", "optimizer.lr=1e-4", "scale=small", "stages.span_reading.seed=2"], 5),
     ],
 )
 def test_hydra_composes_a_run_once_and_each_stage_once(words, count, monkeypatch):

@@ -35,8 +35,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
     found = {stage.name: (stage.after, stage.config.init.get("checkpoint")) for stage in plan.stages}
     assert found == {
         "row_ranking": ("rows", None),
-        "questions": ("weights", None),
-        "cell_selection": ("predictions", "stages.questions"),
+        "cell_selection": ("predictions", None),
         "passage_reading": ("weights", None),
         "span_reading": ("predictions", "stages.passage_reading"),
     }
@@ -44,12 +43,11 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
     configs = {stage.name: stage.config for stage in plan.stages}
     assert configs["passage_reading"].data["name"] == "reading_mix"
     assert configs["span_reading"].task["negatives"] == 1
-    assert configs["questions"].encoding == configs["cell_selection"].encoding
     assert configs["cell_selection"].encoding["ranked_by"] == "stages.row_ranking"
 
 
 def test_steps_can_be_left_out():
-    plan = resolve(["experiment=hybridqa_best", "stages.questions=null", "stages.passage_reading=null", "scale=small"])
+    plan = resolve(["experiment=hybridqa_best", "stages.passage_reading=null", "scale=small"])
     assert [stage.config.init["kind"] for stage in plan.stages] == ["random", "minilm", "minilm"]
     assert {stage.config.model["size"] for stage in plan.stages[1:]} == {"minilm:2"}
     selector, reader = plan.stages[1:]
@@ -59,8 +57,8 @@ def test_steps_can_be_left_out():
 
 
 def test_a_test_of_the_setup_takes_two_steps_a_stage():
-    stages = resolve(["experiment=hybridqa_best", "debug=fast", "stages.questions.trainer.max_steps=3"]).stages
-    assert [stage.config.trainer.max_steps for stage in stages] == [2, 3, 2, 2, 2]
+    stages = resolve(["experiment=hybridqa_best", "debug=fast", "stages.passage_reading.trainer.max_steps=3"]).stages
+    assert [stage.config.trainer.max_steps for stage in stages] == [2, 2, 3, 2]
 
 
 ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]
@@ -70,7 +68,7 @@ def test_rows_are_ranked_by_a_stage_that_is_there():
     leaving_out = ["experiment=hybridqa_best", "stages.row_ranking=null"]
     with pytest.raises(ConfigError, match=r"no earlier stage named row_ranking ranks rows.*ranked_by=null to read all"):
         resolve(leaving_out)
-    assert resolve([*leaving_out, *ALL_ROWS]).stages[0].name == "questions"
+    assert resolve([*leaving_out, *ALL_ROWS]).stages[0].name == "cell_selection"
     with pytest.raises(ConfigError, match="passes row rankings that no stage uses"):
         resolve(["experiment=hybridqa_best", *ALL_ROWS])
 
@@ -138,7 +136,7 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     assert (record["status"], record["task"], list(record["stages"])) == (
         "finished",
         "pointr",
-        ["row_ranking", "questions", "cell_selection", "passage_reading", "span_reading"],
+        ["row_ranking", "cell_selection", "passage_reading", "span_reading"],
     )
     stages = [json.loads((folder / name / "record.json").read_text()) for name in ANSWERING]
     assert record["parameters"] == sum(stage["parameters"] for stage in stages), "those of the stages that answer"
@@ -147,7 +145,7 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     assert 0 <= learnt["weight"] <= 1
     rows = json.loads((folder / "predictions" / "dev.json").read_text())
     assert max(len(row["cells"]) for row in rows if "cells" in row) == 5
-    left_out = ["stages.questions=null", "stages.passage_reading=null"]
+    left_out = ["stages.passage_reading=null"]
     finished = [f"stages.{name}.run={folder / name}" for name in ANSWERING]
     assert [stage.after for stage in resolve(["experiment=hybridqa_best", *left_out, *finished]).stages] == [
         "rows",

@@ -25,7 +25,7 @@ OF_STAGES = {
 FIRST = ["init=random", "model.size=tiny", "init.tokenizer=sample"]
 """What only a stage that begins without weights takes."""
 TYPED = [
-    "experiment=hybridqa_mate_from_scratch",
+    "experiment=three_stages",
     "data=sample",
     "hardware.threads=1",
     "hardware.micro_batch=4",
@@ -46,15 +46,31 @@ def words_of(name: str) -> list[str]:
 CS = [
     *FIRST,
     *words_of("masked_lm"),
-    "stages.questions.experiment=pretrain_cs_mate",
-    *words_of("questions"),
+    *words_of("cs"),
 ]
-"""Two stages come first, the second with statements in place of questions."""
+"""Two stages come first, the second with statements."""
+EXPERIMENT = """# @package _global_
+stages:
+  masked_lm: {experiment: pretrain_mate, after: weights, keeps: [data, encoding, task]}
+  cs: {experiment: pretrain_cs_mate, after: weights, keeps: [data, encoding, task]}
+  cell_selection: {experiment: hybridqa_mate}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_experiment(tmp_path_factory):
+    """A folder in which an experiment of one's own has three stages."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "conf" / "experiment").mkdir(parents=True)
+    (folder / "conf" / "experiment" / "three_stages.yaml").write_text(EXPERIMENT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield
 
 
 def run(outputs: Path, *more: str) -> Path:
     assert main(["train", *TYPED, f"paths.outputs={outputs}", *more]) == 0
-    return sorted(outputs.glob("train/hybridqa_mate_from_scratch/*"))[-1]
+    return sorted(outputs.glob("train/three_stages/*"))[-1]
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +89,13 @@ def encoder(file: Path) -> dict[str, torch.Tensor]:
 def test_a_run_says_what_it_was_pre_trained_by(chain):
     own = record(chain)
     assert own["status"] == "finished"
-    assert own["pretraining"] == {"masked_lm": str(chain / "masked_lm"), "questions": str(chain / "questions")}
-    assert own["init"] == "random + masked_lm + questions"
+    assert own["pretraining"] == {"masked_lm": str(chain / "masked_lm"), "cs": str(chain / "cs")}
+    assert own["init"] == "random + masked_lm + cs"
     assert "dev/hits@1" in own["metrics"]
-    assert [record(chain / name)["init"] for name in ("masked_lm", "questions")] == ["random", "random + masked_lm"]
-    assert [record(chain / name)["task"] for name in ("masked_lm", "questions")] == ["masked_lm", "entailment"]
-    assert [record(chain / name)["total_steps"] for name in ("masked_lm", "questions")] == [3, 3]
-    assert {"dev/accuracy", "dev/accuracy/synthetic"} <= record(chain / "questions")["metrics"].keys()
+    assert [record(chain / name)["init"] for name in ("masked_lm", "cs")] == ["random", "random + masked_lm"]
+    assert [record(chain / name)["task"] for name in ("masked_lm", "cs")] == ["masked_lm", "entailment"]
+    assert [record(chain / name)["total_steps"] for name in ("masked_lm", "cs")] == [3, 3]
+    assert {"dev/accuracy", "dev/accuracy/synthetic"} <= record(chain / "cs")["metrics"].keys()
 
 
 def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, monkeypatch):
@@ -91,7 +107,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, m
         fit(task)
 
     monkeypatch.setattr(LitTask, "on_train_start", note)
-    taken = [f"stages.masked_lm.run={chain / 'masked_lm'}", "stages.questions=null"]
+    taken = [f"stages.masked_lm.run={chain / 'masked_lm'}", "stages.cs=null"]
     again = run(tmp_path, *taken)
     assert record(again)["init"] == "random + masked_lm"
     assert record(again)["pretraining"] == {"masked_lm": str(chain / "masked_lm")}
@@ -113,7 +129,7 @@ def test_what_an_agent_of_a_sweep_asked_for_is_the_whole_and_no_stage(tmp_path, 
     for name, value in (("WANDB_SWEEP_ID", "a1b2c3"), ("WANDB_RUN_ID", "d4e5f6"), ("WANDB_MODE", "online")):
         monkeypatch.setenv(name, value)
     words = [word for word in TYPED if word != "logger=none"]
-    typed = [*words, f"paths.outputs={tmp_path}", *FIRST, *words_of("masked_lm"), "stages.questions=null"]
+    typed = [*words, f"paths.outputs={tmp_path}", *FIRST, *words_of("masked_lm"), "stages.cs=null"]
     assert main(["train", *typed, "logger=wandb"]) == 0
     assert begun == [None, "d4e5f6"]
 
@@ -121,7 +137,7 @@ def test_what_an_agent_of_a_sweep_asked_for_is_the_whole_and_no_stage(tmp_path, 
 @pytest.mark.long
 def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
-    copy = outputs / "train" / "hybridqa_mate_from_scratch" / chain.name
+    copy = outputs / "train" / "three_stages" / chain.name
     shutil.copytree(chain, copy)
     assert run(outputs, *CS, "resume=last") == copy
     assert "is already finished" in capsys.readouterr().out
@@ -149,21 +165,21 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
     monkeypatch.setattr(TableStream, "__getitem__", until_five)
     assert main(words) != 0
     monkeypatch.undo()
-    (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
+    (folder,) = tmp_path.glob("train/three_stages/*")
     assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
     advice = [line for line in capsys.readouterr().out.splitlines() if "type mate run" in line]
     assert advice == [f"interrupted; to continue, type mate run {folder}"]  # the whole, not the stage
-    assert not (folder / "questions").exists()
+    assert not (folder / "cs").exists()
     assert main([*words, "resume=last"]) == 0
     assert record(folder / "masked_lm")["resumed"] == 1
-    for name in (".", "masked_lm", "questions"):
+    for name in (".", "masked_lm", "cs"):
         final = f"{name}/checkpoints/final.safetensors"
         assert (folder / final).read_bytes() == (chain / final).read_bytes()
 
 
 @pytest.mark.long
 def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
-    words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'questions'}"]
+    words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'cs'}"]
     assert main(["train", *words]) == 2
     assert "cannot replace stage masked_lm" in capsys.readouterr().err
 
@@ -175,4 +191,4 @@ def test_the_last_weights_are_scored_and_compared_like_those_of_any_run(chain, t
     assert {name: again[name] for name in own} == own
     found = tmp_path / "found.json"
     assert main(["compare", str(chain), "html=null", f"json={found}"]) == 0
-    assert "random + masked_lm + questions" in found.read_text()
+    assert "random + masked_lm + cs" in found.read_text()

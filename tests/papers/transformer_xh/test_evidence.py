@@ -182,6 +182,7 @@ def test_segments_hold_whole_sentences_and_together_all_of_them():
     example = documents()
     whole, parts = encoded(reader(), example), encoded(reader(unit="segment", node_tokens=34), example)
     assert len(parts.more[NODE_CELLS]) > len(whole.more[NODE_CELLS])
+
     def of_nodes(encoding, row):
         return np.flatnonzero(encoding.more[NODE_CELLS][:, 0] == row)
 
