@@ -159,9 +159,9 @@ def read_info(folder: Path) -> DatasetInfo:
     """
     file = folder / FILE
     try:
-        package = next((name for name, place in find_packages("datasets").items() if place == folder.parent), "")
-        known = {"package": package} if package else {}
-        return DatasetInfo(name=folder.name, **known, **json.loads(file.read_text(encoding="utf-8")))
+        homes = {place: name for name, place in find_packages("datasets").items()}
+        package = homes.get(folder.parent, datasets.__name__)
+        return DatasetInfo(name=folder.name, package=package, **json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise DataError(
             f"does not describe a dataset ({error})", where=str(file), remedy=f"See {DatasetInfo.__name__}"

@@ -27,9 +27,11 @@ class AddedLayers(nn.Module, ABC):
 
     Attributes:
         encoder: the layers.
+        size: of the layers.
     """
 
     encoder: Encoder
+    size: EncoderSize
 
     @abstractmethod
     def scheme_inputs(self, states: Tensor) -> Tensor:

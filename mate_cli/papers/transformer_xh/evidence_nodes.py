@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from mate_cli.reports.examples.example import IN_CELL, print_cut
+from mate_cli.reports.examples.example import print_cut
+from mate_cli.reports.examples.example_table import IN_CELL
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.console import Console
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,13 @@ def show_graph(
 
 def kinds_of(encoding: TableEncoding) -> list[list[str]]:
     """Name the relation of each node to each other one; "" where there is none."""
+    import numpy as np
+
     from mate_cli.papers.transformer_xh.arrays import RELATIONS
     from mate_cli.papers.transformer_xh.relations import KINDS
 
     names = ("", *KINDS)
-    return [[names[kind] for kind in row] for row in encoding.more[RELATIONS].tolist()]
+    return [[names[kind] for kind in row] for row in np.asarray(encoding.more[RELATIONS]).tolist()]
 
 
 def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
