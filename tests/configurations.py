@@ -172,7 +172,7 @@ def choosable_classes() -> list[str]:
     }
     papers = importlib.import_module("mate_cli.papers").__path__
     rooms = [one.name for one in pkgutil.walk_packages(papers, "mate_cli.papers.") if one.ispkg]
-    kinds |= dict.fromkeys(rooms, lambda one: is_network(one) or is_task(one) or _is_dataset(one))
+    kinds |= dict.fromkeys(rooms, lambda one: is_network(one) or is_task(one))
     return [name for package, wanted in kinds.items() for name in _classes(package, wanted)]
 
 

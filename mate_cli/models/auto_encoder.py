@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from mate_cli.files.renamed import rename_targets
 from mate_cli.files.targets import check_targets
 from mate_cli.models.auto_loading import (
     DOWNLOADING,
@@ -61,8 +62,8 @@ class MateConfig(PretrainedConfig):
         encoding: Mapping[str, Any] | None = None,
         **others: Any,
     ) -> None:
-        self.model, self.attention = dict(model or {}), dict(attention or {})
-        self.task, self.encoding = dict(task or {}), dict(encoding or {})
+        parts = ({**(part or {})} for part in (model, attention, task, encoding))
+        self.model, self.attention, self.task, self.encoding = map(rename_targets, parts)
         self.vocab_size, self.reset_position_index_per_cell = vocab_size, reset_position_index_per_cell
         if implementation := others.pop("attn_implementation", None):
             self.attention = {"_target_": dense_attention(implementation)}

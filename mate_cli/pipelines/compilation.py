@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.encoder import EncoderLayer
+from mate_cli.models.layers.encoder import EncoderLayer, attend
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.runs.configuration import Hardware
 
@@ -45,6 +45,9 @@ def compile_layers(network: TableEncoder) -> None:
     if others := {type(layer).__name__ for layer in layers if type(layer) is not EncoderLayer}:
         problem = f"{', '.join(sorted(others))} cannot be compiled: its computation depends on the data"
         raise ConfigError(problem, where=WHERE, remedy="Leave it out")
+    import torch
+
+    apart = torch.compiler.disable(attend)  # its computation depends on the data
     for layer in layers:
-        layer.attention_apart = True
+        layer.attend = apart
         layer.compile(dynamic=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
@@ -136,7 +137,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         RunError: the file is missing, damaged, or of another version.
         TrustError: it names something to build that is neither ours nor trusted.
     """
-    values = read_yaml(file, RunError, "Give a folder below outputs/")
+    values = rename_targets(read_yaml(file, RunError, "Give a folder below outputs/"))
     check_targets(values, str(file), trust)
     with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]

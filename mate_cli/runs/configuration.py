@@ -22,6 +22,7 @@ from pydantic import (
 
 from mate_cli.errors import ConfigError, RunError, known_cause
 from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
 
@@ -156,7 +157,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     Raises:
         RunError: it is missing or damaged.
     """
-    values = read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/")
+    values = rename_targets(read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/"))
     stages = values.get("stages")
     for part in (values, *(stages.values() if isinstance(stages, dict) else ())):
         if isinstance(part, dict):

@@ -11,6 +11,7 @@ from mate_cli.cli.app import main
 from mate_cli.data.datasets.labelled.sources import HubDataset, LabelledFiles
 from mate_cli.errors import DataError
 from mate_cli.metrics.denotation_accuracy import right_denotations
+from mate_cli.papers.dt_fixup.databases.row_databases import RowDatabases
 
 MATE_TESTS = Path(__file__).parents[1]
 
@@ -247,7 +248,9 @@ def test_questions_with_queries_are_about_a_database(shop, in_rows):
     rows = [ORDERS | ({"database": "shop.sqlite"} if in_rows else {}), {"question": "who paid most?"}]
     rows[1] |= {"database": "shop.sqlite"} if in_rows else {}
     shared = None if in_rows else "shop.sqlite"
-    data = LabelledFiles(root=shop, dev=lines(shop / "rows.jsonl", rows), database=shared, values=True)
+    data = LabelledFiles(
+        root=shop, dev=lines(shop / "rows.jsonl", rows), database=shared, values=True, queries=RowDatabases
+    )
     first, second = data.examples("dev")
     assert (first.answer.texts, first.outcome, first.subsets) == ((ORDERS["sql"],), "query", ("easy",))
     assert second.answer is None
@@ -258,7 +261,7 @@ def test_questions_with_queries_are_about_a_database(shop, in_rows):
 
 def test_a_query_that_cannot_be_read_teaches_nothing_and_is_named(shop):
     rows = [ORDERS, ORDERS | {"sql": "DELETE FROM orders", "id": "q7"}]
-    data = LabelledFiles(root=shop, dev=lines(shop / "rows.jsonl", rows), database="shop.sqlite")
+    data = LabelledFiles(root=shop, dev=lines(shop / "rows.jsonl", rows), database="shop.sqlite", queries=RowDatabases)
     assert [example.outcome for example in data.examples("dev")][1] == "unusable: its query cannot be read"
     assert ["its query cannot be read" in note.what for note in data.notes] == [True]
 
@@ -274,6 +277,6 @@ def test_a_query_that_cannot_be_read_teaches_nothing_and_is_named(shop):
 def test_what_is_wrong_with_a_database_of_a_row_is_said(shop, row, problem):
     rows = lines(shop / "rows.jsonl", [ORDERS, row | {"id": "q7"}])
     with pytest.raises(DataError) as caught:
-        LabelledFiles(root=shop, dev=rows, database="shop.sqlite").examples("dev")
+        LabelledFiles(root=shop, dev=rows, database="shop.sqlite", queries=RowDatabases).examples("dev")
     assert problem in str(caught.value)
     assert "q7" in str(caught.value)

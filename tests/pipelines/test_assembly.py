@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from configurations import run_config, targets
-from hydra.utils import get_class, instantiate
+from hydra.utils import get_class, get_object, instantiate
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
@@ -78,7 +78,7 @@ def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
 
 
 def test_every_label_that_a_task_needs_has_an_encoding():
-    classes = [get_class(name) for name in targets(config_dir()) if ".lit_modules." in name or ".papers." in name]
+    classes = [get_object(name) for name in targets(config_dir()) if ".lit_modules." in name or ".papers." in name]
     specs = [one.spec for one in classes if getattr(getattr(one, "spec", None), "label", None)]
     assert len({spec.label for spec in specs}) >= 10
     for spec in specs:

@@ -12,9 +12,13 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
-    from mate_cli.pipelines.inference.predict_request import OpenInputs
+    from mate_cli.pipelines.inference.load_model import LoadedModel
+    from mate_cli.pipelines.inference.predict_request import OpenTables
     from mate_cli.tables.questions import Session
     from mate_cli.tables.read_options import ReadOptions
+
+    Answer = Callable[[Callable[[], LoadedModel], Callable[[str], None]], Session]
+    """Answers all questions about what was read, by the model that is loaded."""
 
 CONFIG = "predict"
 SEVERAL = ("table", "question")
@@ -129,36 +133,41 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
     Raises:
         MateError: a question, or what it is about, is missing or cannot be read.
     """
-    inputs: OpenInputs
     for source in cfg.sources.values():
         if source and source.get("file") is not None:
             from hydra.utils import instantiate
 
-            inputs = instantiate(source).open(cfg.question, cfg.questions)
-            break
-    else:
-        from mate_cli.pipelines.inference.predict_request import PredictRequest, open_tables
+            asked = instantiate(source)
+            return partial(load_and_answer, cfg, partial(asked.answer, asked.open(cfg.question, cfg.questions)), say)
 
-        request = PredictRequest(
-            tables=cfg.table,
-            questions=cfg.question,
-            questions_file=cfg.questions,
-            conversation=cfg.conversation,
-            abstain=cfg.abstain,
-            output=cfg.output,
-            options=read_options(cfg),
-        )
-        inputs = open_tables(request, say)
-    return partial(answer, cfg, inputs, say)
+    from mate_cli.pipelines.inference.predict_request import PredictRequest, open_tables
+
+    request = PredictRequest(
+        tables=cfg.table,
+        questions=cfg.question,
+        questions_file=cfg.questions,
+        conversation=cfg.conversation,
+        abstain=cfg.abstain,
+        output=cfg.output,
+        options=read_options(cfg),
+    )
+    return partial(load_and_answer, cfg, partial(answer_about_tables, open_tables(request, say)), say)
 
 
-def answer(cfg: Predict, inputs: OpenInputs, say: Callable[[str], None]) -> Session:
+def answer_about_tables(opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
+    """Answer all questions about tables."""
+    from mate_cli.pipelines.inference.tables import answer_tables  # torch
+
+    return answer_tables(opened, load, say)
+
+
+def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
     """Load the model that is named, and ask it about what was read."""
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.load_model import load_model
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
-    return inputs.answer(partial(load_model, cfg.run, cfg.checkpoint, runtime), say)
+    return answer(partial(load_model, cfg.run, cfg.checkpoint, runtime), say)
 
 
 def read_options(cfg: Predict) -> ReadOptions:

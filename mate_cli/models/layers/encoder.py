@@ -150,20 +150,20 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(total) if self.norm == "post" else total
 
 
-@torch.compiler.disable
-def attend_apart(attention: nn.Module, *given: Any) -> Tensor:
-    """Call attention outside of any graph that is compiled around it: its computation depends on the data."""
-    return attention(*given)
+def attend(attention: nn.Module, *given: Any) -> Tensor:
+    """Call attention."""
+    found: Tensor = attention(*given)
+    return found
 
 
 class EncoderLayer(nn.Module):
     """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
 
     Attributes:
-        attention_apart: the layer is compiled by itself, and its attention is not.
+        attend: how attention is called; outside of the graph where the layer is compiled.
     """
 
-    attention_apart = False
+    attend: Callable[..., Tensor] = staticmethod(attend)
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -187,9 +187,7 @@ class EncoderLayer(nn.Module):
         """Map states [P, D] to states [P, D]."""
         attended, output = self.sub_layers
         given = attended.before(states), plan, key_bias
-        attention = self.attention["self"]
-        found = attend_apart(attention, *given) if self.attention_apart else attention(*given)
-        states = attended(found, states)
+        states = attended(self.attend(self.attention["self"], *given), states)
         return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
+    from mate_cli.papers.transformer_xh.relations import NodeText
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def show_graph(
     example: TableExample,
     encoding: TableEncoding,
-    serializer: EvidenceSerializer,
+    nodes: Sequence[NodeText],
     encoder: Any,  # noqa: ANN401 - of any network
 ) -> Figure:
     """Print the nodes of an example and draw their graph, with an encoder its weights."""
@@ -27,7 +27,6 @@ def show_graph(
     from mate_cli.tokenization.fitting.truncation import describe_cut
 
     assert encoding.label_ids is not None
-    nodes = serializer.nodes(example)
     kinds = kinds_of(encoding)
     labels = [encoding.label_ids[encoding.row_ids == row] for row in range(1, len(nodes) + 1)]
     right = [bool((own & 1).any()) for own in labels]

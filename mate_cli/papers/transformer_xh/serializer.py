@@ -96,7 +96,7 @@ class EvidenceSerializer(Serializer):
         """Print the nodes and draw their graph, with a network its weights."""
         from mate_cli.papers.transformer_xh.inspect_graph import show_graph
 
-        return show_graph(example, encoding, self, encoder)
+        return show_graph(example, encoding, self.nodes(example), encoder)
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""

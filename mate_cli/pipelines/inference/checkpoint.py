@@ -12,6 +12,7 @@ from mate_cli.data.loading.table_data_module import NoDataset, TableDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.hub import hub_file, missing_model
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
 from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
@@ -60,7 +61,7 @@ def open_checkpoint(
     folder = find_checkpoint(name)
     bundle = None if _is_described(folder) else find_bundle(Path(name).expanduser())
     if (folder / SETTINGS).is_file():
-        settings = read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True)
+        settings = rename_targets(read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True))
     else:
         settings = tapas_parts(folder, bundle)
     check_built(settings, str(folder), runtime.trust)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.tables.formats.cell_text import valid
@@ -16,8 +16,6 @@ from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.inference.load_model import LoadedModel
-    from mate_cli.tables.questions import Session
     from mate_cli.tables.table_file import TableFile
 
 
@@ -44,22 +42,6 @@ class PredictRequest:
     options: ReadOptions = AS_FOUND
 
 
-class OpenInputs(Protocol):
-    """What questions are about, read before any network is loaded; a source of `mate predict` opens it."""
-
-    def answer(self, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
-        """Answer all questions.
-
-        Args:
-            load: loads what answers.
-            say: is told what is being done.
-
-        Raises:
-            RunError: there is no such run, or it does not answer about such things.
-            CheckpointError: there is no such checkpoint.
-        """
-
-
 @dataclass(frozen=True)
 class OpenTables:
     """Tables that could be read, with the questions about each.
@@ -74,12 +56,6 @@ class OpenTables:
     questions: Mapping[Path, list[str]]
     skipped: Mapping[str, str]
     seconds: Mapping[str, float]
-
-    def answer(self, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
-        """Answer all questions about all tables, see `answer_tables`."""
-        from mate_cli.pipelines.inference.tables import answer_tables  # torch
-
-        return answer_tables(self, load, say)
 
 
 @contextmanager

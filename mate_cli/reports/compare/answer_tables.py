@@ -15,6 +15,7 @@ from mate_cli.data.archive import SUFFIXES
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import MateError, RunError
 from mate_cli.files.atomic import write_text
+from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.reports.compare.questions import Cell
 from mate_cli.reports.runs.load import LoadedRun, clean
@@ -79,7 +80,7 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
     """Return the options of the data set that a run was trained on, of a stage where it has stages; None without."""
     try:
-        config = read_yaml(run.folder / "config.yaml", RunError, AGAIN)
+        config = rename_targets(read_yaml(run.folder / "config.yaml", RunError, AGAIN))
     except MateError:
         return None
     stages = config.get("stages")

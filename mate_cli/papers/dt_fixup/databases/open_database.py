@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
@@ -13,10 +12,6 @@ from mate_cli.papers.dt_fixup.sql.database import read_database_schema
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.papers.dt_fixup.sql.schema import Schema, read_schemas
 from mate_cli.pipelines.inference.predict_request import all_questions, record_time
-
-if TYPE_CHECKING:
-    from mate_cli.pipelines.inference.load_model import LoadedModel
-    from mate_cli.tables.questions import Session
 
 _SCHEMA_FILES = (".json", ".json.gz")
 
@@ -36,12 +31,6 @@ class OpenDatabase:
     examples: Sequence[SchemaExample]
     seconds: Mapping[str, float]
     execution_guided: bool = False
-
-    def answer(self, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
-        """Answer all questions with SQL, see `answer_database`."""
-        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database  # torch
-
-        return answer_database(self, load, say)
 
 
 def open_database(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
+    from mate_cli.pipelines.inference.load_model import LoadedModel
+    from mate_cli.tables.questions import Session
 
 
 @dataclass(frozen=True)
@@ -30,3 +32,9 @@ class DatabaseSource:
 
         guided = self.execution_guided
         return open_database(str(self.file), self.schema, questions, questions_file, execution_guided=guided)
+
+    def answer(self, opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
+        """Answer all questions with SQL, see `answer_database`."""
+        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database, require_sql  # torch
+
+        return answer_database(opened, lambda: require_sql(load()), say)
