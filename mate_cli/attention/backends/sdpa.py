@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import AttentionBackend, Work
+from mate_cli.attention.base import AttentionBackend, Work, attention_dtype
 from mate_cli.attention.pattern import AttentionPattern, all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
@@ -35,12 +35,6 @@ class Sdpa(AttentionBackend):
 def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, ...]:
     """Return the heads [B, n, T, H] of every group, of [B, N, T, H]."""
     return torch.split(projection, list(pattern.head_groups), dim=1)
-
-
-def attention_dtype(projections: Tensor) -> torch.dtype:
-    """Return the type in which the fused kernel will run: that of the projections, or autocast's."""
-    device = projections.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
