@@ -54,28 +54,40 @@ def load_model(
         CheckpointError: there is no such checkpoint.
     """
     check_model(run, checkpoint)
-    model = _of_checkpoint(str(checkpoint), runtime) if run is None else _of_run(run, runtime)
+    model = open_checkpoint_model(str(checkpoint), runtime) if run is None else open_run_model(run, runtime)
     task = model.parts.task
     if about == "databases":
         if task.spec.label != "sql":
             problem = f"{type(task).__name__} does not answer with SQL"
             raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
         return model
+    check_answers(model)
+    return model
+
+
+def check_answers(model: LoadedModel) -> None:
+    """Refuse a model that does not answer about any table.
+
+    Raises:
+        RunError: naming its task.
+    """
+    task = model.parts.task
     if task.spec.table_answers is None:
         raise RunError(
             f"{type(task).__name__} does not answer with table cells or a verdict",
             where=model.name,
             remedy="Use a model of task=table_qa or task=entailment",
         )
-    return model
 
 
-def _of_checkpoint(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+def open_checkpoint_model(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load an exported folder or one of transformers, whatever it answers; see `open_checkpoint`."""
     parts, config = open_checkpoint(name, runtime)
     return LoadedModel(name, parts, config, read_calibration(find_checkpoint(name)))
 
 
-def _of_run(run: str, runtime: RuntimeOverrides) -> LoadedModel:
+def open_run_model(run: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load the best weights of a run, whatever it answers; see `open_run` and `load_best`."""
     folder = open_run(run)
     config = runtime.config(folder)
     return LoadedModel(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
