@@ -1,17 +1,18 @@
 """MATE experiments on large tables, from the command line and in one's own code.
 
-`Mate` is a trained network with its tokenizer, `Table` what it reads; neither is loaded before it is asked for.
+`train` trains, `Mate` is a trained network with its tokenizer, `Table` what it reads; each is loaded when it is used.
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Mate", "Table", "__version__"]
+__all__ = ["Mate", "Table", "__version__", "train"]
 
 _PLACES = {
     "Mate": ("mate_cli.pipelines.inference.pretrained_encoder", "PretrainedEncoder"),
     "Table": ("mate_cli.tables.table", "Table"),
+    "train": ("mate_cli.cli.commands.train", "train_in_python"),
 }
 
 

@@ -12,6 +12,7 @@ FRAME = {"Region": ["North", "South", "East", "West"], "Sold": ["5", "7", "11", 
 QUESTIONS = ["which region sold most?", "how much did the south sell?", "which year was the north in?"]
 WORDS = {
     "cells": [],
+    "tapas": ["model=tapas"],
     "answers": ["task=table_qa", "task.aggregation=weak"],
     "dot": ["model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
     "statements": ["task=entailment"],

@@ -177,7 +177,7 @@ class _Observer:
         states, plan, key_bias = given
         if self.batch is not plan.batch:
             self.batch, self.found = plan.batch, target_kinds(plan.batch, self.cls_id)
-        qkv = attention.projections(states).unflatten(-1, attention.shape)
+        qkv = attention.project(states)
         probabilities = EAGER.probabilities(qkv, plan, key_bias).float()
         self.seen.append(target_shares(probabilities, self.found, plan.batch.in_body))
 

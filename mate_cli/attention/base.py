@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, needed_pairs
@@ -139,3 +140,9 @@ class Planner:
             if backend is not None:
                 backend.prepare(plans[pattern])
         return replace(batch, prepared=plans.derived)
+
+
+def attention_dtype(projections: Tensor) -> torch.dtype:
+    """Return the type in which attention is computed: that of what it is computed from, or autocast's."""
+    device = projections.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype

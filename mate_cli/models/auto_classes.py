@@ -124,12 +124,13 @@ class MateForTask(MateModel):
 
     def forward(  # type: ignore[override]  # labels come where TAPAS has them
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         cell_features: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -143,7 +144,9 @@ class MateForTask(MateModel):
         Returns:
             `loss` where there are labels, `logits`, and what was requested.
         """
-        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **arrays)
+        batch = self.batch_of(
+            input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
+        )
         return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
     def run_task(
@@ -187,13 +190,26 @@ class MateForTask(MateModel):
         Raises:
             TypeError: there are others.
         """
-        if unknown := others.keys() - {name}:
+        if unknown := {key for key, value in others.items() if value is not None} - {name}:
             raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         return others.get(name)
 
     def known_labels(self, labels: Tensor) -> Tensor:
         """Return labels of tokens as the task reads them: 0 where nothing is known."""
         return labels.clamp(min=0)
+
+
+def _check_table(token_type_ids: Tensor | None) -> None:
+    """Refuse inputs without cells to answer from.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if token_type_ids is None:
+        raise ValueError(
+            "token_type_ids is missing: without it there is no table. PEFT drops it for QUESTION_ANS. "
+            "Leave task_type out, or use TOKEN_CLS for cells"
+        )
 
 
 def _classes(labels: Tensor) -> Tensor:
@@ -211,7 +227,7 @@ class MateForTableQuestionAnswering(MateForTask):
 
     def forward(  # type: ignore[override]  # more is told of an answer
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
@@ -220,6 +236,7 @@ class MateForTableQuestionAnswering(MateForTask):
         numeric_values: Tensor | None = None,
         numeric_values_scale: Tensor | None = None,
         cell_features: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -237,6 +254,7 @@ class MateForTableQuestionAnswering(MateForTask):
             numeric_values: of the cell of each token [B, T], NaN where there is none.
             numeric_values_scale: of TAPAS's tokenizer; not used, as the tokens of a cell are counted here.
             cell_features: [B, T, F].
+            inputs_embeds: [B, T, D], in place of `input_ids`.
             output_attentions: also return attention weights.
             output_hidden_states: also return the states between layers.
             return_dict: return an object, not a tuple.
@@ -247,13 +265,19 @@ class MateForTableQuestionAnswering(MateForTask):
             `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was requested.
 
         Raises:
-            ValueError: a number answers, and those of the cells are not given.
+            ValueError: a number answers, and those of the cells are not given; or no cells are.
         """
+        _check_table(token_type_ids)
         aggregations = arrays.pop("aggregation_labels", None)
-        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **arrays)
+        batch = self.batch_of(
+            input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
+        )
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
-        count, unknown = len(batch.input_ids), torch.full(batch.input_ids.shape, torch.nan, device=input_ids.device)
+        count, unknown = (
+            len(batch.input_ids),
+            torch.full(batch.input_ids.shape, torch.nan, device=batch.input_ids.device),
+        )
         batch = replace(
             batch,
             aggregation_ids=batch.input_ids.new_full((count,), -1) if aggregations is None else _classes(aggregations),
@@ -297,13 +321,14 @@ class MateForQuestionAnswering(MateForTask):
 
     def forward(  # type: ignore[override]  # an answer is told by its ends
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
         cell_features: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -319,6 +344,7 @@ class MateForQuestionAnswering(MateForTask):
             start_positions: the first token of the answer, [B] or [B, 1].
             end_positions: its last token, [B] or [B, 1].
             cell_features: [B, T, F].
+            inputs_embeds: [B, T, D], in place of `input_ids`.
             output_attentions: also return attention weights.
             output_hidden_states: also return the states between layers.
             return_dict: return an object, not a tuple.
@@ -327,13 +353,17 @@ class MateForQuestionAnswering(MateForTask):
 
         Returns:
             `loss` where the answer is told, `start_logits`, `end_logits`, `span_logits`, and what was requested.
+
+        Raises:
+            ValueError: no cells are given.
         """
+        _check_table(token_type_ids)
         labels = self.only(supervision, "labels")
+        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
         if labels is None and start_positions is not None and end_positions is not None:
-            places = torch.arange(input_ids.shape[1], device=input_ids.device)
+            places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
             first, last = start_positions.view(-1, 1), end_positions.view(-1, 1)
             labels = ((places >= first) & (places <= last)).long()
-        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features)
         return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 

@@ -18,6 +18,7 @@ from mate_cli.files.targets import check_targets
 from mate_cli.models.auto_loading import (
     DOWNLOADING,
     WITHOUT_EFFECT,
+    Adapter,
     find_adapter,
     find_dtype,
     read_weights,
@@ -133,9 +134,10 @@ class MateModel(PreTrainedModel):
     @classmethod
     def from_pretrained(
         cls,
-        name: str | Path,
+        name: str | Path | None,
         *_: Any,
         config: MateConfig | str | Path | None = None,
+        state_dict: Mapping[str, Tensor] | None = None,
         dtype: torch.dtype | str | None = None,
         torch_dtype: torch.dtype | str | None = None,
         device_map: Any = None,  # noqa: ANN401 - as in transformers
@@ -149,8 +151,9 @@ class MateModel(PreTrainedModel):
         that we keep queries, keys and values as one.
 
         Args:
-            name: a folder, or a name on the hub.
+            name: a folder, or a name on the hub; None where both configuration and weights are given.
             config: of the network, or where it is; read from config.json when it is None.
+            state_dict: its weights; read from its files when it is None.
             dtype: of the weights; that of the file when it is None or "auto".
             torch_dtype: the older name of `dtype`.
             device_map: a device, "auto" for a GPU where there is one, or {"": device}; a network goes there whole.
@@ -163,13 +166,17 @@ class MateModel(PreTrainedModel):
             CheckpointError: the weights are damaged or belong to another network.
             ConfigError: there is no such type.
             TypeError: an option is not known.
-            ValueError: the network is to be spread over several devices.
+            ValueError: the network is to be spread over several devices, or nothing says what it is.
         """
         options = {key: value for key, value in options.items() if value is not None and key not in WITHOUT_EFFECT}
         download = {key: options.pop(key) for key in DOWNLOADING if key in options}
-        adapter = find_adapter(
-            str(name), options.pop("adapter_kwargs", None), options.pop("adapter_name", None), download
-        )
+        adapter_options = options.pop("adapter_kwargs", None), options.pop("adapter_name", None)
+        if name is None:
+            if config is None or state_dict is None:
+                raise ValueError("from_pretrained(None) needs config and state_dict")
+            adapter = Adapter(None, "", {})
+        else:
+            adapter = find_adapter(str(name), *adapter_options, download)
         device, wanted = resolve_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
         if isinstance(config, MateConfig):
             own = deepcopy(config)
@@ -179,8 +186,9 @@ class MateModel(PreTrainedModel):
         if unknown := [key for key in options if not key.startswith("_")]:
             raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
         own.name_or_path = adapter.base
-        model = cls(own)
-        tensors = read_weights(adapter.base, download)
+        with torch.random.fork_rng(devices=[]):  # weights that are replaced at once draw nothing from anybody's numbers
+            model = cls(own)
+        tensors = read_weights(adapter.base, download) if state_dict is None else state_dict
         with wrap_loading_errors(adapter.base):
             info = model.fill(tensors, wanted, ignore_mismatched_sizes=ignore_mismatched_sizes)
         if adapter.name is not None:
@@ -219,6 +227,16 @@ class MateModel(PreTrainedModel):
         left = set(tensors) - set(found)
         return {"missing_keys": set(), "unexpected_keys": left, "mismatched_keys": mismatched, "error_msgs": []}
 
+    def get_submodule(self, target: str) -> nn.Module:
+        """Return a part by its name.
+
+        Raises:
+            ValueError: PEFT looks for word embeddings to put a prompt in front of.
+        """
+        if target == "embeddings.word_embeddings":
+            raise ValueError("prompt tuning drops token_type_ids, by which the network reads a table. Use LoRA")
+        return super().get_submodule(target)
+
     def get_input_embeddings(self) -> nn.Module:
         """Return the table of word pieces."""
         return self.encoder.embeddings.word_embeddings
@@ -256,11 +274,12 @@ class MateModel(PreTrainedModel):
 
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         cell_features: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -274,6 +293,7 @@ class MateModel(PreTrainedModel):
             token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
             position_ids: [B, T]; those that the network was trained with when it is None.
             cell_features: of networks that read them, [B, T, F].
+            inputs_embeds: states of word pieces in place of `input_ids`, [B, T, D].
             output_attentions: also return attention weights of each layer, [B, N, T, T].
             output_hidden_states: also return what goes into the first layer and comes out of each, [B, T, D].
             return_dict: return an object, not a tuple; what the configuration says when it is None.
@@ -283,10 +303,12 @@ class MateModel(PreTrainedModel):
             `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, or of nodes
             [B, K, D]; `pooler_output` [B, D]; and what was asked for.
         """
-        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **arrays)
+        batch = self.batch_of(
+            input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
+        )
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = BaseModelOutputWithPooling(
-            last_hidden_state=output.spread(input_ids.shape[1]),
+            last_hidden_state=output.spread(batch.input_ids.shape[1]),
             pooler_output=output.pooled,
             hidden_states=states,
             attentions=attentions,
@@ -295,22 +317,35 @@ class MateModel(PreTrainedModel):
 
     def batch_of(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None,
         attention_mask: Tensor | None,
         token_type_ids: Tensor | None,
         position_ids: Tensor | None,
         cell_features: Tensor | None,
+        inputs_embeds: Tensor | None = None,
         **arrays: Tensor | None,
     ) -> TableBatch:
         """Build the batch that the network reads; see `forward`. Integers may be of any type.
 
         Raises:
             TypeError: the network does not read one of the arrays.
+            ValueError: there are both word pieces and states of them, or neither, or the network embeds them twice;
+                or the inputs are not of the same tokens.
         """
         known = {one.name: one for one in self.encoder.arrays}
-        if unknown := arrays.keys() - known.keys():
+        if unknown := {name for name, tensor in arrays.items() if tensor is not None} - known.keys():
             raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
-        ids = input_ids.long()
+        if inputs_embeds is not None and len(self.encoder.encoders) > 1:
+            raise ValueError(f"{type(self.encoder).__name__} has several word embeddings. Give input_ids")
+        if inputs_embeds is None and input_ids is not None:
+            ids = input_ids.long()
+        elif inputs_embeds is not None and input_ids is None:
+            ids = torch.zeros(inputs_embeds.shape[:2], dtype=torch.long, device=inputs_embeds.device)
+        else:
+            raise ValueError("give either input_ids or inputs_embeds")
+        for name, tensor in {"attention_mask": attention_mask, "token_type_ids": token_type_ids}.items():
+            if tensor is not None and tensor.shape[:2] != ids.shape:
+                raise ValueError(f"{name} is {list(tensor.shape)} where input_ids is {list(ids.shape)}")
         zeros = ids.new_zeros(*ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(
             zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids.long()).unbind(-1), strict=True)
@@ -320,6 +355,7 @@ class MateModel(PreTrainedModel):
             **types,
             position_ids=self._positions(types) if position_ids is None else position_ids.long(),
             attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
+            word_states=inputs_embeds,
             cell_features=cell_features,
             more={known[name]: tensor.long() for name, tensor in arrays.items() if tensor is not None},
         )

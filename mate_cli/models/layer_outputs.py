@@ -66,5 +66,5 @@ def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:
 def _attention_weights(layer: EncoderLayer, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
     """Return attention weights [B, N, T, T] as the pattern defines them; padding sees nothing."""
     attention = cast(SelfAttention, layer.attention["self"])
-    qkv = attention.projections(layer.sub_layers[0].before(states)).unflatten(-1, attention.shape)
+    qkv = attention.project(layer.sub_layers[0].before(states))
     return Eager().probabilities(qkv, plan, key_bias) * plan.mask

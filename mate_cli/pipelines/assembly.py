@@ -30,7 +30,6 @@ from mate_cli.models.checkpoints.settings import (
     different_tables,
 )
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.low_rank import add_adapters
 from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.runs import ranks
@@ -99,7 +98,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     report = compare_settings(report, serializer, task, cfg.task)
     if load:  # weights that are loaded later have adapters in them
-        add_adapters(encoder, encoder.lora, set(map(parameter_name, report.loaded)))
+        add_adapters(encoder, encoder.lora, report.loaded)
     freeze(encoder, encoder.freeze)
     encoder.train()  # what is frozen as a whole may have no dropout, and Lightning leaves modes as they are
     encoder.use_cache(cache)

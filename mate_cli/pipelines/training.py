@@ -16,7 +16,6 @@ from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, sched
 from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.compilation import compile_layers
@@ -139,7 +138,7 @@ def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
 
 def pretrained_parameters(parts: Parts) -> set[str]:
     """Return the parameters of a task that were loaded, wholly or in part, by name."""
-    return {parameter_name(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
+    return {f"encoder.{name}" for name in parts.report.loaded} | set(parts.report.loaded)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:

@@ -88,6 +88,13 @@ class RunRecord:
         return {**self.metrics, **{f"cost/{name}": value for name, value in {**costs, **self.throughput}.items()}}
 
 
+@dataclass
+class TrainedRun(RunRecord):
+    """The record of a run that was trained here, and its folder."""
+
+    folder: Path = Path()
+
+
 class RunFolder:
     """One run's folder; every file in it is written to the side and then moved into place, and through no link."""
 

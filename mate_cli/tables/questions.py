@@ -165,7 +165,7 @@ class TableAnswerResult:
         table: the rows that were looked at.
         row_numbers: of each of these rows, its number below the header, from 1.
         rows_in_file: how many there are in all.
-        text: the answer; empty where nothing was found.
+        answer: its text; empty where nothing was found.
         more_rows: there are more than `rows_in_file`, and nobody knows how many.
         result: the rows of `table` as plain values, where they are the result of a query; None elsewhere.
         cells: (row, column) of the chosen body cells, rows counted in `table`.
@@ -186,7 +186,7 @@ class TableAnswerResult:
     table: Table
     row_numbers: tuple[int, ...]
     rows_in_file: int
-    text: str = ""
+    answer: str = ""
     more_rows: bool = False
     result: tuple[tuple[float | str | None, ...], ...] | None = None
     cells: Coordinates = ()

@@ -73,6 +73,15 @@ class TableFile:
     notes: list[str] = field(default_factory=list)
     title: str = ""
 
+    @classmethod
+    def from_table(cls, table: Table) -> TableFile:
+        """Return a table that is in memory already, such as one of a data frame; it has no file."""
+        rows = RowStore()
+        for number, row in enumerate(table.rows, 1):
+            rows.add(number, [cell.text for cell in row])
+        header = tuple(cell.text for cell in table.header)
+        return cls(Path(table.table_id), header, rows, tuple(range(len(header))), table.formats, title=table.title)
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -181,6 +181,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     Args:
         position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`), [B, T].
         attention_mask: 1 on real tokens, 0 on padding, [B, T].
+        word_states: states in place of those that the network has for `input_ids`, [B, T, D]; None for none.
         example_ids: B names; empty when they are not needed.
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
         places: of each token, where it stands in its example's encoding [B, T]; None where all stand where they did.
@@ -190,6 +191,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     _: KW_ONLY
     position_ids: torch.Tensor
     attention_mask: torch.Tensor
+    word_states: torch.Tensor | None = None
     example_ids: tuple[str, ...] = ()
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
     places: torch.Tensor | None = None

@@ -14,7 +14,6 @@ from mate_cli.lit_modules.optimization.adamw import AdamW, BertAdamW
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
 from mate_cli.lit_modules.optimization.schedules import LinearSchedule, PowerSchedule
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.layers.encoder import parameter_name
 from mate_cli.models.tapas import Tapas
 from mate_cli.papers.dt_fixup.models.extra import Extra
 
@@ -31,7 +30,7 @@ def test_every_weight_is_in_one_group_with_the_rate_of_its_part(name):
     task = CellSelection(
         TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=20, extra=Extra(layers=1, heads=2, inner=8)))
     )
-    loaded = {parameter_name(f"encoder.{key}") for key in task.encoder.state_dict() if not key.startswith("extra.")}
+    loaded = {f"encoder.{key}" for key in task.encoder.state_dict() if not key.startswith("extra.")}
     optimizer = groups(task, loaded, name)
     found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
     trained = {key: p for key, p in task.named_parameters() if p.requires_grad}

@@ -56,7 +56,7 @@ def test_patterns_choose_modules_and_parameters(patterns, beginnings):
         (["embeddings", "poolr"], "'poolr' matches no parameter. Near: pooler"),
         ("", "'' matches no parameter. Near: embeddings"),
         ("encoder.layer.[", "'encoder.layer.[' matches no parameter"),
-        ("encoder.layer.0.attention.self.query", "Near: encoder.layer.0.attention.self"),
+        ("encoder.layer.0.attention.self.queries", "Near: encoder.layer.0.attention.self.query"),
     ],
 )
 def test_a_pattern_that_matches_nothing_is_refused_with_near_names(patterns, near):
@@ -119,7 +119,7 @@ def test_frozen_adapters_learn_nothing():
 @pytest.mark.parametrize(
     ("lora", "loaded", "problem"),
     [
-        (Lora(2, layers="*.self.query"), None, "model.lora.layers: '*.self.query' matches no parameter. Near: "),
+        (Lora(2, layers="*.self.queries"), None, "model.lora.layers: '*.self.queries' matches no parameter. Near: "),
         (Lora(2), set(), "model.lora.rank: adapters need loaded weights"),
     ],
 )

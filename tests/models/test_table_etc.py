@@ -137,7 +137,7 @@ def test_weights_of_bert_leave_only_what_bert_lacks_new(tmp_path):
     assert not report.unused
     kinds = ("self.backend.of_", "slot_output", "slot_embeddings")
     assert all(any(kind in name for kind in kinds) for name in report.new)
-    first, second = (network.encoder.layer[1].attention["self"].projections.weight for network in (model, dense))
+    first, second = (network.encoder.layer[1].attention["self"].value.weight for network in (model, dense))
     assert torch.equal(first, second)
 
 

@@ -26,7 +26,7 @@ def adapted(exports, tmp_path):
     """A network with an adapter and a head of its own, and the folder of both."""
     peft = pytest.importorskip("peft")
     config = peft.LoraConfig(
-        r=2, target_modules=["projections"], modules_to_save=["head"], init_lora_weights=False, lora_dropout=0.0
+        r=2, target_modules=["query", "value"], modules_to_save=["head"], init_lora_weights=False, lora_dropout=0.0
     )
     model = peft.get_peft_model(ForTables.from_pretrained(exports("cells")), config).eval()
     with torch.no_grad():

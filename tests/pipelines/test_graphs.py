@@ -65,6 +65,18 @@ def test_exported(exports, name, attention):
 
 
 @torch.no_grad()
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["cells", "tapas"])
+def test_traced_without_padding_it_masks_padding(exports, name):
+    model = AutoModel.from_pretrained(exports(name), attn_implementation="sdpa", return_dict=False)
+    names, given = ("input_ids", "attention_mask", "token_type_ids"), inputs(exports, ROWS[1])
+    length = int(given["attention_mask"][0].sum())
+    graph = torch.jit.trace(model, tuple(given[key][:1, :length] for key in names))
+    for one, other in zip(graph(*(given[key] for key in names)), model(**given), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
 def test_layers_are_exported_too(exports):
     model = AutoModel.from_pretrained(
         exports("cells"), attn_implementation="sdpa", output_hidden_states=True, output_attentions=True

@@ -84,7 +84,7 @@ def test_a_batch_says_what_each_example_says_alone(mate):
 def test_states_are_of_the_attention_that_is_returned(mate):
     output = mate(FRAME, QUESTIONS[0], output_hidden_states=True, output_attentions=True)
     layer = mate.encoder.encoder.layer[0].attention["self"]
-    values = layer.projections(output.hidden_states[0]).unflatten(-1, layer.shape)[:, :, 2]
+    values = layer.value(output.hidden_states[0]).unflatten(-1, layer.shape)
     heads = torch.einsum("bnij,bjnh->binh", output.attentions[0], values).flatten(2)
     seen = []
     hook = (

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-from mate_cli.attention.backends.sdpa import attention_dtype
-from mate_cli.attention.base import SegmentBackend
+from mate_cli.attention.base import SegmentBackend, attention_dtype
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.native_build import native_kernels, say_if_missing
-from mate_cli.attention.backends.sdpa import attention_dtype
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import SegmentBackend
+from mate_cli.attention.base import SegmentBackend, attention_dtype
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks

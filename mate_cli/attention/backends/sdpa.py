@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import AttentionBackend, Work
+from mate_cli.attention.base import AttentionBackend, Work, attention_dtype
 from mate_cli.attention.pattern import AttentionPattern, all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
@@ -37,12 +37,6 @@ def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, 
     return torch.split(projection, list(pattern.head_groups), dim=1)
 
 
-def attention_dtype(projections: Tensor) -> torch.dtype:
-    """Return the type in which the fused kernel will run: that of the projections, or autocast's."""
-    device = projections.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype
-
-
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return 0 where the boolean mask is True, elsewhere the most negative number (finite: no row gives NaN)."""
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
@@ -62,6 +56,6 @@ def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]
     groups = torch.split(masks, 1, dim=1)
-    if torch.compiler.is_compiling():  # a graph cannot depend on what is in a mask
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # a graph cannot depend on what is in a mask
         return [additive_mask(mask, dtype) for mask in groups]
     return [None if bool(mask.all()) else additive_mask(mask, dtype) for mask in groups]

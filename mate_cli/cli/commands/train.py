@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
@@ -11,6 +12,7 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
+    from mate_cli.runs.record import TrainedRun
 
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
@@ -90,6 +92,40 @@ def run_words(words: Sequence[str]) -> int:
     return start(spec)
 
 
+def train_in_python(words: Sequence[str]) -> TrainedRun:
+    """Train one run as `mate train` does; it is `mate_cli.train`.
+
+    Args:
+        words: what would be typed behind `mate train`, such as `["experiment=quickstart_cells", "seed=1"]`.
+
+    Returns:
+        The record of the run, and its folder.
+
+    Raises:
+        MateError: something the user can mend.
+    """
+    from mate_cli.cli.app import hydra_arguments
+    from mate_cli.cli.commands.run import execute
+    from mate_cli.cli.config.argument_hints import Syntax
+    from mate_cli.cli.config.check import check_devices
+    from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
+    from mate_cli.cli.config.resolve import resolve
+    from mate_cli.pipelines.run_spec import prepare_run
+    from mate_cli.runs.record import TrainedRun
+
+    if flags := [word for word in words if word.startswith("-")]:
+        raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
+    Syntax(CONFIG, lambda word: False, TEXTS, partial(find_key, CONFIG)).check(words)
+    words = arguments(words)
+    with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
+        spec = resolve(words)
+        announce(spec)
+    check_devices(spec)
+    folder = prepare_run(spec)[0]
+    execute(spec, folder, spec.user_modules())
+    return TrainedRun(**vars(folder.read_record()), folder=folder.path)
+
+
 def start(spec: RunSpec) -> int:
     """Check a run, make its folder and train it.
 
@@ -100,6 +136,17 @@ def start(spec: RunSpec) -> int:
         MateError: something the user can mend.
     """
     from mate_cli.cli.commands.run import execute
+
+    announce(spec)
+    return execute(spec, None, spec.user_modules())
+
+
+def announce(spec: RunSpec) -> None:
+    """Check a run, and print what it is called as soon as the quick checks have passed.
+
+    Raises:
+        MateError: something the user can mend.
+    """
     from mate_cli.cli.config.check import check_parts, check_quickly
     from mate_cli.runs.names import configuration_name
 
@@ -107,7 +154,6 @@ def start(spec: RunSpec) -> int:
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
     print(f"{configuration_name(spec.names.experiment, spec.settings)}{stages}", flush=True)  # torch takes seconds
     check_parts(spec)
-    return execute(spec, None, spec.user_modules())
 
 
 def describe(spec: RunSpec) -> str:

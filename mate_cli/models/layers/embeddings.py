@@ -68,7 +68,8 @@ class TableEmbeddings(nn.Module):
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
         words, positions, *types = ids.unbind(-1)
         positions = positions.clamp(max=self.position_embeddings.num_embeddings - 1)
-        states = self.word_embeddings(words) + self.position_embeddings(positions)
+        embedded = self.word_embeddings(words) if batch.word_states is None else packing.pack(batch.word_states)
+        states = embedded + self.position_embeddings(positions)
         for table, values in zip(self.types, types, strict=True):
             states = states + _lookup(self.get_submodule(table), values)
         if self.lexical is not None:

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mate_cli.attention.base import Attention, AttentionBackend
+from mate_cli.attention.base import Attention, AttentionBackend, attention_dtype
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
@@ -77,53 +77,24 @@ class LayerOptions:
     epsilon: float = LAYER_NORM_EPSILON
 
 
-PROJECTIONS = ("query", "key", "value")
-
-
 class SelfAttention(nn.Module):
-    """Projects to queries, keys and values in one product, and lets the backend attend.
-
-    In a state dict the product is three layers, `query`, `key` and `value`, as in BERT.
-    """
+    """Projects to queries, keys and values, in layers named as in BERT, and lets the backend attend."""
 
     def __init__(self, size: EncoderSize, backend: Attention, dropout: float, *, bias: bool = True) -> None:
         super().__init__()
-        self.shape = (len(PROJECTIONS), size.num_heads, size.head_size)
+        self.shape = (size.num_heads, size.head_size)
         self.backend, self.attention_dropout = backend, dropout
-        self.projections = nn.Linear(size.hidden_size, len(PROJECTIONS) * size.hidden_size, bias=bias)
-        self.register_state_dict_post_hook(_split_projections)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_join_projections)  # type: ignore[no-untyped-call]
+        self.query, self.key, self.value = (nn.Linear(size.hidden_size, size.hidden_size, bias=bias) for _ in range(3))
+
+    def project(self, states: Tensor) -> Tensor:
+        """Map states [P, D] to their queries, keys and values, [P, 3, N, H]."""
+        states = states.to(attention_dtype(states))  # once: each layer would keep a copy of its own for the gradient
+        return torch.stack([layer(states).unflatten(-1, self.shape) for layer in (self.query, self.key, self.value)], 1)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to the concatenated heads [P, D]."""
-        qkv = self.projections(states).unflatten(-1, self.shape)
         dropout = self.attention_dropout if self.training else 0.0
-        return self.backend.forward(qkv, plan, key_bias, dropout).flatten(1)
-
-
-def _split_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, _: object) -> None:
-    """Replace the one product by three views of it."""
-    for leaf in ("weight", "bias"):
-        if f"{prefix}projections.{leaf}" not in state:
-            continue
-        parts = state.pop(f"{prefix}projections.{leaf}").chunk(len(PROJECTIONS))
-        state.update({f"{prefix}{name}.{leaf}": part for name, part in zip(PROJECTIONS, parts, strict=True)})
-
-
-def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
-    """Replace three layers by one product, where all three are there."""
-    for leaf in ("weight", "bias"):
-        names = [f"{prefix}{name}.{leaf}" for name in PROJECTIONS]
-        if all(name in state for name in names):
-            state[f"{prefix}projections.{leaf}"] = torch.cat([state.pop(name) for name in names])
-
-
-def parameter_name(name: str) -> str:
-    """Return the parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
-    owner, _, leaf = name.rpartition(".")
-    attention, _, projection = owner.rpartition(".")
-    within = projection in PROJECTIONS and attention.endswith("attention.self")
-    return f"{attention}.projections.{leaf}" if within else name
+        return self.backend.forward(self.project(states), plan, key_bias, dropout).flatten(1)
 
 
 class ResidualOutput(nn.Module):

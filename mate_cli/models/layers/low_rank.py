@@ -1,7 +1,7 @@
 """Low-rank adapters of dense layers: weights that were loaded stay, and a small product is added to them.
 
-Written here and not taken of `peft`, which renames the weights that it wraps: ours are split into queries, keys and
-values wherever they are saved, and best weights are merged from a state, which may be an average, not from a network.
+Written here and not taken of `peft`, which renames the weights that it wraps: best weights are merged from a state,
+which may be an average, not from a network.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022, section 4.1.
 """
@@ -9,7 +9,7 @@ Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 20
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.freezing import match_names
-from mate_cli.models.layers.encoder import PROJECTIONS
 
 DOWN, UP = "lora_A", "lora_B"
 """Names of the two factors, as in peft."""
@@ -31,13 +30,12 @@ class Lora:
     Args:
         rank: of the product that is added to a weight; None for no adapters.
         alpha: the update is multiplied by alpha / rank.
-        layers: names of dense layers that get one, or patterns as for `freeze`; queries, keys and values are one layer,
-            `attention.self.projections`.
+        layers: names of dense layers that get one, or patterns as for `freeze`; those of queries, keys and values.
     """
 
     rank: PositiveInt | None = None
     alpha: PositiveFloat = 16.0
-    layers: str | list[str] = "*.attention.self.projections"
+    layers: str | Sequence[str] = ("*.self.query", "*.self.key", "*.self.value")
 
     @property
     def scale(self) -> float:
@@ -89,13 +87,9 @@ def merge_state(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
     """Add the product of adapters to the weights of a state, which has none of them afterwards."""
     found = dict(state)
     for name in [name for name in state if name.endswith(f".{DOWN}")]:
-        owner = name.removesuffix(f".{DOWN}")
-        change = scale * (found.pop(f"{owner}.{UP}") @ found.pop(name))
-        attention = owner.removesuffix("projections")
-        parts = [f"{attention}{part}.weight" for part in PROJECTIONS]
-        weights = parts if attention != owner and parts[0] in found else [f"{owner}.weight"]
-        for weight, part in zip(weights, change.chunk(len(weights)), strict=True):
-            found[weight] = found[weight] + part
+        layer = name.removesuffix(f".{DOWN}")
+        change = scale * (found.pop(f"{layer}.{UP}") @ found.pop(name))
+        found[f"{layer}.weight"] = found[f"{layer}.weight"] + change
     return found
 
 

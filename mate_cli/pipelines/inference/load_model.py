@@ -50,7 +50,7 @@ def load_model(run: str | None, checkpoint: str | None, runtime: RuntimeOverride
         CheckpointError: there is no such checkpoint.
     """
     check_model(run, checkpoint)
-    return _of_checkpoint(str(checkpoint), runtime) if run is None else _of_run(run, runtime)
+    return open_checkpoint_model(str(checkpoint), runtime) if run is None else open_run_model(run, runtime)
 
 
 def require_table_answers(model: LoadedModel) -> None:
@@ -68,12 +68,14 @@ def require_table_answers(model: LoadedModel) -> None:
         )
 
 
-def _of_checkpoint(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+def open_checkpoint_model(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load an exported folder or one of transformers, whatever it answers; see `open_checkpoint`."""
     parts, config = open_checkpoint(name, runtime)
     return LoadedModel(name, parts, config, read_calibration(find_checkpoint(name)))
 
 
-def _of_run(run: str, runtime: RuntimeOverrides) -> LoadedModel:
+def open_run_model(run: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load the best weights of a run, whatever it answers; see `open_run` and `load_best`."""
     folder = open_run(run)
     config = runtime.config(folder)
     return LoadedModel(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))

@@ -1,10 +1,10 @@
-"""A trained network in one's own code: tables and questions in, states out. As `Mate` it is what `mate_cli` offers."""
+"""A trained network in one's own code: tables and questions in, states or answers out; `mate_cli.Mate`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.data.loading.collate import collate
-from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
-from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.export.tapas_format import json_content
-from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+from mate_cli.pipelines.inference.load_model import LoadedModel, open_checkpoint_model, open_run_model
+from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, all_questions
+from mate_cli.pipelines.inference.tables import answer_tables
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.read import read_table
+from mate_cli.tables.questions import TableAnswerResult
+from mate_cli.tables.read import open_table, read_table
 from mate_cli.tables.table import Table
+from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
 Tables = Any
 """A table, a data frame of pandas, the path of a file, or a list of these."""
@@ -75,13 +77,16 @@ class PretrainedEncoder(nn.Module):
     """A network with what encodes tables for it; it moves between devices and types as any module does.
 
     Args:
-        encoder: the network.
-        serializer: encodes.
+        model: what was loaded; see `from_pretrained`.
     """
 
-    def __init__(self, encoder: TableEncoder, serializer: Serializer) -> None:
+    encoder: TableEncoder
+
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__()
-        self.encoder, self.serializer = encoder, serializer
+        self.model, self.serializer = model, model.parts.serializer
+        for name, part in model.parts.task.named_children():  # the encoder, and the heads that answer
+            self.add_module(name, part)
 
     @classmethod
     def from_pretrained(
@@ -110,9 +115,8 @@ class PretrainedEncoder(nn.Module):
         wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
         runtime = RuntimeOverrides(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
         with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
-            parts = _parts(str(name), runtime)
-        model = cls(parts.task.encoder, parts.serializer).to(device=device, dtype=wanted)
-        return model.eval()
+            model = _load(str(name), runtime)
+        return cls(model).to(device=device, dtype=wanted).eval()
 
     @property
     def device(self) -> torch.device:
@@ -123,6 +127,39 @@ class PretrainedEncoder(nn.Module):
     def dtype(self) -> torch.dtype:
         """The type of the weights."""
         return next(self.parameters()).dtype
+
+    def predict(
+        self,
+        table: Any,  # noqa: ANN401 - see `Tables`
+        question: str | Sequence[str],
+        *,
+        conversation: bool = False,
+    ) -> TableAnswerResult | list[TableAnswerResult]:
+        """Answer questions about a table as `mate predict` does: where it is too long, rows are chosen for each.
+
+        Args:
+            table: one; see `Tables`.
+            question: about the table: one or more, or statements.
+            conversation: questions build on the answers before them.
+
+        Returns:
+            For one question its `answer`, the `cells` as (row, column) in `table`, its `confidence` and more; a list
+            for a list of questions.
+
+        Raises:
+            DataError: the table cannot be read.
+            RunError: the network does not answer about tables.
+        """
+        questions = [question] if isinstance(question, str) else list(question)
+        file = open_table(table) if isinstance(table, (str, Path)) else TableFile.from_table(_table(table))
+        request = PredictRequest([str(file.path)], questions, conversation=conversation)
+        all_questions(questions, None)
+        accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
+        hardware = self.model.config.hardware.model_copy(update={"accelerator": accelerator})
+        model = replace(self.model, config=self.model.config.model_copy(update={"hardware": hardware}))
+        inputs = OpenTables(request, {file.path: file}, {file.path: questions}, {}, {})
+        answers = answer_tables(inputs, lambda: model).answers
+        return answers[0] if isinstance(question, str) else answers
 
     def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:
         """Encode questions about tables; one table or one question stands for as many as there are of the other.
@@ -211,18 +248,18 @@ def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
     return find_dtype(config.get("dtype") or config.get("torch_dtype"))
 
 
-def _parts(name: str, runtime: RuntimeOverrides) -> Parts:
-    """Load the parts of a run or a checkpoint."""
+def _load(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load a run or a checkpoint."""
     folder = Path(name).expanduser()
     if not (folder / "record.json").is_file():
         if folder.is_dir() and not any(folder.glob("*.json")):
             raise CheckpointError("it has neither a run nor an exported model", where=name)
-        return open_checkpoint(name, runtime)[0]
+        return open_checkpoint_model(name, runtime)
     run = open_run(str(folder))
     if stages := run.read_record().stages:
         below = run.path / next(iter(stages))
         raise RunError("this run is a system of stages", where=name, remedy=f"Load one of its stages: {below}")
-    return load_best(runtime.config(run), run, NoDataset())
+    return open_run_model(name, runtime)
 
 
 def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExample]:

@@ -136,7 +136,7 @@ def _with_selection(
     answered: TableAnswerResult, selection: Selection | None, text: str, verdict: bool
 ) -> TableAnswerResult:
     if selection is None:
-        return replace(answered, text=text)
+        return replace(answered, answer=text)
     table = answered.table
     value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
     unseen = answered.rows_in_file - len(table.rows)
@@ -152,7 +152,7 @@ def _with_selection(
         warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")
     return replace(
         answered,
-        text=_text(selection, table, text) if value is None else number_text(value, ","),
+        answer=_text(selection, table, text) if value is None else number_text(value, ","),
         cells=selection.cells,
         probabilities=selection.probabilities,
         aggregation=selection.aggregation,

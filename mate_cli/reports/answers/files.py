@@ -79,7 +79,7 @@ def entry(answered: TableAnswerResult) -> dict[str, Any]:
     return {
         "table": answered.source,
         "question": answered.question,
-        "answer": None if answered.abstained or answered.failure else answered.text,
+        "answer": None if answered.abstained or answered.failure else answered.answer,
         "aggregation": answered.aggregation,
         "value": answered.value,
         "cells": cells,

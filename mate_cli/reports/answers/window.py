@@ -133,12 +133,12 @@ def answer_text(answered: TableAnswerResult) -> str:
     if answered.abstained:
         return f"abstained: {answered.confidence or 0:.2f} < {answered.threshold:g}"
     if answered.verdict:
-        return answered.text
+        return answered.answer
     if not answered.cells:
-        return answered.text or "no cell is likely enough"
+        return answered.answer or "no cell is likely enough"
     if answered.value is None and answered.aggregation == "none":
         return _few(answered)
-    return answered.text or "(an empty cell)"
+    return answered.answer or "(an empty cell)"
 
 
 def _few(answered: TableAnswerResult) -> str:
@@ -155,7 +155,7 @@ def shorten(text: str, most: int = 200) -> str:
 
 def rate_certainty(answered: TableAnswerResult) -> Literal["none", "unsure", "given"]:
     """Tell whether there is an answer, and one that is more likely right than wrong."""
-    if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
+    if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.answer):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
@@ -165,7 +165,7 @@ def computed_text(answered: TableAnswerResult) -> str:
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
     count = len(answered.cells)
-    result = "" if answered.value is None else f" = {answered.text}"
+    result = "" if answered.value is None else f" = {answered.answer}"
     return f"{COMPUTED[answered.aggregation]} {count:,} cell{'' if count == 1 else 's'}{result}"
 
 

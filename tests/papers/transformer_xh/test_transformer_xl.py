@@ -81,11 +81,12 @@ def two_passes(model, batch):
         for place, layer in enumerate(model.encoder.layer):
             before = [] if kept[place] is None else [kept[place]]
             kept[place] = states.detach()
-            weights, biases = (x.chunk(3) for x in layer.attention["self"].projections.parameters())
+            attention = layer.attention["self"]
+            projections = (attention.query, attention.key, attention.value)
             read = torch.cat([*before, states])
             query, key, value = (
-                (x @ w.T + b).view(len(x), 4, 8).transpose(0, 1)
-                for x, w, b in zip((states, read, read), weights, biases, strict=True)
+                project(x).view(len(x), 4, 8).transpose(0, 1)
+                for x, project in zip((states, read, read), projections, strict=True)
             )
             context = torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(0, 1).flatten(1)
             states = layer.attention["output"](context, states)

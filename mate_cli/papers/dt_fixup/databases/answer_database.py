@@ -101,7 +101,7 @@ def _runs(sql: str, path: Path) -> bool:
 
 def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) -> TableAnswerResult:
     """Return the answer with the rows of its query, or with the schema where there are none to show."""
-    answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, text=sql), example.table)
+    answered = _showing(TableAnswerResult(str(path), example.question, example.table, (), 0, answer=sql), example.table)
     if not sql:
         return replace(answered, failure=failure or "no query was found")
     warnings = [WITHOUT_VALUES] if sql_literal(PLACEHOLDER) in sql else []

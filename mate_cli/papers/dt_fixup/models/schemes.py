@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.layers.added import DeepenedNetwork
-from mate_cli.models.layers.encoder import PROJECTIONS, EncoderLayer, Norm
+from mate_cli.models.layers.encoder import EncoderLayer, Norm
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -137,22 +137,17 @@ def t_fixup_factor(layers: int) -> float:
 def draw(module: nn.Module) -> None:
     """Draw every matrix of a module by Xavier's normal distribution; vectors, biases among them, stay as they are.
 
-    The product of queries, keys and values is three matrices.
-
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
     """
-    for name, parameter in module.named_parameters():
+    for parameter in module.parameters():
         if parameter.dim() > 1:
-            joined = name.rpartition(".")[0].endswith("projections")
-            for matrix in parameter.detach().chunk(len(PROJECTIONS)) if joined else [parameter]:
-                nn.init.xavier_normal_(matrix)
+            nn.init.xavier_normal_(parameter)
 
 
 def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
     """Return what factors multiply: the projection to values, tables of relations of values, and three dense layers."""
-    attention = layer.attention["self"].get_submodule("projections").get_parameter("weight").detach()
     attended, output = layer.sub_layers
-    value = attention.chunk(len(PROJECTIONS))[PROJECTIONS.index("value")]
+    value = layer.attention["self"].get_parameter("value.weight")
     inner = layer.intermediate["dense"].get_parameter("weight")
     return [value, attended.dense.weight, inner, output.dense.weight, *layer.spec.backend.value_tables()]
 

@@ -88,7 +88,7 @@ class MemoryAttention(SelfAttention):
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to the concatenated heads [P, D]."""
-        own, memory = (self.projections(x).unflatten(-1, self.shape) for x in (states, states.detach()))
+        own, memory = (self.project(x) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
         return self.backend.attend(own, memory, plan, key_bias, dropout).flatten(1)
 
