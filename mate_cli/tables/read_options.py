@@ -95,6 +95,7 @@ class ReadOptions:
         locale: how numbers are written, such as "de" or "en_IN".
         decimal: decimal mark, "." or ",".
         thousands: mark between groups of digits, such as "," or " ".
+        hidden: rows and columns that a workbook hides are read too.
         limits: the largest table that is read.
     """
 
@@ -106,6 +107,7 @@ class ReadOptions:
     locale: str | None = None
     decimal: str | None = None
     thousands: str | None = None
+    hidden: bool = True
     limits: Limits = field(default_factory=Limits)
 
 

@@ -83,7 +83,7 @@ class Survey:
         """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
         self._number += 1
         length = len(line)
-        while line and not line[-1]:
+        while line and not line[-1] and type(line[-1]) is str:
             line.pop()
         if not line:
             self._blank += 1
@@ -151,8 +151,6 @@ class Survey:
         columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
         names = self._names([header[column] for column in columns])
         self._say_the_rest(width, columns, names)
-        for column in self.grid.numeric:
-            self._evidence[column].is_typed = True
         formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
         self.notes += notes
         return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)

@@ -38,7 +38,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is damaged.
     """
-    from pyarrow import ArrowException, types
+    from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile, read_metadata
 
     limits = options.limits
@@ -52,10 +52,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
     about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", b"{}"))
     header = list(map(_joined_levels, names)) if len(about.get("column_indexes", ())) > 1 else names
-    kinds = [file.schema_arrow.field(name).type for name in names]
-    numbers = (types.is_integer, types.is_floating, types.is_decimal)
-    numeric = {place for place, kind in enumerate(kinds) if any(is_kind(kind) for is_kind in numbers)}
-    return Grid(_lines(file, names, path, limits), header, numeric=numeric)
+    return Grid(_lines(file, names, path, limits), header)
 
 
 def _joined_levels(name: str) -> str:

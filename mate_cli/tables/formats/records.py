@@ -89,7 +89,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     if header is None:
         return _of_values(iter(rows), options, path, notes)
     grid = Grid([], [spreadsheet_text(name) for name in header], notes=notes)
-    grid.lines = _lists(rows, path, grid)
+    grid.lines = _lists(rows, path)
     return grid
 
 
@@ -116,11 +116,11 @@ def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: l
         if is_row:
             notes.append("The first list has numbers: it was read as a row, not as the header.")
         grid = Grid([], [] if is_row else None, notes=notes)
-        grid.lines = _lists(rest, path, grid)
+        grid.lines = _lists(rest, path)
         return grid
     header: list[str] = []
     grid = Grid([], header, notes=notes)
-    grid.lines = _objects(rest, header, path, grid.numeric)
+    grid.lines = _objects(rest, header, path)
     return grid
 
 
@@ -133,7 +133,7 @@ def _chain(first: object, rest: Iterator[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[int]) -> Iterator[list[str]]:
+def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
     places: dict[str, int] = {}
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
@@ -146,17 +146,13 @@ def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[
         row = [""] * len(places)
         for key, one in value.items():
             row[places[key]] = spreadsheet_text(one)
-            if is_json_number(one):
-                numeric.add(places[key])
         yield row
 
 
-def _lists(values: Iterable[Any], path: Path, grid: Grid) -> Iterator[list[str]]:
+def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
             raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
-        if number > 1 or grid.header is not None:  # the first list may be names, which are numbers where they are years
-            grid.numeric |= {place for place, one in enumerate(value) if is_json_number(one)}
         yield [spreadsheet_text(one) for one in value]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.values.cell_date import NUMERIC_DATE
 from mate_cli.tables.values.cell_number import TEXT, Amount, find_decimal_marks, is_currency, parse_amount, simplify
 from mate_cli.tables.values.number_words import KNOWN_UNITS
@@ -68,11 +69,11 @@ class _CellForm:
 class ColumnEvidence:
     """Counts of what the cells of one column are, taken cell by cell.
 
-    Args:
-        is_typed: the file itself says that these are numbers; they are written with a point.
+    Attributes:
+        stored: cells whose number the file itself has.
     """
 
-    is_typed: bool = False
+    stored: int = 0
     others: int = 0
     integers: int = 0
     years: int = 0
@@ -94,6 +95,8 @@ class ColumnEvidence:
             self.widths[width, text[0] == "0"] += 1
             if width == 4 and "1500" <= text <= "2100":
                 self.years += 1
+        elif type(text) is NumberText:
+            self.stored += 1
         elif width <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
             counted = self._forms.get(form) or self._start_form(form, text)
@@ -141,7 +144,7 @@ class ColumnEvidence:
     def numbers(self) -> int:
         """Cells that are numbers in some way of writing."""
         fractions = self.kinds[FRACTION] + self.kinds[LONE_FRACTION] * (self.kinds[FRACTION] > 0)
-        numbers = self.integers + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in MARKED)
+        numbers = self.integers + self.stored + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in MARKED)
         return numbers - (0 if self.unit else self.units.total())
 
     @property
@@ -183,9 +186,7 @@ class ColumnEvidence:
     def can_vote(self, mark: str) -> bool:
         """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
         count = self.kinds[POINT if mark == "." else COMMA]
-        return self.is_dense and (
-            self.is_typed or count > 1 or count >= MAX_MISFIT_SHARE * (self.others + self.integers)
-        )
+        return self.is_dense and (count > 1 or count >= MAX_MISFIT_SHARE * (self.others + self.integers))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -207,9 +208,9 @@ def _classify(form: str) -> tuple[str, Amount | None]:
     return (COMMA_OR_GROUP if "," in amount.digits else POINT_OR_GROUP if "." in amount.digits else PLAIN), amount
 
 
-def collect_evidence(texts: Iterable[str], *, is_typed: bool = False) -> ColumnEvidence:
+def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:
     """Count what the cells of a column are."""
-    evidence = ColumnEvidence(is_typed)
+    evidence = ColumnEvidence()
     for text in texts:
         evidence.add(text)
     return evidence

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.formats.grid import count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
 from mate_cli.tables.values.cell_date import read_date
@@ -63,6 +64,8 @@ class ColumnFormat:
 
     def read_number(self, text: str) -> float | None:
         """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
+        if type(text) is NumberText:
+            return text.number if self.decimal else None
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
             return float(text) if self.decimal else None
         amount = self._read(text)
@@ -122,7 +125,7 @@ def find_formats(
     stated = read_decimal(options)
     for column in columns:
         column.sum_up()
-    proven = ["." if column.is_typed else stated or column.find_decimal() for column in columns]
+    proven = [stated or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
     usual = votes.pop() if len(votes) == 1 else "" if votes else "."
     formats, split = [], list[str]()
@@ -130,9 +133,9 @@ def find_formats(
         decimal = _choose_decimal(column, mark, usual)
         if decimal == "" and any(column.kinds[kind] for kind in MARKED):
             split.append(name)
-        if NOT_NUMBERS.fullmatch(name.strip()) or (column.is_named_by_digits and not column.is_typed):
+        if NOT_NUMBERS.fullmatch(name.strip()) or (column.is_named_by_digits and not column.stored):
             decimal = ""
-        formats.append(_format_of(column, decimal, None if column.is_typed else options.thousands))
+        formats.append(_format_of(column, decimal, options.thousands))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
     formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
     return tuple(formats), _write_notes(names, columns, formats, split, is_stated=stated is not None)
@@ -189,7 +192,7 @@ def _write_notes(
         notes.append(f"No numbers in {quoted}: decimal points and commas are mixed. Write decimal=, or decimal=.")
     for name, column, one in zip(names, columns, formats, strict=True):
         other = {".": COMMA, ",": POINT}.get(one.decimal, "")
-        if column.kinds[other] and column.is_dense and not column.is_typed:
+        if column.kinds[other] and column.is_dense:
             count = count_noun(column.kinds[other], "cell")
             notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
     return notes

@@ -11,10 +11,10 @@ from typing import Any
 from mate_cli.data.archive import read_file
 from mate_cli.errors import MateError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
-from mate_cli.tables.formats.cell_text import spreadsheet_number, spreadsheet_text
+from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
-from mate_cli.tables.table import Cell, Table, find_table_formats, is_number
+from mate_cli.tables.table import Cell, Table, find_table_formats
 from mate_cli.tables.values.column_format import ColumnFormat, format_of
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -186,13 +186,14 @@ def inline_table(value: object) -> Table:
     long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
-    texts = [[spreadsheet_text(one).strip() for one in line] + [""] * (len(header) - len(line)) for line in lines]
+    texts = [[_cell_text(one) for one in line] + [""] * (len(header) - len(line)) for line in lines]
     top, *body = (tuple(map(Cell, line)) for line in texts)
     table = Table(name, top, tuple(body))
-    numeric = {
-        column for column in range(len(header)) if any(is_number(row[column]) for row in rows if column < len(row))
-    }
-    return replace(table, formats=find_table_formats(table, numeric))
+    return replace(table, formats=find_table_formats(table))
+
+
+def _cell_text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else spreadsheet_text(value)
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
@@ -296,8 +297,8 @@ def _label(row: LabelledRow) -> int | None:
 
 
 def _number(row: LabelledRow, table: Table) -> float | None:
-    text = row.text("number")
-    number = read_stated_number(text, table) if text else None
+    text, value = row.text("number"), row.values.get("number")
+    number = value.number if type(value) is NumberText else read_stated_number(text, table) if text else None
     if text and number is None:
         raise RowError(f"{text} is not a number, or is too large")
     return number / 100 if number is not None and "%" in text else number
