@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.dialect import is_mostly_digits
 from mate_cli.tables.formats.grid import Grid, count_noun, list_names
-from mate_cli.tables.formats.header import count_cells, find_header
+from mate_cli.tables.formats.header import count_cells, find_header, find_levels, join_levels
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
@@ -59,25 +59,33 @@ class Survey:
         Raises:
             DataError: the line that was typed is not there.
         """
-        lines, start, cells, place = iter(lines), list[list[str]](), 0, self.header_line
-        if place is None:
-            while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
-                start.append(line)
-                cells += len(line)
-            place = find_header(start) + 1
-        else:
-            start = list(islice(lines, place))
-            if len(start) < place:
-                problem = f"there is no line {place} in this table"
-                raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
-        above, header = start[: max(place - 1, 0)], start[place - 1] if place and start else []
-        if titles := [" ".join(filter(None, line)) for line in above if any(line)]:
+        lines, start, cells, typed = iter(lines), list[list[str]](), 0, self.header_line
+        while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
+            start.append(line)
+            cells += len(line)
+        if typed is not None and typed > len(start):
+            problem = f"there is no line {typed} in this table"
+            raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
+        places = range(0)
+        if start and typed != 0:
+            places = find_levels(start, find_header(start) if typed is None else typed - 1)
+        header = (
+            join_levels([start[place] for place in places])
+            if len(places) > 1
+            else [*start[places[0]]]
+            if places
+            else []
+        )
+        if len(places) > 1:
+            example = next((name for name in header if " " in name), "")
+            self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
+        if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
             self.title = " ".join(titles)
             lines_above = "The line" if len(titles) == 1 else f"The {len(titles)} lines"
             was_read = "was read as its title" if len(titles) == 1 else "were read as its title"
             self.notes.append(f"{lines_above} above the table {was_read}: {self.title[:80]!r}.")
         self._width = count_cells(header)
-        return header, chain(start[place:], lines)
+        return header, chain(start[places.stop :], lines)
 
     def add(self, line: list[str]) -> None:
         """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""

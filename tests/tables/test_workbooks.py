@@ -247,7 +247,7 @@ def test_merged_areas(tmp_path):
     rows = [["k", "m", "n"], ["a", 5, None], ["b", 1, 2]]
     assert sheet(tmp_path, rows, "B2:C2") == [["k", "m", "n"], ["a", "5", "5"], ["b", "1", "2"]]
     rows = [["k", "q", None], ["k", "m", "n"], ["a", 1, 2]]
-    assert sheet(tmp_path, rows, "B1:C1")[0] == ["k", "q", "q (2)"]
+    assert sheet(tmp_path, rows, "B1:C1")[0] == ["k", "q m", "q n"]
     rows = [["k", "m"], ["North", None], [None, 2], [None, 3], ["South", 4]]
     assert sheet(tmp_path, rows, "A2:A4")[1:] == [["North", ""], ["North", "2"], ["North", "3"], ["South", "4"]]
 
