@@ -44,11 +44,6 @@ class Limits:
         """Bytes of a single line or object: a line, a cell, a JSON file."""
         return self.megabytes * MEGABYTE // WHOLE
 
-    @property
-    def entry(self) -> int:
-        """Letters of an entry of a JSON list, of which a few are in memory at a time."""
-        return max(self.whole // 8, 1000)
-
     def lines(self, file: TextIO, path: Path) -> Iterator[str]:
         """Yield the lines of a text file.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from mate_cli.errors import DataError
@@ -69,6 +69,8 @@ class Survey:
         places = range(0)
         if start and typed != 0:
             places = find_levels(start, find_header(start) if typed is None else typed - 1)
+            if typed is None and not any(map(any, start[places.stop :])):  # a wider last row is no header
+                places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
         header = (
             join_levels([start[place] for place in places])
             if len(places) > 1
@@ -145,6 +147,8 @@ class Survey:
         self.limits.check(self.path, columns=len(header))
         width = max(self._widths, default=0)
         has_row_names = width == len(header) + 1 and set(self._lengths) == {width} and 0 in self._evidence
+        if self.grid.has_commas and self._is_shifted(len(header)):
+            self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
         if self.grid.header is None and header and has_row_names:
             header = ["", *header]
         while header and not header[-1]:
@@ -162,6 +166,15 @@ class Survey:
         formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
         self.notes += notes
         return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)
+
+    def _is_shifted(self, header: int) -> bool:
+        """Tell whether rows longer than the header have two numbers side by side that may be one, as of 1,50."""
+        rows = list(islice(self.rows, FIRST_LINES))
+        long = [row for row in rows if len(row) > header > 0]
+        pairs = ([(cell.lstrip("-"), behind) for cell, behind in pairwise(row)] for row in long)
+        return 2 * len(long) > len(rows) > 1 and all(
+            any(cell.isdecimal() and behind.isdecimal() and len(behind) < 3 for cell, behind in row) for row in pairs
+        )
 
     def _say_what_is_ragged(self, header: int, width: int) -> None:
         shorter = sum(count for length, count in self._lengths.items() if length < header)

@@ -133,7 +133,12 @@ def _are_numbers(column: Sequence[str]) -> bool:
 
 
 def find_width(widths: Sequence[int]) -> int:
-    """Find the width of most lines in the lower half, where nothing stands above the table; of two the wider one."""
+    """Find the width of most lines in the lower half, where nothing stands above the table; of two the wider one.
+
+    It is that of the first line where more than half of all have it.
+    """
+    if widths and widths[0] > 1 and 2 * sum(width == widths[0] for width in widths) > len(widths):
+        return widths[0]
     for part in (widths[len(widths) // 2 :], widths):
         counts = Counter(width for width in part if width > 1)
         if counts:
