@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from mate_cli.tables.example import AGGREGATIONS, Coordinates
+from mate_cli.tables.formats.dialect import is_mostly_digits
+from mate_cli.tables.formats.grid import count_noun, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
+from mate_cli.tables.values.cell_number import simplify
+from mate_cli.tables.values.column_evidence import MISSING
 
 Denotation = tuple[str | float, ...]
 
@@ -85,6 +89,15 @@ def _cell_number(table: Table, row: int, column: int) -> float | None:
     return table.formats[column].read_number(text) if table.formats else _number(text)
 
 
+_TOTALS = """
+total totals totale totaux totaal sum summe summa suma gesamt gesamtsumme insgesamt somme subtotal razem ogółem celkem
+toplam yhteensä összesen itogo итого всего разом 合計 总计 總計 合计 小计 합계 총계 σύνολο المجموع
+"""
+TOTAL = re.compile(
+    rf"(?:grand|sub|overall|summe|i)?[ -]?(?:{'|'.join(_TOTALS.split())}|alt)(?: (?:\(.*\)|\S+))?",
+    re.IGNORECASE,
+)
+"""The first cell of a row that holds the sum of others."""
 WORDS_FOR_ALL = re.compile(
     r"\b(how many|how much|total|sum|average|mean|count|number of|amount|altogether|combined|most|least|fewest|more"
     r"|less|\w{3,}est|max(imum)?|min(imum)?|top|rank\w*|all|every|only|difference|first|last)\b",
@@ -106,13 +119,52 @@ def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
     chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
         return float(len(chosen))
-    formats = table.formats or find_table_formats(table)
-    numbers = [formats[column].read_number(table.rows[row][column].text) for row, column in chosen]
-    known = [Decimal(repr(number)) for number in numbers if number is not None]
-    if aggregation == "none" or not known or len(known) < len(numbers):
+    numbers = find_summands(chosen, table)[0]
+    if aggregation == "none" or not numbers or None in numbers:
         return None
-    value = float(sum(known) / (len(known) if aggregation == "average" else 1))
+    value = float(sum(number for number in numbers if number is not None))
+    value = value / len(numbers) if aggregation == "average" else value
     return value if math.isfinite(value) else None
+
+
+def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None], list[str]]:
+    """Find the numbers that make a sum of cells: none of a cell that is another text.
+
+    A few marks of nothing are left out, and a row that holds the total of the other cells.
+
+    Returns:
+        The numbers, and what people should know of them, as plain sentences.
+    """
+    formats = table.formats or find_table_formats(table)
+    numbers: dict[tuple[int, int], Decimal | None] = {}
+    for row, column in dict.fromkeys(cells):
+        number = formats[column].read_number(table.rows[row][column].text)
+        numbers[row, column] = None if number is None else Decimal(repr(number))
+    known = [cell for cell, number in numbers.items() if number is not None]
+    marks = {cell: table.rows[cell[0]][cell[1]].text for cell in numbers.keys() - {*known}}
+    notes = []
+    if (
+        marks
+        and len(marks) <= len(known)
+        and all(simplify(text).casefold() in {*MISSING, ""} for text in marks.values())
+    ):
+        numbers = {cell: numbers[cell] for cell in known}
+        shown = list_names(dict.fromkeys(repr(text) for text in marks.values()))
+        notes.append(f"{count_noun(len(marks), 'cell')} without a value left out: {shown}.")
+    for total in [cell for cell in known if _names_total(table, cell[0])]:
+        others = [number for (row, column), number in numbers.items() if column == total[1] and row != total[0]]
+        if others and None not in others:
+            name = next((cell.text for cell in table.rows[total[0]] if cell.text), "")
+            is_sum = sum(filter(None, others)) == numbers[total]
+            notes.append(f"Row {name!r} {'was left out: it is' if is_sum else 'may be'} the total of other rows.")
+            numbers = {cell: number for cell, number in numbers.items() if cell != total or not is_sum}
+    return list(numbers.values()), notes
+
+
+def _names_total(table: Table, row: int) -> bool:
+    """Tell whether the first text of a row, if it has any, is a word for totals."""
+    texts = [cell.text for cell in table.rows[row] if cell.text and not is_mostly_digits(cell.text)]
+    return not texts or TOTAL.fullmatch(texts[0].strip(" :*")) is not None
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from mate_cli.tables.numbers import Date, Value, numeric_values
+from mate_cli.tables.formats.cell_text import NumberText
+from mate_cli.tables.numbers import Date, Value, as_float32, numeric_values
 
 EQUAL, LESS, GREATER = 1, 2, 4
 """Bits of a numeric relation: the question's value is equal to, less than or greater than the cell's."""
@@ -42,6 +43,8 @@ def column_values(texts: Iterable[str]) -> dict[int, Value]:
     empty = 0
     for text in texts:
         values = numeric_values(text)
+        if type(text) is NumberText:
+            values = (as_float32(text.number), *(value for value in values if type(value) is Date))
         empty += not values
         if len(texts) - empty < len(texts) * CONSOLIDATION_FRACTION:
             return {}  # the others are too few, whatever they are

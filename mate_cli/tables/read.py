@@ -8,12 +8,12 @@ from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import valid
+from mate_cli.tables.formats.cell_text import NumberText, valid
 from mate_cli.tables.formats.columnar import read_parquet
 from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.formats.records import read_json, read_jsonl
-from mate_cli.tables.formats.spreadsheet import read_spreadsheet
+from mate_cli.tables.formats.workbook import read_workbook
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.survey import Survey
 from mate_cli.tables.table import Table
@@ -24,14 +24,14 @@ READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
     ".json": read_json,
     **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl),
     **dict.fromkeys((".parquet", ".pq"), read_parquet),
-    **dict.fromkeys((".xlsx", ".xlsm"), read_spreadsheet),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), read_workbook),
 }
 """What reads a file, by how its name ends."""
 SUFFIXES = tuple(READERS)
 CONTENTS = (
     (b"PK\x03\x04", ".xlsx", "a workbook"),
     (b"PAR1", ".parquet", "Parquet"),
-    (b"\xd0\xcf\x11\xe0", "", "an old Excel workbook (.xls)"),
+    (b"\xd0\xcf\x11\xe0", ".xls", "an old Excel workbook"),
     (b"%PDF", "", "a PDF"),
     (b"\x89PNG", "", "an image"),
     (b"\xff\xd8\xff", "", "an image"),
@@ -72,9 +72,7 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
 def _open(path: Path, options: ReadOptions) -> TableFile:
     grid = _grid(path, options)
     survey = Survey(path, grid, options)
-    lines: Iterator[list[str]] = (
-        [cell.strip() if cell.isascii() else _clean(cell) for cell in line] for line in survey.limit_lines(grid.lines)
-    )
+    lines: Iterator[list[str]] = ([_clean(cell) for cell in line] for line in survey.limit_lines(grid.lines))
     header: list[str] = []
     if grid.header is not None and options.header is not None:
         grid.notes.append("header= was left out: the columns of this file have names of their own.")
@@ -120,4 +118,6 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
 
 
 def _clean(text: str) -> str:
-    return valid(text).strip().lstrip("\ufeff")
+    if type(text) is NumberText:
+        return text
+    return text.strip() if text.isascii() else valid(text).strip().lstrip("\ufeff")

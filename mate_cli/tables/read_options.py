@@ -44,11 +44,6 @@ class Limits:
         """Bytes of a single line or object: a line, a cell, a JSON file."""
         return self.megabytes * MEGABYTE // WHOLE
 
-    @property
-    def entry(self) -> int:
-        """Letters of an entry of a JSON list, of which a few are in memory at a time."""
-        return max(self.whole // 8, 1000)
-
     def lines(self, file: TextIO, path: Path) -> Iterator[str]:
         """Yield the lines of a text file.
 
@@ -95,6 +90,7 @@ class ReadOptions:
         locale: how numbers are written, such as "de" or "en_IN".
         decimal: decimal mark, "." or ",".
         thousands: mark between groups of digits, such as "," or " ".
+        hidden: rows and columns that a workbook hides are read too.
         limits: the largest table that is read.
     """
 
@@ -106,6 +102,7 @@ class ReadOptions:
     locale: str | None = None
     decimal: str | None = None
     thousands: str | None = None
+    hidden: bool = True
     limits: Limits = field(default_factory=Limits)
 
 

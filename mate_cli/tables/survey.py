@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.dialect import is_mostly_digits
 from mate_cli.tables.formats.grid import Grid, count_noun, list_names
-from mate_cli.tables.formats.header import count_cells, find_header
+from mate_cli.tables.formats.header import count_cells, find_header, find_levels, join_levels
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
 from mate_cli.tables.values.column_evidence import ColumnEvidence
@@ -59,31 +59,41 @@ class Survey:
         Raises:
             DataError: the line that was typed is not there.
         """
-        lines, start, cells, place = iter(lines), list[list[str]](), 0, self.header_line
-        if place is None:
-            while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
-                start.append(line)
-                cells += len(line)
-            place = find_header(start) + 1
-        else:
-            start = list(islice(lines, place))
-            if len(start) < place:
-                problem = f"there is no line {place} in this table"
-                raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
-        above, header = start[: max(place - 1, 0)], start[place - 1] if place and start else []
-        if titles := [" ".join(filter(None, line)) for line in above if any(line)]:
+        lines, start, cells, typed = iter(lines), list[list[str]](), 0, self.header_line
+        while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
+            start.append(line)
+            cells += len(line)
+        if typed is not None and typed > len(start):
+            problem = f"there is no line {typed} in this table"
+            raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
+        places = range(0)
+        if start and typed != 0:
+            places = find_levels(start, find_header(start) if typed is None else typed - 1)
+            if typed is None and not any(map(any, start[places.stop :])):  # a wider last row is no header
+                places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
+        header = (
+            join_levels([start[place] for place in places])
+            if len(places) > 1
+            else [*start[places[0]]]
+            if places
+            else []
+        )
+        if len(places) > 1:
+            example = next((name for name in header if " " in name), "")
+            self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
+        if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
             self.title = " ".join(titles)
             lines_above = "The line" if len(titles) == 1 else f"The {len(titles)} lines"
             was_read = "was read as its title" if len(titles) == 1 else "were read as its title"
             self.notes.append(f"{lines_above} above the table {was_read}: {self.title[:80]!r}.")
         self._width = count_cells(header)
-        return header, chain(start[place:], lines)
+        return header, chain(start[places.stop :], lines)
 
     def add(self, line: list[str]) -> None:
         """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
         self._number += 1
         length = len(line)
-        while line and not line[-1]:
+        while line and not line[-1] and type(line[-1]) is str:
             line.pop()
         if not line:
             self._blank += 1
@@ -137,6 +147,8 @@ class Survey:
         self.limits.check(self.path, columns=len(header))
         width = max(self._widths, default=0)
         has_row_names = width == len(header) + 1 and set(self._lengths) == {width} and 0 in self._evidence
+        if self.grid.has_commas and self._is_shifted(len(header)):
+            self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
         if self.grid.header is None and header and has_row_names:
             header = ["", *header]
         while header and not header[-1]:
@@ -151,11 +163,18 @@ class Survey:
         columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
         names = self._names([header[column] for column in columns])
         self._say_the_rest(width, columns, names)
-        for column in self.grid.numeric:
-            self._evidence[column].is_typed = True
         formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
         self.notes += notes
         return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)
+
+    def _is_shifted(self, header: int) -> bool:
+        """Tell whether rows longer than the header have two numbers side by side that may be one, as of 1,50."""
+        rows = list(islice(self.rows, FIRST_LINES))
+        long = [row for row in rows if len(row) > header > 0]
+        pairs = ([(cell.lstrip("-"), behind) for cell, behind in pairwise(row)] for row in long)
+        return 2 * len(long) > len(rows) > 1 and all(
+            any(cell.isdecimal() and behind.isdecimal() and len(behind) < 3 for cell, behind in row) for row in pairs
+        )
 
     def _say_what_is_ragged(self, header: int, width: int) -> None:
         shorter = sum(count for length, count in self._lengths.items() if length < header)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any
 
 from mate_cli.tables.formats.cell_text import spreadsheet_text
@@ -55,9 +54,8 @@ class Table:
         columns += [frame.iloc[:, place] for place in range(frame.shape[1])]  # names may stand twice
         header = tuple(Cell(column_name(name)) for name in names)
         rows = tuple(tuple(map(Cell, row)) for row in zip(*map(_column_texts, columns), strict=True))
-        numeric = {place for place, column in enumerate(columns) if all(map(is_number, column.dropna()))}
         table = cls(table_id, header, rows, title=title)
-        return replace(table, formats=find_table_formats(table, numeric))
+        return replace(table, formats=find_table_formats(table))
 
     def has_cell(self, row: int, column: int) -> bool:
         """Tell whether row and column, both from 0, are of a body cell."""
@@ -70,18 +68,10 @@ class Table:
                 yield row_index, column_index, cell
 
 
-def is_number(value: object) -> bool:
-    """Tell whether a value is a number itself, and no text of one."""
-    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-
-
-def find_table_formats(table: Table, numeric: Collection[int] = ()) -> tuple[ColumnFormat, ...]:
-    """Decide how the columns of a table that people wrote state numbers; in `numeric` ones, values are no texts."""
+def find_table_formats(table: Table) -> tuple[ColumnFormat, ...]:
+    """Decide how the columns of a table that people wrote state numbers."""
     names = [cell.text for cell in table.header]
-    columns = [
-        collect_evidence((row[column].text for row in table.rows), is_typed=column in numeric)
-        for column in range(len(names))
-    ]
+    columns = [collect_evidence(row[column].text for row in table.rows) for column in range(len(names))]
     return find_formats(names, columns)[0]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.values.column_format import ColumnFormat
 
@@ -35,7 +36,7 @@ class RowStore:
 
     def add(self, number: int, row: Sequence[str]) -> None:
         """Add a row."""
-        line = json.dumps(row).encode() + b"\n"
+        line = json.dumps([[cell, cell.number] if type(cell) is NumberText else cell for cell in row]).encode() + b"\n"
         self._file.seek(self._places[-1])
         self._file.write(line)
         self._places.append(self._places[-1] + len(line))
@@ -44,7 +45,8 @@ class RowStore:
     def __getitem__(self, place: int) -> list[str]:
         """Return the row at a place, from 0."""
         self._file.seek(self._places[place])
-        return json.loads(self._file.read(self._places[place + 1] - self._places[place]))
+        cells = json.loads(self._file.read(self._places[place + 1] - self._places[place]))
+        return [NumberText(*cell) if isinstance(cell, list) else cell for cell in cells]
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield all rows in their order."""

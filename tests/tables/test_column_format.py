@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mate_cli.errors import ConfigError
 from mate_cli.tables.denotation import compute, find_units
+from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.read import open_table, read_table
 from mate_cli.tables.read_options import ReadOptions, read_decimal
 from mate_cli.tables.table import Table
@@ -218,7 +219,7 @@ def test_no_number_is_read(text):
         (("1.204", "12,5"), [1204, 12.5]),
         (("1,204", "12.5"), [1204, 12.5]),
         (("1,204", "12,5"), [1.204, 12.5]),
-        (("1.204", "2.150"), [1.204, 2.15]),
+        (("1.204", "2.150"), [1.204, 2.15]),  # one column alone; a table says that nothing tells
         (("12.5", "12,5"), [None, None]),
         ((*["12.5"] * 9, "12,5"), [*[12.5] * 9, None]),
         ((*["12,5"] * 9, "12.5"), [*[12.5] * 9, None]),
@@ -270,12 +271,12 @@ def test_other_columns_tell_where_a_column_is_silent():
     assert "No numbers in 'b': decimal points and commas are mixed. Write decimal=, or decimal=." in notes
 
 
-def test_numbers_of_the_file_itself_are_written_with_a_point():
-    formats, _ = find_formats(["a", "b"], [collect_evidence(["12,5"]), collect_evidence(["1.204"], is_typed=True)])
-    assert formats[1].read_number("1.204") == 1.204
-    typed = collect_evidence(["1.204"], is_typed=True)
-    formats, _ = find_formats(["a"], [typed], ReadOptions(locale="de", thousands="."))
-    assert formats[0].read_number("1.204") == 1.204
+def test_numbers_of_the_file_itself_need_no_format():
+    stored = NumberText("1.204", 1.204)
+    formats, _ = find_formats(["a", "b"], [collect_evidence(["12,5"]), collect_evidence([stored])])
+    assert formats[1].read_number(stored) == 1.204
+    formats, _ = find_formats(["a"], [collect_evidence([stored, "1.204"])], ReadOptions(locale="de", thousands="."))
+    assert (formats[0].read_number(stored), formats[0].read_number("1.204")) == (1.204, 1204)
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,8 @@ ENCODINGS = {
     "euc_jp": "ja",
     "iso2022_jp": "ja",
     "gb18030": "zh",
-    "hz": "zh",
     "big5": "tw",
     "euc-kr": "ko",
-    "utf-7": "ja",
 }
 """Encodings with a language that is written in each; none where all are."""
 
@@ -68,9 +66,7 @@ def is_read(table, lines):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.json"])
 @given(case=tables(most_rows=4))
-@example(case=("gb18030", [("name", "1", "a"), ("学小", "1", "b")]))  # valid UTF-8
 @example(case=("iso-8859-6", [("السعر", "1", "a"), ("مصر", "1", "b")]))
-@example(case=("koi8-r", [("name", "1", "a"), ("чё", "1", "b")]))  # likewise
 def test_nothing_is_read_wrongly_without_a_word(tmp_path_factory, name, case):
     encoding, lines = case
     content = text_of(name, lines).encode(encoding)
@@ -83,7 +79,7 @@ def test_nothing_is_read_wrongly_without_a_word(tmp_path_factory, name, case):
     assert is_read(opened(folder, name, content, known_encoding(encoding)), lines)
 
 
-@given(case=tables(most_rows=60).filter(lambda case: len({line[0] for line in case[1]}) > 5 and case[0] != "utf-7"))
+@given(case=tables(most_rows=60).filter(lambda case: len({line[0] for line in case[1]}) > 5))
 def test_what_has_some_words_is_read_rightly(tmp_path_factory, case):
     encoding, lines = case
     assert is_read(opened(tmp_path_factory.mktemp("tables"), "t.csv", text_of("t.csv", lines).encode(encoding)), lines)

@@ -242,7 +242,7 @@ REFUSED = {
     "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
     "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
     "an image": ("t.csv", b"\x89PNG\r\n....", "this is an image"),
-    "an old workbook": ("t.xls", b"\xd0\xcf\x11\xe0....", "an old Excel workbook"),
+    "an old workbook": ("t.xls", b"\xd0\xcf\x11\xe0....", "this workbook cannot be read"),
     "a packed file": ("t.csv", b"\x1f\x8b....", "compressed with gzip. Unpack it first"),
     "a zip that is no workbook": ("t.xlsx", b"PK\x03\x04....", "this workbook cannot be read"),
     "damaged Parquet": ("t.parquet", b"PAR1....", "this Parquet file cannot be read"),

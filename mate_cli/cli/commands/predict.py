@@ -183,6 +183,7 @@ def read_options(cfg: Predict) -> ReadOptions:
 
     options = ReadOptions(
         sheet=None if cfg.sheet is None else str(cfg.sheet),
+        hidden=cfg.hidden,
         encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
         locale=cfg.locale,
         decimal=cfg.decimal,

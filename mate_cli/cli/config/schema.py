@@ -90,6 +90,7 @@ class Predict(Section):
     question: Texts
     questions: str | None
     sheet: str | int | None
+    hidden: bool
     text_encoding: str | None
     locale: str | None
     decimal: str | None

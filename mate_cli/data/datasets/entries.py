@@ -92,7 +92,7 @@ def _of_lines(file: str, content: bytes, problems: list[Problem]) -> list[tuple[
 def find_name(entry: Mapping[str, Any]) -> str:
     """Return the id of a question; "" without one."""
     names = (entry.get(key) for key in ("_id", "id", "qid"))
-    return next((name for name in names if isinstance(name, str) and name), "")
+    return next((str(name) for name in names if (isinstance(name, str) and name) or type(name) is int), "")
 
 
 def require_type(value: object, kind: type[Kind], what: str) -> Kind:
@@ -135,6 +135,16 @@ def require_text(entry: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DamagedEntryError(f"{key} is missing, empty or not text")
     return value
+
+
+def require_name(entry: Mapping[str, Any], key: str = "id") -> str:
+    """Return a name that has to be there, which may be a whole number.
+
+    Raises:
+        DamagedEntryError: it is not, or it is something else.
+    """
+    value = entry.get(key)
+    return str(value) if type(value) is int else require_text(entry, key)
 
 
 def require_list(entry: Mapping[str, Any], key: str) -> list[Any]:

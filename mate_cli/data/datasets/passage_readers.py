@@ -33,6 +33,7 @@ from mate_cli.data.datasets.entries import (
     note_damage,
     read_entries,
     require_list,
+    require_name,
     require_part,
     require_text,
     require_texts,
@@ -74,7 +75,7 @@ class SquadLayout(PassageQuestions):
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`."""
         asked = require_type(entry["asked"], dict, "it")
-        name, question = require_text(asked, "id"), require_text(asked, "question")
+        name, question = require_name(asked), require_text(asked, "question")
         return PassageQuestion(name, question, entry["context"], _squad_answers(asked), entry["title"])
 
 

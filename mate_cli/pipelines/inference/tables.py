@@ -14,7 +14,7 @@ from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.inference.load_model import LoadedModel, require_table_answers
 from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, check_some, record_time
 from mate_cli.pipelines.inference.row_fitting import RowFitter, TableView
-from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
+from mate_cli.tables.denotation import compute, find_summands, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
@@ -145,8 +145,11 @@ def _with_selection(
         warnings.append(
             f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not read."
         )
-    if selection.aggregation in ("sum", "average") and selection.cells and value is None:
-        warnings.append(f"Not all chosen cells are numbers, so no {selection.aggregation} was computed.")
+    if selection.aggregation in ("sum", "average") and selection.cells:
+        if value is None:
+            warnings.append(f"Not all chosen cells are numbers, so no {selection.aggregation} was computed.")
+        else:
+            warnings += find_summands(selection.cells, table)[1]
     units = find_units(selection.cells, table) if selection.aggregation in ("sum", "average") else ()
     if len(units) > 1 and value is not None:
         warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")

@@ -15,6 +15,26 @@ MAX_WHOLE = 1e20
 """Whole numbers below are written without an exponent."""
 
 
+class NumberText(str):
+    """The text of a cell whose number the file itself has: sums and comparisons take that number, whatever is shown.
+
+    What `str` makes of it, such as `lower`, is a text without a number.
+    """
+
+    __slots__ = ("number",)
+    number: float
+
+    def __new__(cls, text: str, number: float) -> NumberText:
+        """Make the text of a number; in percent it is 12.5 for 12.5%."""
+        made = super().__new__(cls, text)
+        made.number = number
+        return made
+
+    def __getnewargs__(self) -> tuple[str, float]:  # type: ignore[override]
+        """Return what copies are made of."""
+        return str(self), self.number
+
+
 def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table holds
     """Write a value as a spreadsheet shows it: no `.0` after whole numbers, dates as 2024-03-01, nothing for null."""
     if isinstance(value, str):
@@ -25,8 +45,8 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
         return "TRUE" if value else "FALSE"
     if hasattr(value, "dtype"):  # numpy's
         return spreadsheet_text(_of_numpy(value))
-    if isinstance(value, (float, Decimal)):
-        return spreadsheet_number(value)
+    if isinstance(value, (int, float, Decimal)):
+        return _number_text(value)
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return spreadsheet_date(value)
     if isinstance(value, (bytes, bytearray)):
@@ -34,6 +54,15 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if isinstance(value, (dict, list, tuple, set, frozenset)):
         return json.dumps(value if _is_json(value) else _for_json(value), ensure_ascii=False)
     return str(value)
+
+
+def _number_text(value: float | Decimal) -> str:
+    try:
+        number = float(value)
+    except OverflowError:
+        return str(value)
+    text = str(value) if isinstance(value, int) else spreadsheet_number(value)
+    return NumberText(text, number) if math.isfinite(number) else text
 
 
 def _is_json(value: object) -> bool:

@@ -17,7 +17,7 @@ from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import column_name
 
 if TYPE_CHECKING:
-    from pyarrow import Array, DataType, RecordBatch
+    from pyarrow import Array, DataType, RecordBatch, Scalar, Schema
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 AT_ONCE = 128
@@ -38,7 +38,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is damaged.
     """
-    from pyarrow import ArrowException, types
+    from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile, read_metadata
 
     limits = options.limits
@@ -51,11 +51,20 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
         raise DataError("this Parquet file cannot be read", where=str(path), remedy="Write it again") from error
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
     about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", b"{}"))
+    _refuse_variants(file.schema_arrow, path)
     header = list(map(_joined_levels, names)) if len(about.get("column_indexes", ())) > 1 else names
-    kinds = [file.schema_arrow.field(name).type for name in names]
-    numbers = (types.is_integer, types.is_floating, types.is_decimal)
-    numeric = {place for place, kind in enumerate(kinds) if any(is_kind(kind) for is_kind in numbers)}
-    return Grid(_lines(file, names, path, limits), header, numeric=numeric)
+    return Grid(_lines(file, names, path, limits), header)
+
+
+def _refuse_variants(schema: Schema, path: Path) -> None:
+    """Refuse columns of the type VARIANT, of which only coded bytes would be read."""
+    from pyarrow import types
+
+    for field in schema:
+        parts = [field.type.field(place).name for place in range(field.type.num_fields)]
+        if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:
+            problem, remedy = f"the column {field.name!r} is of the type VARIANT", "Write it as a text or as columns"
+            raise DataError(problem, where=str(path), remedy=remedy)
 
 
 def _joined_levels(name: str) -> str:
@@ -120,8 +129,17 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
 
 
 def _values(column: Array) -> list[Any]:
-    values = column.to_pylist()
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):  # of dates that Python has no word for
+        values = [_far_date(one, text) for one, text in zip(column, column.cast("string").to_pylist(), strict=True)]
     return [_of_width(value, column.type) for value in values] if "float" in str(column.type) else values
+
+
+def _far_date(value: Scalar, text: str) -> Any:  # noqa: ANN401
+    with suppress(ValueError, OverflowError):
+        return value.as_py()
+    return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401

@@ -5,15 +5,22 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from mate_cli.tables.formats.dialect import NO_DELIMITER, Records
+from mate_cli.tables.formats.dialect import NO_DELIMITER, Dialect, Records
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid, count_noun
-from mate_cli.tables.formats.sniffer import DELIMITERS, find_dialect
+from mate_cli.tables.formats.sniffer import DELIMITERS, DialectFit, find_dialect, find_ruled_slices, is_rule
 from mate_cli.tables.read_options import Limits, ReadOptions
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+RULED_LINES = 10
+"""A rule below the header of a table that is drawn with signs stands in so many lines."""
+_COUNT = re.compile(r"\s*\(?\d+ rows?(?: in set.*| selected\.?|\))?\s*")
+"""What programs for databases write below a table."""
+_QUOTED = re.compile(r'="([^"]*)"$')
+"""A text that no spreadsheet program should read as a number."""
 _HINT = re.compile(r"sep=(.)\r?\n?")
 
 
@@ -29,14 +36,34 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
         hint = _HINT.fullmatch(file.readline(10))
     delimiter = options.delimiter or (hint[1] if hint else None)
 
+    with text.open(newline="") as file:
+        start = list(islice(file, RULED_LINES))
+    is_ruled = any(map(is_rule, start))
+
     def lines() -> Iterator[str]:
         with text.open(newline="") as file:
             if hint:
                 file.readline()
-            yield from limits.lines(file, path)
+            for line in limits.lines(file, path):
+                if not is_ruled or not (is_rule(line) or _COUNT.fullmatch(line)):
+                    yield line
 
+    slices = next(filter(None, map(find_ruled_slices, start)), ())
     fit = find_dialect(lines, usual, delimiter, options.quote)
-    dialect, notes = fit.dialect, text.notes
+    if slices and not delimiter:
+        fit = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
+    dialect = fit.dialect
+    text.notes.extend(_describe(fit, usual, options))
+    records = Records(dialect, fit.width)
+    lines_read = _lines(records, _texts(lines(), text, limits, dialect.delimiter), text.notes, bool(hint))
+    return Grid(
+        lines_read, notes=text.notes, has_commas=dialect.delimiter == "," and not any('"' in line for line in start)
+    )
+
+
+def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
+    """Say what is unusual about a dialect."""
+    dialect, notes = fit.dialect, list[str]()
     if dialect.slices:
         notes.append("Columns are aligned with spaces.")
     elif fit.width < 2:
@@ -48,8 +75,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
         notes.append("Apostrophes were read as quotation marks.")
     if dialect.escape:
         notes.append("Backslashes were read as escape characters.")
-    records = Records(dialect, fit.width)
-    return Grid(_lines(records, _texts(lines(), text, limits, dialect.delimiter), notes, bool(hint)), notes=notes)
+    return notes
 
 
 def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> Iterator[str]:
@@ -69,6 +95,9 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
 def _lines(records: Records, lines: Iterator[str], notes: list[str], is_hinted: bool) -> Iterator[list[str]]:
     if is_hinted:
         yield []
-    yield from records.read(lines)
+    for cells in records.read(lines):
+        if any(map(_QUOTED.match, cells)):
+            cells = [found[1] if (found := _QUOTED.match(cell)) else cell for cell in cells]
+        yield cells
     if records.has_stray:
         notes.append("A quotation mark is never closed; it was read as text.")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import codecs
 import re
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain
+from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
-from charset_normalizer.constant import FREQUENCIES
+from charset_normalizer import from_bytes
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.formats.grid import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
-WESTERN = ("éèàçêâîôûùëïœæÿü", "äöüßéàè", "áéíóúñüç", "ãçáéíóúõâêàô", "àèéìòùóí", "åäöæøéü", "áðéíóúýþæö", "ëéïöüèó")
+WESTERN = ("éèàçêâîôûùëïœæÿü", "äöüßéàè", "áéíóúñüç", "ãçáéíóúõâêàô", "àèéìòùóí", "åäöæøéü", "áðéíóúýþæö", "ëéïöüèóç")
 CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţșț", "čšž", "äöüß")
 TURKISH = ("çğıi\u0307öşüâî",)  # noqa: RUF001
 CYRILLIC = (
@@ -32,7 +30,7 @@ GREEK = ("ατοιενρσκηπςυμλίόάγέδήωχθύώβφξζψϊϋΐ
 HEBREW = ("יוהלרבתמאשנעםדקחפסכגטצןזךףץ",)
 ARABIC = ("اليمونرتبةعدسفهكقأحجشطصىخإذضظغثءؤئآـ",)
 ALPHABETS: dict[str, tuple[str, ...]] = {
-    "cp1252": WESTERN,
+    "cp1252": (*WESTERN, "".join(WESTERN)),
     "cp1250": CENTRAL,
     "cp1254": TURKISH,
     "cp1251": CYRILLIC,
@@ -48,67 +46,32 @@ ALPHABETS: dict[str, tuple[str, ...]] = {
     "mac-roman": WESTERN,
     "cp850": WESTERN,
 }
-"""The letters beyond ASCII of the languages that are written in an encoding, the commonest first."""
-KANA = "".join(map(chr, (*range(0x3041, 0x3097), *range(0x30A1, 0x30FD))))
-OFTEN = {
-    "ja": KANA
-    + "".join(FREQUENCIES["Japanese"])
-    + "県市区町村府都道京阪神州価格数量売上総計合商品番号住所電話氏性別期間株式社課員",
-    "zh": "".join(FREQUENCIES["Chinese"])
-    + "姓名字城市省区县价格数量总计合产品销售电话编号性别收入日期间公司北京海广州深圳山东江苏浙河南湖四川西安武汉重庆"
-    "月元万亿男女职业历史文明类型单位金额苹果香蕉学校班级考试成绩语数英电视",
-    "tw": "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子得下自之年過發後作里用道行所然家"
-    "姓名字城市縣區價格數量總計合產品銷售電話編號性別收入日期間公司台臺北高雄南灣新竹月元萬億男女單位金額蘋果香蕉學校視",
-    "ko": "".join(FREQUENCIES["Korean"])
-    + "가나라마바사아자구국군기남녀동명목번부북산생서성수시업역연영원월위유을읍인일자장전제조주중지천총"
-    "판평품학한합해호화회름이격량과교금단당대댁데도매면모무문물미반방별보비상선설세소식신실여용울은점정종직진청체출코타통투트파표프하행형후",
-}
-LEVEL_ONE: dict[str, tuple[str, str, range, range]] = {
-    "gb18030": ("zh", "gb2312", range(0xB0, 0xD8), range(0xA1, 0xFF)),
-    "big5": ("tw", "big5", range(0xA4, 0xC7), range(0x40, 0xFF)),
-    "euc-kr": ("ko", "euc_kr", range(0xB0, 0xC9), range(0xA1, 0xFF)),
-    "cp932": ("ja", "cp932", range(0x88, 0x99), range(0x40, 0xFD)),
-    "euc-jp": ("ja", "euc_jp", range(0xB0, 0xD0), range(0xA1, 0xFF)),
-}
-"""Of an encoding with two bytes for a letter: its language, and the bytes of its usual letters."""
-SIGNS = frozenset("“”„‘’‚–—…•·€£°²³«»№§¿¡ªº©®™×±½¼¾ \u00ad・、。，：；？！（）「」『』【】《》％～／＋－〜　،؛؟")  # noqa: RUF001
-_UNITS, _RUNS = re.compile(r"[^\W\d_]+|[^\x00-\x7f]"), re.compile(r"[^\x00-\x7f]+")
+"""The letters beyond ASCII of the languages that are written in an encoding of one byte, the commonest first."""
+RARE = ("iso8859-6", "iso8859-5", "cp866", "mac-roman", "cp850")
+ASIAN = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr"]
+"""Encodings of two bytes a letter, among which charset-normalizer chooses."""
+FITS = 0.75
+"""How natural a text is at least in an encoding of one byte."""
+MARKS_OF_TEXT = "“”„‘’‚‹›«»–—…•· \u00ad¡¿"  # noqa: RUF001
+SIGNS = re.compile(
+    r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
+)
+"""Signs, alone or where they stand beside letters."""
+_UNITS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
+_RUNS = re.compile(r"[^\x00-\x7f]+")
 
 
-def guess(sample: bytes) -> tuple[str, float]:
-    """Find the likeliest encoding of a text that is not in Unicode.
+def guess(sample: bytes) -> str:
+    """Find the likeliest encoding of a text that is not in Unicode: Windows-1252 where its letters and signs fit.
 
-    Args:
-        sample: lines that have letters beyond ASCII; the last one may be cut.
-
-    Returns:
-        Python's name of the encoding, and how natural the text is in it, from 0 to 1.
+    `sample` has lines with letters beyond ASCII; the last one may be cut.
     """
-    scores = {name: _natural(sample, name) for name in (*ALPHABETS, *LEVEL_ONE)}
+    scores = {name: _natural(sample, name) for name in ALPHABETS}
     best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
-    return best, scores[best]
-
-
-def natural_as_unicode(text: str) -> bool:
-    """Tell whether the words with letters beyond ASCII in a text are of one alphabet each, with its usual letters."""
-    judges = [_alphabetic(letters) for letters in dict.fromkeys(chain(*ALPHABETS.values()))]
-    return all(
-        unit in SIGNS or any(judge(unit) for judge in judges) or _is_of_one_script(unit) for unit in _units(text)
-    )
-
-
-def _is_of_one_script(word: str) -> bool:
-    """Tell whether a word of three letters or more is of one script that no older encoding here has."""
-    return len(word) > 2 and len({unicodedata.name(letter, " ").split()[0] for letter in word}) == 1
-
-
-def first_word(text: str) -> str:
-    """Return the first word with letters beyond ASCII."""
-    return next(_units(text), "")
-
-
-def _units(text: str) -> Iterator[str]:
-    return (found[0] for found in _UNITS.finditer(text) if not found[0].isascii())
+    if scores[best] < FITS:
+        asian = from_bytes(sample, cp_isolation=ASIAN, preemptive_behaviour=False).best()
+        best = asian.encoding if asian else best
+    return best
 
 
 def _natural(sample: bytes, encoding: str) -> float:
@@ -117,53 +80,26 @@ def _natural(sample: bytes, encoding: str) -> float:
         text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
         return 0.0
-    units = list(_units(text))
-    judges = _judges(encoding)
-    return max(sum(map(judge, units)) / max(len(units), 1) for judge in judges)
+    units = [unit for unit in _UNITS.findall(text) if not unit.isascii()]
+    scores = (sum(_judge(unit, letters) for unit in units) for letters in ALPHABETS[encoding])
+    return max(scores) / len(units) * (0.9 if encoding in RARE else 1) if units else 1.0
 
 
-@cache
-def _judges(encoding: str) -> list[Callable[[str], float]]:
-    if encoding in LEVEL_ONE:
-        return [_asian(encoding)]
-    return [_alphabetic(letters) for letters in ALPHABETS[encoding]]
-
-
-def _asian(encoding: str) -> Callable[[str], float]:
-    language, codec, first, second = LEVEL_ONE[encoding]
-    pairs = (bytes((high, low)).decode(codec, errors="ignore") for high in first for low in second)
-    known, often = frozenset("".join(pairs)), frozenset(OFTEN[language])
-
-    def judge(unit: str) -> float:
-        letters = [letter for letter in unit if not letter.isascii()]
-        shares = (1.0 if one in often or one in SIGNS else 0.7 if one in known else 0.1 for one in letters)
-        return sum(shares) / len(letters)
-
-    return judge
-
-
-def _alphabetic(letters: str) -> Callable[[str], float]:
-    alphabet, is_latin = frozenset(letters), ord(letters[0]) < 0x250
-    common = alphabet if is_latin else frozenset(letters[:COMMON])
-
-    def judge(unit: str) -> float:
-        if unit in SIGNS:
-            return 0.9
-        added = [letter for letter in unit.lower() if not letter.isascii()]
-        if not alphabet.issuperset(added) or not _has_natural_case(unit):
-            return 0.0
-        if is_latin and (len(added) == len(unit) > 1 or max(map(len, _RUNS.findall(unit)), default=0) > 3):
-            return 0.0
-        if not is_latin and len(added) < len(unit):
-            return 0.0
-        share = sum(letter in common for letter in added) / len(added)
-        return (0.6 + 0.4 * share) * (0.9 if len(unit) > 1 and unit.isupper() else 1.0)
-
-    return judge
-
-
-def _has_natural_case(word: str) -> bool:
-    return word in (word.lower(), word.upper(), word[0] + word[1:].lower())
+@lru_cache(maxsize=1 << 14)
+def _judge(unit: str, letters: str) -> float:
+    """Score how natural a word is in a language with these letters, from 0 to 1."""
+    if SIGNS.fullmatch(unit):
+        return 1.0
+    alphabet, is_latin = set(letters), ord(letters[0]) < 0x250
+    added = [letter for letter in unit.lower() if not letter.isascii()]
+    if not alphabet.issuperset(added) or unit not in (unit.lower(), unit.upper(), unit[0] + unit[1:].lower()):
+        return 0.0
+    is_strange = len(added) == len(unit) > 1 or max(map(len, _RUNS.findall(unit)), default=0) > 3
+    if is_strange if is_latin else len(added) < len(unit):
+        return 0.0
+    share = 1 if is_latin else sum(letter in letters[:COMMON] for letter in added) / len(added)
+    is_rare = len(unit) == 1 or unit.isupper() or len(letters) > 40  # of many languages at once
+    return (0.6 + 0.4 * share) * (0.8 if is_rare else 0.95 if "þ" in letters else 1.0)  # Turkish before Icelandic
 
 
 CHUNK = 1 << 20
@@ -177,20 +113,9 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """How files begin that say their encoding; the longer marks come before those that they begin with."""
-SWITCHES = (
-    (re.compile(rb"\x1b\$[@B].*\x1b\([BJ]", re.DOTALL), "iso2022_jp"),
-    (re.compile(rb"\x1b\$\)C.*\x0e", re.DOTALL), "iso2022_kr"),
-    (re.compile(rb"~\{(?:[!-}][!-~])+~\}"), "hz"),
-)
-"""What switches letters of ASCII to others, and the encoding that does so."""
-_UTF_7 = re.compile(rb"\+[A-Za-z0-9+/]{3,}-?")
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x0e\x0f\x1b") | {127}
-MAX_CONTROL = 0.02
-"""Text has fewer control characters than this share."""
-FEW = 40
-"""So many letters beyond ASCII can be valid UTF-8 by chance, and mean others."""
-LIKELY = 0.6
-"""How natural a text is at least in the encoding that it may be in."""
+FEW, MAX_CONTROL = 3, 0.02
+"""Text has few control characters, or fewer than this share."""
 HINT = "if letters look wrong, write text_encoding=NAME."
 
 
@@ -242,19 +167,19 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     marked = next((name for mark, name in MARKS if start.startswith(mark)), None)
     if encoding and not marked:
         return _typed(path, encoding)
-    marked = marked or _unmarked_utf16(start)
+    marked = marked or _unmarked_utf16(start) or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None)
     if marked:
         said = [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
         return Text(path, marked, notes=said + _what_is_broken(path, marked))
-    if sum(byte in CONTROL for byte in start) > MAX_CONTROL * len(start):
+    if sum(byte in CONTROL for byte in start) > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     place = _first_undecodable(path)
     if place is None:
-        return Text(path, *_of_ascii(start)) if start.isascii() else Text(path, notes=_by_chance(start))
+        return Text(path)
     sample = _lines_from(path, place)
     if _is_damaged_utf8(sample):
         return Text(path, notes=_what_is_broken(path, "utf-8"))
-    name, _ = guess(sample)
+    name = guess(sample)
     said = [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
     return Text(path, name, notes=said + _what_is_broken(path, name))
 
@@ -280,39 +205,6 @@ def _what_is_broken(path: Path, encoding: str) -> list[str]:
     if not count or encoding == "utf-8-sig":
         return []
     return [f"{count_noun(count, 'place')} in the file cannot be read as {encoding}: replaced by \ufffd."]
-
-
-def _of_ascii(start: bytes) -> tuple[str, str, list[str]]:
-    """Guess UTF-8, unless what begins a file switches to other letters, or might be UTF-7, in letters of ASCII."""
-    for pattern, name in SWITCHES:
-        if pattern.search(start):
-            text = start.decode(name, errors="replace")
-            if text.count("\ufffd") <= 1 and not text.isascii():  # one where the beginning was cut off
-                return name, "replace", [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
-    words = _UTF_7.findall(start)
-    try:
-        meant = [word.decode("utf-7") for word in words]
-    except UnicodeDecodeError:
-        return "utf-8", "replace", []
-    is_sure = len(words) > 1 or (words and words[0].endswith(b"-") and max(meant[0]) < "\u0250")
-    if is_sure and all(text.isalpha() and not text.isascii() for text in meant):
-        said = f"{words[0].decode()} may be UTF-7; if it should be {meant[0]}, write text_encoding=utf-7."
-        return "utf-8", "replace", [said]
-    return "utf-8", "replace", []
-
-
-def _by_chance(start: bytes) -> list[str]:
-    """Warn of the few letters of a text that is UTF-8, but no words in it, as those of another encoding are."""
-    sample = b"\n".join(line for line in start.splitlines() if not line.isascii())
-    text = sample.decode("utf-8", errors="ignore")
-    letters = [letter for letter in text if not letter.isascii()]
-    if len(letters) > FEW or max(letters, default="") > "\u07ff" or natural_as_unicode(text):
-        return []
-    name, natural = guess(sample)
-    if natural < LIKELY:
-        return []
-    is_word, meant = first_word(text), first_word(sample.decode(name, errors="replace"))
-    return [f"{is_word} may be UTF-8 by chance; if it should be {meant}, write text_encoding={name}."]
 
 
 def _is_damaged_utf8(sample: bytes) -> bool:

@@ -15,14 +15,14 @@ class Grid:
         header: names of the columns where the format knows them, complete once the lines are read; None where the
             first line has them.
         omits_empty: lines end with their last cell that is not empty, which is nothing to speak of.
-        numeric: columns, from 0, in which the file itself has numbers and not texts; complete once the lines are read.
+        has_commas: commas part the cells, so that decimal commas may part numbers.
         notes: what was done, as plain sentences; complete once the lines are read.
     """
 
     lines: Iterable[list[str]]
     header: list[str] | None = None
     omits_empty: bool = False
-    numeric: set[int] = field(default_factory=set)
+    has_commas: bool = False
     notes: list[str] = field(default_factory=list)
 
 

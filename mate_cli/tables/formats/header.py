@@ -1,16 +1,22 @@
-"""Header line of a table, and the lines above it."""
+"""Header of a table, of one line or more, and the lines above it."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from mate_cli.tables.formats.dialect import is_mostly_digits
+from mate_cli.tables.values.column_evidence import MISSING
+from mate_cli.tables.values.number_words import CURRENCIES, KNOWN_UNITS
 
 COMMENTS = ("#", "//", "%")
 NUMBERS_SHARE = 0.6
-"""Least share of numbers among the cells of a column of numbers."""
+"""Least share of numbers among the cells of a column of numbers, and of columns that groups of columns explain."""
+YEAR = re.compile(r"(?:19|20)\d\d")
+UNITS = KNOWN_UNITS | CURRENCIES | {"Mio.", "million", "millions", "thousand", "thousands", "-", "in", "per"}
+_UNIT = re.compile(r"\(.*\)|\[.*\]")
 
 
 def find_header(lines: Sequence[Sequence[str]]) -> int:
@@ -22,8 +28,117 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
     return next((place for place in places if not _is_above(lines[place:], width)), 0)
 
 
+def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
+    """Find the places of all lines of a header, of which one is known: groups above it, years or units below it."""
+    width = max(map(count_cells, lines), default=0)
+    rows = [[*line, *[""] * (width - len(line))][:width] for line in lines]
+    last = first = _find_last_level(rows, top)
+    while first and (up := _count_levels_above(rows[: last + 1], first, top)):
+        first -= up
+    return range(first if all(rows[last]) else min(first, top), last + 1)  # else remarks as wide as the table
+
+
+def _find_last_level(rows: Sequence[Sequence[str]], top: int) -> int:
+    last = place = top
+    while (place := place + 1) + 1 < len(rows):
+        is_level = _is_level_below(rows[top:place], rows[place], rows[place + 1 :])
+        if is_level is None:
+            break
+        last = place if is_level else last
+    return last
+
+
+def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> int:
+    """Count the lines right above a level of the header that belong to it with the next one that does."""
+    if first > top and _is_index(rows[first]):
+        return 1
+    if _are_units(rows[first]) and count_cells(rows[first - 1]) >= count_cells(rows[first]):
+        return 1
+    return next(
+        (up for up in (1, 2) if up <= first and _is_group(rows[first - up], join_levels(rows[first - up + 1 :]))), 0
+    )
+
+
+def join_levels(levels: Sequence[Sequence[str]]) -> list[str]:
+    """Join the names of each column, a group's name being that of the blank ones behind it; equal ones stand once."""
+    *groups, names = list(zip_longest(*zip_longest(*levels, fillvalue=""), fillvalue=""))
+    filled = [_fill_groups(group, names) for group in groups]
+    return [" ".join(filter(None, dict.fromkeys(column))) for column in zip(*filled, names, strict=True)]
+
+
+def _fill_groups(group: Sequence[str], names: Sequence[str]) -> list[str]:
+    filled = list[str]()
+    for text, name in zip(group, names, strict=True):
+        filled.append(text or (filled[-1] if filled and name else ""))
+    return filled
+
+
+def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True) -> bool:
+    """Tell whether a line has the names of groups of columns, whose own names, perhaps not `whole`, stand below it."""
+    filled = _fill_groups(group, names)
+    joined = [pair for pair in zip(filled, names, strict=True) if any(pair)]
+    counts = Counter(name for name, below in joined if name and below and below != name)
+    shared = sum(count for count in counts.values() if count > 1)
+    apart = sum(not (name and below) or name == below for name, below in joined)
+    start = next((place for place, text in enumerate(group[1:], 1) if text), len(group))
+    return (
+        sum(map(bool, group)) > 1
+        and (not whole or len({*joined}) == len(joined))
+        and shared > 1
+        and shared + apart >= NUMBERS_SHARE * len(joined)
+        and (start < 2 or not group[0] or 2 * start <= len(joined))
+        and not any(map(is_mostly_digits, filter(_is_no_year, group)))
+    )
+
+
+def _is_no_year(text: str) -> bool:
+    return bool(text) and not YEAR.fullmatch(text)
+
+
+def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: Sequence[Sequence[str]]) -> bool | None:
+    """Tell whether a line below the header is its last one: it has names or years above numbers; None for a row."""
+    columns = list(zip(*rest, strict=True))
+    numeric = [place for place, column in enumerate(columns) if _are_numbers(column)]
+    cells = [line[place] for place in numeric if line[place]]
+    if len(above) > 1 and _is_index(line):
+        return True
+    if not cells:
+        pairs = zip(above[-1], line, strict=True)
+        is_shared = all(below and (Counter(above[-1])[name] > 1 or name == below) for name, below in pairs)
+        return (is_shared and _is_group(above[-1], line)) or None
+    if all(YEAR.fullmatch(cell) for cell in cells):
+        years = sum(YEAR.fullmatch(cell) is not None for place in numeric for cell in columns[place])
+        return (_is_group(above[-1], line) and 2 * years < sum(len(columns[place]) for place in numeric)) or None
+    if any(map(is_mostly_digits, cells)):
+        return None
+    if _are_units(line) or _is_group(above[-1], line, whole=False):
+        return True
+    is_row = any(cell.casefold() in MISSING for cell in cells)
+    return None if is_row else all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above
+
+
+def _is_index(line: Sequence[str]) -> bool:
+    """Tell whether a line has the name of rows alone, as pandas writes it below the names of columns."""
+    return bool(line[0]) and not any(line[1:])
+
+
+def _are_units(line: Sequence[str]) -> bool:
+    cells = list(filter(None, line))
+    return bool(cells) and all(_UNIT.fullmatch(cell) or {*re.split("[/ ]", cell)} <= UNITS for cell in cells)
+
+
+def _are_numbers(column: Sequence[str]) -> bool:
+    cells = list(filter(None, column))
+    return bool(cells) and sum(map(is_mostly_digits, cells)) >= NUMBERS_SHARE * len(cells)
+
+
 def find_width(widths: Sequence[int]) -> int:
-    """Find the width of most lines in the lower half, where nothing stands above the table; of two the wider one."""
+    """Find the width of most lines in the lower half, where nothing stands above the table; of two the wider one.
+
+    It is that of the first line where more than half of all have it.
+    """
+    if widths and widths[0] > 1 and 2 * sum(width == widths[0] for width in widths) > len(widths):
+        return widths[0]
     for part in (widths[len(widths) // 2 :], widths):
         counts = Counter(width for width in part if width > 1)
         if counts:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
@@ -17,8 +18,8 @@ from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_number
 from mate_cli.tables.read_options import Limits, ReadOptions
 
-PIECE = 1 << 16
 MAX_DIGITS = 4000
+_BETWEEN = re.compile(r"[ \t\r\n\ufeff,]*")
 
 
 class _Decoder(json.JSONDecoder):
@@ -57,40 +58,51 @@ def _int(text: str) -> int | str:
 
 
 def read_jsonl(path: Path, options: ReadOptions) -> Grid:
-    """Open a file with a JSON object or list per line.
+    """Open a file with a JSON object or list per line; where the first has more lines, all are read at once.
 
     Raises:
         DataError: it is not text. A line that is not JSON is refused when it is read.
     """
     text = text_file(path, options.encoding)
-    return _of_values(_values_of_lines(text, options.limits, _Decoder(text.notes)), options, path, text.notes)
+    decoder = _Decoder(text.notes)
+    with text.open() as file, suppress(json.JSONDecodeError, StopIteration):
+        decoder.decode(next(line for line in options.limits.lines(file, path) if line.strip()))
+        return _of_values(_values_of_lines(text, options.limits, decoder), options, path, text.notes)
+    return read_json(path, options)
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
-    """Read a JSON file; the objects of a list are decoded one by one.
+    """Read a JSON file whole: a list, an object that holds a table, or objects or lists one after another.
 
     Raises:
-        DataError: it is not JSON, or holds no table.
+        DataError: it is not JSON, holds no table, or is too large.
     """
-    limits, file = options.limits, text_file(path, options.encoding)
-    notes = file.notes
-    if _is_list(file):
-        return _of_values(_values_of_list(file, limits.entry, _Decoder(notes)), options, path, notes)
-    limits.check_bytes(path, path.stat().st_size, whole=True)
-    text = file.read()
+    text = text_file(path, options.encoding)
+    options.limits.check_bytes(path, path.stat().st_size, whole=True)
+    notes, content = text.notes, text.read()
     try:
         with _pause_garbage_collection():
-            content = _Decoder(notes).decode(text)
+            values = _decode_all(_Decoder(notes), content)
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data":
-            return _of_values(_values_of_lines(file, limits, _Decoder(notes)), options, path, notes)
         raise _not_json(path, error.lineno, error.msg) from error
-    header, rows = find_table(content, path, notes)
+    if len(values) > 1:
+        return _of_values(iter(values), options, path, notes)
+    if isinstance(values[0], list):
+        return _of_values(iter(values[0]), options, path, notes)
+    header, rows = find_table(values[0], path, notes)
     if header is None:
         return _of_values(iter(rows), options, path, notes)
-    grid = Grid([], [spreadsheet_text(name) for name in header], notes=notes)
-    grid.lines = _lists(rows, path, grid)
-    return grid
+    return Grid(_lists(rows, path), [spreadsheet_text(name) for name in header], notes=notes)
+
+
+def _decode_all(decoder: json.JSONDecoder, text: str) -> list[Any]:
+    """Return the values that stand one after another, perhaps with commas between them."""
+    values, place = list[Any](), _BETWEEN.match(text).end()  # type: ignore[union-attr] - it may be empty
+    while place < len(text) or not values:
+        value, place = decoder.raw_decode(text, place)
+        values.append(value)
+        place = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
+    return values
 
 
 @contextmanager
@@ -116,11 +128,11 @@ def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: l
         if is_row:
             notes.append("The first list has numbers: it was read as a row, not as the header.")
         grid = Grid([], [] if is_row else None, notes=notes)
-        grid.lines = _lists(rest, path, grid)
+        grid.lines = _lists(rest, path)
         return grid
     header: list[str] = []
     grid = Grid([], header, notes=notes)
-    grid.lines = _objects(rest, header, path, grid.numeric)
+    grid.lines = _objects(rest, header, path)
     return grid
 
 
@@ -133,7 +145,7 @@ def _chain(first: object, rest: Iterator[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[int]) -> Iterator[list[str]]:
+def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
     places: dict[str, int] = {}
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
@@ -146,17 +158,13 @@ def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[
         row = [""] * len(places)
         for key, one in value.items():
             row[places[key]] = spreadsheet_text(one)
-            if is_json_number(one):
-                numeric.add(places[key])
         yield row
 
 
-def _lists(values: Iterable[Any], path: Path, grid: Grid) -> Iterator[list[str]]:
+def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
             raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
-        if number > 1 or grid.header is not None:  # the first list may be names, which are numbers where they are years
-            grid.numeric |= {place for place, one in enumerate(value) if is_json_number(one)}
         yield [spreadsheet_text(one) for one in value]
 
 
@@ -168,92 +176,6 @@ def _values_of_lines(text: Text, limits: Limits, decoder: _Decoder) -> Iterator[
                     yield decoder.decode(line)
                 except json.JSONDecodeError as error:
                     raise _not_json(text.path, number, error.msg) from error
-
-
-def _is_list(file: Text) -> bool:
-    with file.open() as stream:
-        while piece := stream.read(PIECE):
-            if (start := _after_space(piece, 0)) < len(piece):
-                return piece[start] == "["
-    return False
-
-
-class _Window:
-    """A part of a text that moves over it from front to back.
-
-    So many letters as `ahead` says are there beyond the place, as long as the text has them.
-    """
-
-    def __init__(self, stream: TextIO, ahead: int) -> None:
-        self._stream, self._ahead = stream, ahead
-        self.text, self.place, self.at_end, self._lines = "", 0, False, 1
-        self.fill()
-
-    def fill(self) -> None:
-        """Have enough letters ahead."""
-        if self.at_end or len(self.text) - self.place > self._ahead:
-            return
-        piece = self._stream.read(4 * self._ahead)
-        self.at_end = not piece
-        self._lines += self.text.count("\n", 0, self.place)
-        self.text, self.place = self.text[self.place :] + piece, 0
-        self.fill()
-
-    def line(self, place: int) -> int:
-        """Return the number of the line at a place in the part that is there."""
-        return self._lines + self.text.count("\n", 0, place)
-
-    def skip_space(self, more: int = 0) -> str:
-        """Go on to the next letter that is no space, after so many letters; return it, or nothing at the end."""
-        self.place += more
-        while True:
-            self.place = _after_space(self.text, self.place)
-            if self.place < len(self.text) or self.at_end:
-                self.fill()
-                return self.text[self.place : self.place + 1]
-            self.fill()
-
-
-def _values_of_list(file: Text, longest: int, decoder: _Decoder) -> Iterator[Any]:
-    """Yield the entries of a JSON list, of which a few are in memory at a time."""
-    with file.open() as stream:
-        window = _Window(stream, longest)
-        window.skip_space()
-        sign = window.skip_space(1)  # after the bracket
-        while sign != "]":
-            yield _next_value(window, file.path, longest, decoder)
-            sign = window.skip_space()
-            if sign == ",":
-                sign = window.skip_space(1)
-            elif sign != "]":
-                raise _not_json(file.path, window.line(window.place), "Expecting ',' or ']'")
-        if window.skip_space(1):
-            raise _not_json(file.path, window.line(window.place), "Extra data")
-
-
-def _next_value(window: _Window, path: Path, longest: int, decoder: _Decoder) -> Any:  # noqa: ANN401 - any of JSON
-    try:
-        value, end = decoder.raw_decode(window.text, window.place)
-    except json.JSONDecodeError as error:
-        if window.at_end or window.text[window.place] not in "[{" or _ends_early(error, window.text):
-            raise _not_json(path, window.line(error.pos), error.msg) from error
-        end = len(window.text)
-    if end - window.place > longest:
-        remedy = "Give a part of it, or raise limits.megabytes"
-        raise DataError(f"an entry has more than {longest:,} letters", where=str(path), remedy=remedy)
-    window.place = end
-    return value
-
-
-def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
-    """Tell whether an error is one of the text itself, and not that the rest of it is not there."""
-    return error.pos < len(text) - 10 and not error.msg.startswith("Unterminated")
-
-
-def _after_space(text: str, place: int) -> int:
-    while place < len(text) and text[place] in " \t\r\n\ufeff":
-        place += 1
-    return place
 
 
 def _not_json(path: Path, line: int, problem: str) -> DataError:

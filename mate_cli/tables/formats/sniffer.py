@@ -31,6 +31,7 @@ CLOSE = 0.75
 """A dialect is close to the best one with more than this share of its score."""
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
+_DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
 MIN_SHARE = 0.8
 """Share of the lines that have the same width, where the first line has no delimiter."""
 _GROUPS = re.compile(r"\d{1,3}( \d{3})+")
@@ -167,6 +168,19 @@ def _has_apostrophes(fit: DialectFit, text: str) -> bool:
     return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"'), text).is_even
 
 
+def is_rule(line: str) -> bool:
+    """Tell whether a line is drawn to part a header from rows, as Markdown and programs for databases do."""
+    return not line.strip(_DRAWN) and any(mark * 3 in line for mark in "-=─━═")
+
+
+def find_ruled_slices(line: str) -> tuple[slice, ...]:
+    """Find the places of columns by a rule of dashes with spaces between them; none where it is another line."""
+    if not re.fullmatch(r" *(?:[-=]{2,} +)+[-=]{2,}\s*", line):
+        return ()
+    starts = [0, *(dashes.start() for dashes in list(re.finditer("-+|=+", line))[1:])]
+    return tuple(map(slice, starts, [*starts[1:], None]))
+
+
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
     """Find the places of columns that are aligned with spaces; none where there are no such columns."""
     covered, wide, sample = 0, 0, list[str]()
@@ -180,7 +194,11 @@ def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
         if line and len(sample) < SAMPLE_ROWS:
             sample.append(line)
     blocks = [block.start() for block in re.finditer("1+", bin(covered)[:1:-1])]
-    starts = [0, *(start for start in blocks[1:] if wide >> (start - 1) & 1)]
+    ends = [*blocks[1:], None]
+    texts = [[line[start:end].strip() for line in sample] for start, end in zip(blocks, ends, strict=True)]
+    numeric = [has_numbers([(cell,) for cell in column]) for column in texts]
+    apart = {b for b, here, before in zip(blocks[1:], numeric[1:], numeric, strict=False) if here != before}
+    starts = [0, *(start for start in blocks[1:] if wide >> (start - 1) & 1 or start in apart)]
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     rows = [[line[place].strip() for place in slices] for line in sample]
     is_table = len(slices) > 1 and len(rows) > 2 and (has_numbers(rows) or all(map(all, rows)))

@@ -1,289 +1,256 @@
-"""The parts of an .xlsx file, read by an XML parser as a stream; Transitional and Strict, with prefixes and without.
+"""Workbooks, opened by calamine: one sheet as lines of what its cells show, with the numbers that are stored in them.
 
-Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.4 (shared strings), 18.8 (styles); part 2 (parts).
+Calamine reads values of .xlsx, .xlsm, .xlsb, .xls and .ods; of .xlsx the number formats and what is hidden are looked
+up beside it. Formulas give the values that were saved with them.
 """
 
 from __future__ import annotations
 
-import posixpath
-import re
+import math
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
+from decimal import Decimal
+from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
-from xml.parsers import expat
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import DataError
-from mate_cli.tables.formats.number_format import BUILTIN, GENERAL, format_number, format_string, parse_number
-from mate_cli.tables.read_options import Limits
+from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.tables.formats.cell_text import NumberText
+from mate_cli.tables.formats.grid import Grid, count_noun, list_names
+from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number, is_percent
+from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts, read_layout
+from mate_cli.tables.read_options import Limits, ReadOptions
 
-Element = tuple[str, dict[str, str], str]
-"""Local name, attributes and text of an XML element."""
-_CHUNK = 1 << 16
-MAX_DEPTH = 50
-"""XML elements in each other."""
-MAX_AREA = 10_000
-"""Cells of a merged area; larger ones are no part of a table."""
-MAX_MERGED = 1_000_000
-"""Cells of all merged areas."""
-MAX_RUNS = 32_767
-"""Runs of a text, which cannot have more letters in a spreadsheet program."""
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet
+
+SEARCHED_ROWS = 100
+"""Rows of a sheet in which its table is looked for."""
+MAX_AREA, MAX_MERGED = 10_000, 1_000_000
+"""Cells of a merged area, above which it is no part of a table; and of all of them."""
+BEYOND = "#NUM!"
+"""A number that is too large for spreadsheet programs."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 OTHERS = (
-    ("xl/workbook.bin", "a binary Excel workbook (.xlsb)", SAVE_AS),
-    ("content.xml", "an OpenDocument file (.ods)", SAVE_AS),
     ("index/document.iwa", "an Apple Numbers or Pages document", SAVE_AS),
     ("word/document.xml", "a Word document (.docx)", "Copy the table into a spreadsheet program, and save it as .xlsx"),
     ("ppt/presentation.xml", "a PowerPoint document (.pptx)", "Save the table as CSV or .xlsx"),
+    ("[content_types].xml", "a workbook without sheets", SAVE_AS),
+    ("", "an archive (.zip)", "Unpack it first"),
 )
 """A part by which other documents in archives are known, what they are, and what to do."""
-_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
-_AREA = re.compile("([A-Z]{1,3})([0-9]{1,7}):([A-Z]{1,3})([0-9]{1,7})")
 
 
-class Worksheet(NamedTuple):
-    """A sheet of a workbook."""
+def read_workbook(path: Path, options: ReadOptions) -> Grid:
+    """Open one sheet of a workbook; a value stands in every cell of its merged area.
 
-    name: str
-    part: str
-    is_hidden: bool
-
-
-@dataclass
-class Area:
-    """The columns and the last row of a merged area, from 1, and its text once its first row was read."""
-
-    left: int
-    right: int
-    bottom: int
-    text: str = ""
-
-
-class ElementParser:
-    """XML elements as they end; a string has the text of its runs, but for how they are spoken."""
-
-    def __init__(self) -> None:
-        self.ended, self.runs = list[Element](), list[str]()
-        self._opened, self._pieces = list[dict[str, str]](), list[str]()
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
-        self.parser.CharacterDataHandler, self.parser.StartDoctypeDeclHandler = self._pieces.append, self._refuse
-
-    def _start(self, _: str, attributes: dict[str, str]) -> None:
-        if len(self._opened) > MAX_DEPTH:
-            raise RecursionError
-        self._opened.append(attributes)
-        self._pieces.clear()
-
-    def _end(self, name: str) -> None:
-        text = "".join(self._pieces)
-        self._pieces.clear()
-        if ":" in name:
-            name = name.rpartition(":")[2]
-        if name == "t":
-            self.runs.append(text)
-            if len(self.runs) > MAX_RUNS:
-                raise ValueError(f"a text has more than {MAX_RUNS:,} runs")
-        elif name == "rPh":
-            del self.runs[-1:]
-        elif name in ("si", "is"):
-            text = "".join(self.runs)
-            self.runs.clear()
-        self.ended.append((name, self._opened.pop(), text))
-
-    def _refuse(self, *_: object) -> None:
-        raise ValueError("it has a DTD")
+    Raises:
+        DataError: it is damaged, something else, or has no such sheet.
+    """
+    grid = Grid([], omits_empty=True)
+    grid.lines = _lines(path, options, grid.notes)
+    return grid
 
 
 class Workbook:
-    """An .xlsx file: its sheets, and their rows as texts.
+    """A workbook of any kind that calamine reads.
 
     Attributes:
-        merged: the merged areas that begin in each row of the sheet whose rows were read.
-        has_unsaved: whether a formula there has no saved value.
+        sheets: the name of each sheet of cells and whether it is hidden, visible ones first.
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        self.path, self.limits = path, limits
-        if not zipfile.is_zipfile(path):
-            raise self._foreign_text()
-        self._archive = zipfile.ZipFile(path)
-        parts = self._archive.infolist()
-        limits.check_bytes(path, sum(part.file_size for part in parts))
-        self._parts = {part.filename.replace("\\", "/").lower(): part for part in parts}
-        root = next((part for kind, part in self._related("").values() if kind == "officeDocument"), "xl/workbook.xml")
-        if root.lower() not in self._parts or root.endswith(".bin"):
-            raise self._foreign()
-        related = self._related(root)
-        named = dict(related.values())
-        self.sheets, self._date1904 = list[Worksheet](), False
-        for name, attributes, _ in self._elements(root):
-            if name == "workbookPr":
-                self._date1904 = attributes.get("date1904") in ("1", "true")
-            elif name == "sheet":
-                place = next(value for key, value in attributes.items() if key.endswith(":id"))
-                kind, part = related.get(place, ("", ""))
-                if kind == "worksheet":
-                    self.sheets.append(
-                        Worksheet(attributes["name"], part, attributes.get("state", "visible") != "visible")
-                    )
-        self._texts = [
-            decode_escapes(text) for name, _, text in self._elements(named.get("sharedStrings", "")) if name == "si"
-        ]
-        self._formats = self._number_formats(named.get("styles", ""))
+        from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
 
-    def rows(self, sheet: Worksheet) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number of each row that is stored, from 1, and the texts of its cells; then all is known of it."""
-        self.merged, self._merged_cells, self.has_unsaved = dict[int, list[Area]](), 0, False
-        self.numeric = set[int]()
-        number, cells, line, value, has_formula = 0, 0, list[str](), "", False
-        for name, attributes, text in self._elements(sheet.part):
-            if name in ("v", "is"):
-                value = text
-            elif name == "f":
-                has_formula = True
-            elif name == "c":
-                column = column_number(attributes.get("r", "").rstrip("0123456789")) or len(line) + 1
-                if column > self.limits.columns:
-                    self.limits.check(self.path, columns=column)
-                if column > len(line):
-                    line += [""] * (column - len(line))
-                line[column - 1] = self._show(value, attributes)
-                if value and attributes.get("t", "n") == "n":
-                    self.numeric.add(column - 1)
-                self.has_unsaved |= has_formula and not value and attributes.get("t") != "str"
-                value, has_formula = "", False
-            elif name == "row":
-                number, cells = max(int(attributes.get("r", 0)), number + 1), cells + len(line)
-                self.limits.check(self.path, cells=cells)
-                yield number, line
-                line = []
-            elif name == "mergeCell":
-                self._add_area(attributes.get("ref", ""))
+        self.path, self.limits, self.archive = path, limits, None
+        self._parts, self.codes = dict[str, str](), list[str]()
+        if zipfile.is_zipfile(path):
+            self.archive = zipfile.ZipFile(path)
+            limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
+            names = {name.lower() for name in self.archive.namelist()}
+            if not any(name.endswith(("workbook.xml", "workbook.bin", "content.xml")) for name in names):
+                what, remedy = next((what, remedy) for part, what, remedy in OTHERS if part in {*names, ""})
+                raise DataError(f"this is {what}", where=str(path), remedy=remedy)
+            if "content.xml" not in names:
+                self._parts, self.codes = find_parts(self.archive)
+        elif what := _name_text(path):
+            remedy = "Rename it to .csv" if what == "text" else SAVE_AS
+            raise DataError(f"this workbook cannot be read: it is {what}", where=str(path), remedy=remedy)
+        with path.open("rb") as file:  # whatever its name is
+            self._book = load_workbook(file)
+        sheets = [sheet for sheet in self._book.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
+        hidden = {sheet.name: sheet.visible is not SheetVisibleEnum.Visible for sheet in sheets}
+        self.sheets = dict(sorted(hidden.items(), key=lambda pair: pair[1]))
 
-    def _add_area(self, reference: str) -> None:
-        """Note a merged area, unless it is too large for a table."""
-        found = _AREA.fullmatch(reference)
-        if found is None:
-            return
-        left, top, right, bottom = column_number(found[1]), int(found[2]), column_number(found[3]), int(found[4])
-        size = (right - left + 1) * (bottom - top + 1)
-        is_small = 1 < size <= MAX_AREA
-        self._merged_cells += size if is_small else 1
-        if self._merged_cells > MAX_MERGED:
+    def sheet(self, name: str) -> Sheet:
+        """Open a sheet.
+
+        Raises:
+            DataError: it is too large.
+        """
+        part = self._parts.get(name, "")
+        known = self.archive is not None and part in self.archive.namelist()
+        layout = read_layout(self.archive, part, self.limits) if self.archive and known else SheetLayout()
+        values = self._book.get_sheet_by_name(name)
+        self.limits.check(self.path, rows=values.total_height, columns=values.total_width)
+        return Sheet(values, layout, self.codes)
+
+
+class Sheet:
+    """The cells of a sheet as texts, some of which know the number that is stored.
+
+    Attributes:
+        has_unsaved: whether a formula in the rows that were read has no saved value.
+        filled: merged areas whose value was put in all their cells, in the rows that were read.
+    """
+
+    def __init__(self, values: CalamineSheet, layout: SheetLayout, codes: list[str]) -> None:
+        self.layout, self.has_unsaved, self.filled = layout, False, 0
+        self._values, self._codes = values, codes
+
+    def lines(self) -> Iterator[list[str]]:
+        """Yield the texts of each row, from the first of the sheet on."""
+        left, errors = self._values.start[1] if self._values.start else 0, self.layout.errors
+        for row, values in enumerate(self._values.iter_rows()):
+            styles = self.layout.formats.get(row, ())
+            line = [""] * left
+            for column, value in enumerate(values, left):
+                style = styles[column] if column < len(styles) else 0
+                if value != "":
+                    text = _show(value, self._codes[style >> 1] if style >> 1 < len(self._codes) else GENERAL)
+                elif (row, column) in errors:
+                    text = "#" + "".join(errors[row, column]).rpartition("#")[2]  # behind the formula
+                else:
+                    text = ""
+                    self.has_unsaved |= style & 1 > 0
+                line.append(text)
+            yield line
+
+    def merged_lines(self, path: Path) -> Iterator[list[str]]:
+        """Yield the lines, with the values of merged areas in all their cells.
+
+        Raises:
+            DataError: the areas are too large.
+        """
+        merged = [_Area(*first, *last) for first, last in self._values.merged_cell_ranges or ()]
+        waiting = sorted((area for area in merged if 1 < area.size <= MAX_AREA), key=lambda area: -area.top)
+        if sum(area.size for area in waiting) + len(merged) > MAX_MERGED:
             what = f"its merged areas have more than {MAX_MERGED:,} cells"
-            raise DataError(what, where=str(self.path), remedy="Save the table as CSV")
-        if is_small:
-            self.merged.setdefault(top, []).append(Area(left, right, bottom))
+            raise DataError(what, where=str(path), remedy="Save the table as CSV")
+        areas = list[_Area]()
+        for row, line in enumerate(self.lines()):
+            areas = [area for area in areas if area.bottom >= row]
+            while waiting and waiting[-1].top <= row:
+                areas.append(waiting.pop())
+            if areas:
+                self._fill(row, line, areas)
+            yield line
 
-    def _show(self, value: str, attributes: dict[str, str]) -> str:
-        """Write what a cell shows of its value."""
-        kind = attributes.get("t", "n")
-        code = self._formats.get(attributes.get("s", "0"), GENERAL)
-        if kind in ("s", "str", "inlineStr"):
-            text = self._texts[int(value)] if kind == "s" and value else decode_escapes(value)
-            return text if code == GENERAL else format_string(text, code)
-        if kind == "b":
-            return "TRUE" if value in ("1", "true") else "FALSE" if value else ""
-        if kind == "e" or (code == GENERAL and value.isdigit() and len(value) <= 15):
-            return value
-        if kind == "d":
-            with suppress(ValueError):
-                start = datetime(1904, 1, 1) if self._date1904 else datetime(1899, 12, 30)
-                value = str((datetime.fromisoformat(value.rstrip("Z")) - start).total_seconds() / 86400)
-                code = code if code != GENERAL else "yyyy-mm-dd hh:mm:ss"
-        return show_number(value, code, self._date1904)
-
-    def _number_formats(self, part: str) -> dict[str, str]:
-        """Return the number format of each style, by its number."""
-        codes, styles = dict(BUILTIN), list[str]()
-        for name, attributes, _ in self._elements(part):
-            if name == "numFmt":
-                codes[attributes.get("numFmtId", "")] = attributes.get("formatCode") or GENERAL
-            elif name == "xf":
-                styles.append(codes.get(attributes.get("numFmtId", ""), GENERAL))
-            elif name == "cellStyleXfs":
-                styles.clear()
-            elif name == "cellXfs":
-                break
-        return {str(number): code for number, code in enumerate(styles)}
-
-    def _related(self, part: str) -> dict[str, tuple[str, str]]:
-        """Return the kind and name of each part that a part refers to, by the name of the reference."""
-        folder, name = posixpath.split(part)
-        found = self._elements(posixpath.join(folder, "_rels", f"{name}.rels"))
-        return {
-            attributes["Id"]: (
-                posixpath.basename(attributes["Type"]),
-                posixpath.normpath(posixpath.join("/", folder, attributes["Target"])).lstrip("/"),
-            )
-            for name, attributes, _ in found
-            if name == "Relationship"
-        }
-
-    def _elements(self, part: str) -> Iterator[Element]:
-        """Yield the elements of a part as they end."""
-        info = self._parts.get(part.lower())
-        if info is None:
-            return
-        if "/worksheets/" not in part:
-            self.limits.check_bytes(self.path, info.file_size // 4, whole=True)
-        elements, held = ElementParser(), 0
-        with self._archive.open(info) as file:
-            while piece := file.read(_CHUNK):
-                elements.parser.Parse(piece)
-                held = 0 if elements.ended and not elements.runs else held + len(piece)
-                self.limits.check_bytes(self.path, held, whole=True)
-                yield from elements.ended
-                elements.ended.clear()
-        elements.parser.Parse(b"", True)
-
-    def _foreign_text(self) -> DataError:
-        """Return the error for a file that is no archive."""
-        with self.path.open("rb") as file:
-            start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
-        marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
-        what = "damaged" if b"\0" in start else next(name for mark, name in marks if start.startswith(mark))
-        remedy = "Rename it to .csv" if what == "text" else SAVE_AS
-        return DataError(f"this workbook cannot be read: it is {what}", where=str(self.path), remedy=remedy)
-
-    def _foreign(self) -> DataError:
-        """Return the error for an archive that is no workbook."""
-        for part, what, remedy in OTHERS:
-            if part in self._parts:
-                return DataError(f"this is {what}", where=str(self.path), remedy=remedy)
-        if "[content_types].xml" in self._parts:
-            return DataError("this workbook has no sheets", where=str(self.path), remedy=SAVE_AS)
-        return DataError("this is an archive (.zip)", where=str(self.path), remedy="Unpack it first")
+    def _fill(self, row: int, line: list[str], areas: list[_Area]) -> None:
+        """Put the values of merged areas into a line that has other values; a text alone in its line may be a title."""
+        count = sum(map(bool, line))
+        for area in areas:
+            if area.top == row and area.left < len(line) and (count > 1 or area.left == area.right):
+                area.text = line[area.left]
+                self.filled += bool(area.text)
+            if area.text and count:
+                line += [""] * (area.right + 1 - len(line))
+                for column in range(area.left, area.right + 1):
+                    line[column] = line[column] or area.text
 
 
-@lru_cache(maxsize=1 << 14)
-def show_number(value: str, code: str, date1904: bool) -> str:
-    """Write a stored number in a number format; what is none stays."""
-    number = parse_number(value)
-    return value if number.is_nan() else format_number(number, code, date1904=date1904)
+@dataclass
+class _Area:
+    """A merged area, rows and columns from 0, and its text once its first row was read."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+    text: str = ""
+
+    @property
+    def size(self) -> int:
+        """The number of its cells."""
+        return (self.bottom - self.top + 1) * (self.right - self.left + 1)
 
 
-@lru_cache(maxsize=1 << 15)
-def column_number(letters: str) -> int:
-    """Return the number of a column, from 1, by its letters; 0 of what is none."""
-    if not re.fullmatch("[A-Z]{1,3}", letters):
-        return 0
-    number = 0
-    for letter in letters:
-        number = number * 26 + ord(letter) - 64
-    return number
+def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[str]]:
+    with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
+        sheet = _choose(Workbook(path, options.limits), options.sheet, notes)
+        rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
+        seen = set[int]()
+        for row, line in enumerate(sheet.merged_lines(path)):
+            seen.update(column for column in columns if line[column : column + 1] not in ([], [""]))
+            count["hidden row"] += row in rows and any(line)
+            if options.hidden:
+                yield line
+            elif row not in rows:
+                yield [cell for column, cell in enumerate(line) if column not in columns]
+    count["hidden column"] = len(seen)
+    if hidden := [count_noun(number, noun) for noun, number in count.items() if number]:
+        done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
+        notes.append(f"{' and '.join(hidden)} {done}.")
+    if sheet.filled:
+        notes.append(f"The value of {count_noun(sheet.filled, 'merged area')} was put in every cell of it.")
+    if sheet.has_unsaved:
+        notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
 
 
-def decode_escapes(text: str) -> str:
-    """Put the characters into a text that are written as _x000D_ and the like; line breaks are those of Python."""
-    if "_x" not in text:
-        return text
-    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
-    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
+    """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
+    sheets, names = cache(book.sheet), list(book.sheets)
+    if wanted is None:
+        places = ((hidden, least, name) for hidden in (False, True) for least in (2, 1) for name in names)
+        chosen = next(
+            (name for hidden, least, name in places if book.sheets[name] is hidden and _has_rows(sheets(name), least)),
+            None,
+        )
+        problem, remedy = "this workbook is empty", "Give one with a header row and rows below it"
+    else:
+        chosen = ({str(number): name for number, name in enumerate(names, 1)} | {name: name for name in names}).get(
+            wanted
+        )
+        shown = [f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items()]
+        problem, remedy = f"there is no sheet {wanted!r}", f"Sheets here: {', '.join(shown)}"
+    if chosen is None:
+        raise DataError(problem, where=str(book.path), remedy=remedy)
+    others = list_names(
+        f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items() if name != chosen
+    )
+    if others and wanted is None:
+        notes.append(f"The sheet {chosen!r} was read; the workbook also has {others} (choose with sheet=...).")
+    return sheets(chosen)
+
+
+def _name_text(path: Path) -> str:
+    """Say what a file without the marks of a workbook is; "" where it may be an old one."""
+    with path.open("rb") as file:
+        start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
+    if start.startswith(b"\xd0\xcf\x11\xe0"):
+        return ""
+    marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
+    return "damaged" if b"\0" in start else next(name for mark, name in marks if start.startswith(mark))
+
+
+def _has_rows(sheet: Sheet, least: int) -> bool:
+    """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
+    return sum(sum(map(bool, line)) >= least for line in islice(sheet.lines(), SEARCHED_ROWS)) >= least
+
+
+def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine gives
+    """Write what a cell shows of its value, which is not lost where it is a number."""
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if not isinstance(value, (int, float)):
+        return format_date(value, code)
+    if not math.isfinite(value):
+        return BEYOND
+    number = float(Decimal(repr(value)).scaleb(2)) if is_percent(code) else value
+    return NumberText(format_number(value, code), number)

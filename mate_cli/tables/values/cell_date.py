@@ -22,6 +22,7 @@ _DATES = (
     re.compile(rf"{_NAME} {_DAY} ?, ?(?P<y>\d{{4}}){_TIME}"),
     re.compile(rf"{_NAME},?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
     re.compile(rf"(?P<y>\d{{4}})[ -]{_NAME}[ -]{_DAY}{_TIME}"),
+    re.compile(r"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?P<h>\d\d)?(?P<min>\d\d)?(?P<s>\d\d)?(?P<half>)"),
     re.compile(rf"(?P<y>\d{{4}})年(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})日)?{_TIME}"),
 )
 _CLOCK = re.compile(

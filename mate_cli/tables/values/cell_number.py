@@ -65,6 +65,9 @@ TEXT = re.compile(
 """Begin of a text with digits: a long word before them, words amid them, a decade, a telephone number, or a day."""
 _PARTS = re.compile(r"[()+-]|[^\s()+-]+")
 _UNIT = re.compile(r"(?:/ ?)?[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
+_CODE_BEFORE, _CODE_BEHIND = re.compile(r"[A-Za-z]-?$|\bR $"), re.compile("[A-UX-Z]")
+MAX_VOLTS = 4
+"""Digits of a number of volts or watts at most, whose letter may stand right behind it."""
 _PREFIXED_DOLLAR = re.compile(r"[A-Za-z]{1,3}\$|[A-Z]{2}[€£]")
 
 _DECIMALS = {".": r"(?:\.\d+)?", ",": r"(?:,\d+)?"}
@@ -91,6 +94,7 @@ class Amount(NamedTuple):
         is_fraction: it is written with a fraction, such as 3½.
         is_lone_fraction: it is nothing but a/b, which may as well be a date or a ratio.
         attached: the unit follows without a space, in letters that have a case, as in 747SP.
+        is_code: letters stand right beside bare digits, as in TL-23025, RM1 and 395000A, which may as well be names.
     """
 
     digits: str
@@ -101,6 +105,7 @@ class Amount(NamedTuple):
     is_fraction: bool = False
     is_lone_fraction: bool = False
     attached: bool = False
+    is_code: bool = False
 
 
 def simplify(text: str) -> str:
@@ -133,7 +138,12 @@ def parse_amount(text: str) -> Amount | None:
     after = before and _parse_after(text[core.end() :], before)
     if not before or after is None or (before.unit.casefold() in CURRENCY_WORDS and core[0].isdecimal()):
         return None
-    amount = after._replace(negative=after.negative or before.negative)
+    is_code = core[0].isdecimal() and (
+        _CODE_BEFORE.search(text[: core.start()])
+        or (_CODE_BEHIND.fullmatch(text, core.end()) and not before.unit)
+        or (text[core.end() :] in ("V", "W") and len(core[0]) > MAX_VOLTS)
+    )
+    amount = after._replace(negative=after.negative or before.negative, is_code=bool(is_code))
     if core["half"]:
         whole, sign = core["half"][:-1].strip(), core["half"][-1]
         return amount._replace(digits=repr(int(whole or 0) + unicodedata.numeric(sign)), is_fraction=True)

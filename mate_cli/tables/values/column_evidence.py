@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.values.cell_date import NUMERIC_DATE
 from mate_cli.tables.values.cell_number import TEXT, Amount, find_decimal_marks, is_currency, parse_amount, simplify
 from mate_cli.tables.values.number_words import KNOWN_UNITS
@@ -20,7 +21,7 @@ MAX_LENGTH = 60
 """Characters of the longest cell that is looked at."""
 MAX_FORMS = 4096
 """Forms of cells, such as $1,111.11, that are counted at once."""
-_MISSING = "- -- . .. ... ? x n/a na n.a. nan none null k.a. tba tbd"
+_MISSING = "- -- . .. ... ? x n/a na n.a. nan none null k.a. tba tbd \\n #n/a <na> nil"
 MISSING = frozenset([*_MISSING.split(), "k. a."])
 """Simplified cells in lower case that say that there is no value."""
 MAX_MISSING = max(map(len, MISSING))
@@ -32,6 +33,10 @@ _FORM = bytes.maketrans(b"23456789", b"11111111")
 _DIGITS = str.maketrans("23456789", "11111111")
 _DIGIT = re.compile(r"\d")
 _YEAR = r"(?:1[5-9]|20)\d\d"
+COMPACT_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?")
+"""A date or moment such as 20240131, written as a number."""
+DATE_LIKE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])|[2-6]\d{4}|1\d{9}|1\d{12}")
+"""What is a month, a day of a spreadsheet or a moment of a computer below a name that says so."""
 DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
 """A year in parentheses, or from which on something is."""
 
@@ -68,14 +73,18 @@ class _CellForm:
 class ColumnEvidence:
     """Counts of what the cells of one column are, taken cell by cell.
 
-    Args:
-        is_typed: the file itself says that these are numbers; they are written with a point.
+    Attributes:
+        stored: cells whose number the file itself has.
     """
 
-    is_typed: bool = False
+    stored: int = 0
     others: int = 0
     integers: int = 0
     years: int = 0
+    compact_dates: int = 0
+    like_dates: int = 0
+    codes: int = 0
+    surely_units: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     units: Counter[str] = field(default_factory=Counter)
@@ -94,6 +103,12 @@ class ColumnEvidence:
             self.widths[width, text[0] == "0"] += 1
             if width == 4 and "1500" <= text <= "2100":
                 self.years += 1
+            elif width > 4 and COMPACT_DATE.fullmatch(text):
+                self.compact_dates += 1
+            elif width > 4 and DATE_LIKE.fullmatch(text):
+                self.like_dates += 1
+        elif type(text) is NumberText:
+            self.stored += 1
         elif width <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
             counted = self._forms.get(form) or self._start_form(form, text)
@@ -132,6 +147,8 @@ class ColumnEvidence:
                 unit = find_doubtful_unit(one.amount)
                 if unit is not None:
                     self.units[unit] += one.count
+                self.codes += one.count if one.amount.is_code else 0
+                self.surely_units += one.count if one.amount.unit and not one.amount.is_code else 0
                 if one.kind == COMMA:
                     self.single += one.count if "." not in one.amount.digits else 0
                     self.small += one.count if one.amount.digits[0] == "0" else 0
@@ -141,8 +158,8 @@ class ColumnEvidence:
     def numbers(self) -> int:
         """Cells that are numbers in some way of writing."""
         fractions = self.kinds[FRACTION] + self.kinds[LONE_FRACTION] * (self.kinds[FRACTION] > 0)
-        numbers = self.integers + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in MARKED)
-        return numbers - (0 if self.unit else self.units.total())
+        numbers = self.integers + self.stored + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in MARKED)
+        return numbers - (0 if self.unit else self.units.total()) - (0 if self.surely_units else self.codes)
 
     @property
     def is_dense(self) -> bool:
@@ -164,6 +181,11 @@ class ColumnEvidence:
             return True
         return self.kinds[LIST] > MAX_MISFIT_SHARE * (self.kinds[LIST] + self.numbers)
 
+    def are_dates(self, *, is_named: bool) -> bool:
+        """Tell whether all numbers are dates; fewer digits, or one cell alone, need a name that says so."""
+        dates = self.compact_dates + (self.like_dates if is_named else 0)
+        return dates == self.numbers and dates > (0 if is_named else 1)
+
     def find_decimal(self) -> str | None:
         """Find the decimal mark that the cells prove; "" where they contradict each other, None without proof."""
         point, comma, groups = self.kinds[POINT], self.kinds[COMMA], self.kinds[COMMA_OR_GROUP]
@@ -172,6 +194,9 @@ class ColumnEvidence:
             return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
         if point:
             return "." if 2 * point > self.kinds[POINT_OR_GROUP] else None
+        if not comma and not groups and self.kinds[POINT_OR_GROUP] and self.is_dense:
+            is_short = all(width <= 3 and not is_padded for width, is_padded in self.widths)  # 987 beside 1.234
+            return "," if is_short and self.integers > MAX_MISFIT_SHARE * self.kinds[POINT_OR_GROUP] else None
         if not comma or not self.is_dense:
             return None
         if self.single == comma <= MAX_MISFIT_SHARE * (comma + self.kinds[POINT_OR_GROUP]):  # 1,5 among many 1.204
@@ -183,9 +208,7 @@ class ColumnEvidence:
     def can_vote(self, mark: str) -> bool:
         """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
         count = self.kinds[POINT if mark == "." else COMMA]
-        return self.is_dense and (
-            self.is_typed or count > 1 or count >= MAX_MISFIT_SHARE * (self.others + self.integers)
-        )
+        return self.is_dense and (count > 1 or count >= MAX_MISFIT_SHARE * (self.others + self.integers))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -207,9 +230,9 @@ def _classify(form: str) -> tuple[str, Amount | None]:
     return (COMMA_OR_GROUP if "," in amount.digits else POINT_OR_GROUP if "." in amount.digits else PLAIN), amount
 
 
-def collect_evidence(texts: Iterable[str], *, is_typed: bool = False) -> ColumnEvidence:
+def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:
     """Count what the cells of a column are."""
-    evidence = ColumnEvidence(is_typed)
+    evidence = ColumnEvidence()
     for text in texts:
         evidence.add(text)
     return evidence

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mate_cli.tables.formats.cell_text import NumberText
 from mate_cli.tables.formats.grid import count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
 from mate_cli.tables.values.cell_date import read_date
@@ -39,6 +40,14 @@ NOT_NUMBERS = re.compile(
     re.IGNORECASE,
 )
 """Headers of columns whose digits are names, not numbers."""
+MIXED = "decimal points and commas are mixed. Write decimal=, or decimal=."
+SILENT = "their points may part decimals or thousands. Write decimal=. or locale=de."
+"""Why a column has no numbers."""
+DATE_NAME = re.compile(
+    r"(?:^|[\W_])(?:date|datum|fecha|data|day|tag|month|monat|period|timestamp|created|updated|ymd|yyyymm(?:dd)?)(?:$|[\W_])",
+    re.IGNORECASE,
+)
+"""Headers of columns whose digits may be dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class ColumnFormat:
         minus_in_parentheses: (12) is -12, and 2009- is -2009.
         unit: a word behind numbers that is a unit here, besides the known ones.
         fractions: 1/2 is a half.
+        codes: RM1 is an amount, as RM1.50 is.
         day_first: 01/02/2024 is in February; None where nothing says.
     """
 
@@ -59,10 +69,13 @@ class ColumnFormat:
     minus_in_parentheses: bool = False
     unit: str = ""
     fractions: bool = False
+    codes: bool = False
     day_first: bool | None = None
 
     def read_number(self, text: str) -> float | None:
         """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
+        if type(text) is NumberText:
+            return text.number if self.decimal else None
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
             return float(text) if self.decimal else None
         amount = self._read(text)
@@ -96,6 +109,7 @@ class ColumnFormat:
         is_number = (
             (unit is None or (unit != "" and unit == self.unit))
             and (self.fractions or not amount.is_lone_fraction)
+            and (self.codes or not amount.is_code)
             and (self.minus_in_parentheses or _is_surely_minus(amount, text))
         )
         return amount if is_number else None
@@ -109,9 +123,12 @@ def _is_surely_minus(amount: Amount, text: str) -> bool:
 
 
 def find_formats(
-    names: Sequence[str], columns: Sequence[ColumnEvidence], options: ReadOptions = AS_FOUND
+    names: Sequence[str],
+    columns: Sequence[ColumnEvidence],
+    options: ReadOptions = AS_FOUND,
+    usual: str | None = None,
 ) -> tuple[tuple[ColumnFormat, ...], list[str]]:
-    """Decide how each column of a table writes numbers and dates.
+    """Decide how each column of a table writes numbers and dates; `usual` is the decimal mark where no cell tells.
 
     Returns:
         The formats, and notes for people: where decimal commas were found, and where nothing can be decided.
@@ -122,31 +139,38 @@ def find_formats(
     stated = read_decimal(options)
     for column in columns:
         column.sum_up()
-    proven = ["." if column.is_typed else stated or column.find_decimal() for column in columns]
+    proven = [stated or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
-    usual = votes.pop() if len(votes) == 1 else "" if votes else "."
-    formats, split = [], list[str]()
+    usual = votes.pop() if len(votes) == 1 else "" if votes else usual
+    formats, refused = [], dict[str, list[str]]()
     for name, column, mark in zip(names, columns, proven, strict=True):
         decimal = _choose_decimal(column, mark, usual)
         if decimal == "" and any(column.kinds[kind] for kind in MARKED):
-            split.append(name)
-        if NOT_NUMBERS.fullmatch(name.strip()) or (column.is_named_by_digits and not column.is_typed):
+            refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
+        if column.are_dates(is_named=DATE_NAME.search(name) is not None):
             decimal = ""
-        formats.append(_format_of(column, decimal, None if column.is_typed else options.thousands))
+        if NOT_NUMBERS.fullmatch(name.strip()) or (column.is_named_by_digits and not column.stored):
+            decimal = ""
+        formats.append(_format_of(column, decimal, options.thousands))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
     formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
-    return tuple(formats), _write_notes(names, columns, formats, split, is_stated=stated is not None)
+    return tuple(formats), _write_notes(names, columns, formats, refused, is_stated=stated is not None)
 
 
 def format_of(texts: Iterable[str]) -> ColumnFormat:
     """Decide how one column alone writes numbers and dates."""
-    return find_formats([""], [collect_evidence(texts)])[0][0]
+    return find_formats([""], [collect_evidence(texts)], usual=".")[0][0]
 
 
-def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str) -> str:
-    """Return the decimal mark of a column, where its own cells prove one, else that of the others; "" for none."""
+def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | None) -> str:
+    """Return the decimal mark of a column, where its own cells prove one, else that of the others; "" for none.
+
+    Where no column proves one, 1,204 is over a thousand, and nobody knows of 1.204.
+    """
     if proven is not None:
         return proven
+    if usual is None:
+        return "" if column.kinds[POINT_OR_GROUP] and not column.kinds[COMMA_OR_GROUP] else "."
     return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."
 
 
@@ -158,6 +182,7 @@ def _format_of(column: ColumnEvidence, decimal: str, thousands: str | None) -> C
         thousands=thousands,
         minus_in_parentheses=column.is_dense and not only_years,
         unit=column.unit if column.is_dense else "",
+        codes=column.surely_units > 0,
         fractions=column.kinds[FRACTION] > MAX_MISFIT_SHARE * column.kinds[LONE_FRACTION],
         day_first=_is_day_first(column.days_above_12),
     )
@@ -172,7 +197,7 @@ def _write_notes(
     names: Sequence[str],
     columns: Sequence[ColumnEvidence],
     formats: Sequence[ColumnFormat],
-    split: Sequence[str],
+    refused: Mapping[str, Sequence[str]],
     *,
     is_stated: bool,
 ) -> list[str]:
@@ -184,12 +209,10 @@ def _write_notes(
     ]
     if commas and not is_stated:
         notes.append(f"Decimal commas: {list_names(commas)} (otherwise write decimal=.).")
-    if split:
-        quoted = list_names(map(repr, split))
-        notes.append(f"No numbers in {quoted}: decimal points and commas are mixed. Write decimal=, or decimal=.")
+    notes += [f"No numbers in {list_names(those)}: {why}" for why, those in refused.items()]
     for name, column, one in zip(names, columns, formats, strict=True):
         other = {".": COMMA, ",": POINT}.get(one.decimal, "")
-        if column.kinds[other] and column.is_dense and not column.is_typed:
+        if column.kinds[other] and column.is_dense:
             count = count_noun(column.kinds[other], "cell")
             notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
     return notes

@@ -10,7 +10,7 @@ HUF RON BGN RSD HRK UAH RUB TRY ILS AED SAR QAR KWD EGP ZAR NGN KES GHS MAD BRL 
 NLG ATS BEF FIM PTE GRD IEP usd eur gbp jpy chf cad aud inr sek nok dkk pln czk
 """
 _NAMES = """
-Rs. Rs kr. kr Kr. Kr KR zł Kč Ft lei лв. лв руб. руб р. Fr. SFr. SFr sFr. sFr Rp. Rp RM TL S/ S/. Dh Dhs
+Rs. Rs kr. kr Kr. Kr KR zł Kč Ft lei лв. лв руб. руб р. Fr. SFr. SFr sFr. sFr Rp. Rp RM TL R S/ S/. Dh Dhs
 """
 _WORDS = "euro euros d'euros dollar dollars pesos rupees rubles yen yuan рублей บาท"
 CURRENCY_WORDS = frozenset(_WORDS.split())

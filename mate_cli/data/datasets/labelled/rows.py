@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mate_cli.data.archive import read_file
-from mate_cli.errors import MateError
+from mate_cli.errors import DataError, MateError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
-from mate_cli.tables.formats.cell_text import spreadsheet_number, spreadsheet_text
+from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
+from mate_cli.tables.formats.json_shapes import find_table
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
-from mate_cli.tables.table import Cell, Table, find_table_formats, is_number
+from mate_cli.tables.table import Cell, Table, find_table_formats
 from mate_cli.tables.values.column_format import ColumnFormat, format_of
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -86,13 +88,13 @@ class LabelledRow:
         return tuple(text for one in entries if (text := spreadsheet_text(one).strip()))
 
     def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
-        """Return a value that may be JSON in a cell of a spreadsheet.
+        """Return a value that may be JSON in a text.
 
         Raises:
             RowError: it is not.
         """
         value = self.values.get(name)
-        if not (self.plain and isinstance(value, str)):
+        if not isinstance(value, str):
             return value
         try:
             return json.loads(value)
@@ -116,7 +118,7 @@ class RowTables:
         if "table" not in row.values:
             raise RowError("has neither a table nor a database")
         given = row.values["table"]
-        if row.plain and str(given).lstrip().startswith(("[", "{")):
+        if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
             given = row.parse("table")
         parts = [given, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
         key = json.dumps(parts, default=str, sort_keys=True)
@@ -164,15 +166,20 @@ class RowTables:
 
 
 def inline_table(value: object) -> Table:
-    """Return a table that stands in a row: lists, of which the first is the header; objects; or `{header, rows}`.
+    """Return a table that stands in a row: lists, of which the first is the header, objects, or an object of a shape.
+
+    The shapes are those of JSON files, such as `{header, rows}` and `{columns, data}` of pandas.
 
     Raises:
         RowError: it is none of these.
     """
-    name = ""
-    if isinstance(value, Mapping) and all(isinstance(value.get(part), (list, tuple)) for part in ("header", "rows")):
-        header, rows = list(value["header"]), list(value["rows"])
-        name = spreadsheet_text(value.get("id") or value.get("name"))
+    name = spreadsheet_text(value.get("id") or value.get("name")) if isinstance(value, Mapping) else ""
+    header: list[Any] | None = None
+    if isinstance(value, Mapping):
+        with suppress(DataError):
+            header, value = find_table(dict(value), Path(name or "table"), [])
+    if header:
+        rows = value
     elif isinstance(value, (list, tuple)) and value and all(isinstance(row, Mapping) for row in value):
         header = list(dict.fromkeys(name for row in value for name in row))
         rows = [[row.get(name) for name in header] for row in value]
@@ -186,13 +193,14 @@ def inline_table(value: object) -> Table:
     long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
-    texts = [[spreadsheet_text(one).strip() for one in line] + [""] * (len(header) - len(line)) for line in lines]
+    texts = [[_cell_text(one) for one in line] + [""] * (len(header) - len(line)) for line in lines]
     top, *body = (tuple(map(Cell, line)) for line in texts)
     table = Table(name, top, tuple(body))
-    numeric = {
-        column for column in range(len(header)) if any(is_number(row[column]) for row in rows if column < len(row))
-    }
-    return replace(table, formats=find_table_formats(table, numeric))
+    return replace(table, formats=find_table_formats(table))
+
+
+def _cell_text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else spreadsheet_text(value)
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
@@ -296,8 +304,8 @@ def _label(row: LabelledRow) -> int | None:
 
 
 def _number(row: LabelledRow, table: Table) -> float | None:
-    text = row.text("number")
-    number = read_stated_number(text, table) if text else None
+    text, value = row.text("number"), row.values.get("number")
+    number = value.number if type(value) is NumberText else read_stated_number(text, table) if text else None
     if text and number is None:
         raise RowError(f"{text} is not a number, or is too large")
     return number / 100 if number is not None and "%" in text else number

@@ -57,7 +57,7 @@ def answer_request() -> None:
         connection = _open_database(Path(request["path"]), Path(request["folder"]), request["disk"])
         connection.execute(f"PRAGMA hard_heap_limit = {int(request['memory'])}")
         objects = _objects(connection)
-    except (_OpenError, sqlite3.Error, MemoryError, OSError) as error:
+    except (_OpenError, sqlite3.Error, MemoryError, OSError, UnicodeError) as error:
         _tell(refused=_reason(error))
         return
     if "sql" in request:
@@ -72,6 +72,8 @@ def _tell(**line: object) -> None:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, UnicodeError):
+        return "a name of it is not in UTF-8"
     return "out of memory" if isinstance(error, MemoryError) else str(error) or type(error).__name__
 
 

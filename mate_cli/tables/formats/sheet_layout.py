@@ -1,0 +1,157 @@
+"""What calamine does not tell of a sheet of .xlsx: number formats, formulas, errors, hidden rows and columns, its size.
+
+Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.8 (styles); part 2 (relationships).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from mate_cli.tables.formats.number_format import BUILTIN, GENERAL
+from mate_cli.tables.read_options import Limits
+
+_CHUNK = 1 << 16
+MAX_DEPTH = 50
+"""XML elements in each other."""
+
+
+class SheetLayout:
+    """Layout of the cells of a sheet, rows and columns from 0; empty where nothing is known.
+
+    Attributes:
+        formats: for each row twice the number of each cell's style, and one more for a formula.
+        errors: error values such as #DIV/0!, by row and column.
+        hidden_rows: rows that are hidden.
+        hidden_columns: columns that are hidden.
+        width: columns up to the last one with a cell.
+    """
+
+    def __init__(self) -> None:
+        self.formats: dict[int, array[int]] = {}
+        self.errors: dict[tuple[int, int], list[str]] = {}
+        self.hidden_rows, self.hidden_columns = set[int](), set[int]()
+        self.width = 0
+
+
+class _LayoutParser:
+    """Fills a layout from the elements of a sheet as they begin; texts are read of errors alone."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.layout, self._path, self._limits = SheetLayout(), path, limits
+        self._row, self._column, self._depth, self._is_text, self._cells = -1, -1, 0, False, array("L")
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
+        self.parser.StartDoctypeDeclHandler = self._refuse
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise RecursionError
+        if ":" in name:
+            name = name.rpartition(":")[2]
+        if name == "c":
+            self._add_cell(attributes)
+        elif name == "f" and self._cells and not self._is_text:
+            self._cells[-1] |= 1
+        elif name == "row":
+            number = attributes.get("r", "")
+            self._row, self._column = int(number) - 1 if number.isdecimal() else self._row + 1, -1
+            self._cells = self.layout.formats[self._row] = array("L")
+            if attributes.get("hidden") in ("1", "true"):
+                self.layout.hidden_rows.add(self._row)
+        elif name == "col" and attributes.get("hidden") in ("1", "true"):
+            first, last = int(attributes.get("min", 1)), int(attributes.get("max", 1))
+            self.layout.hidden_columns |= set(range(first - 1, min(last, self._limits.columns)))
+
+    def _add_cell(self, attributes: Mapping[str, str]) -> None:
+        column = column_number(attributes.get("r", "")) - 1
+        column = self._column + 1 if column < 0 else column
+        style, cells = attributes.get("s", ""), self._cells
+        if column >= self.layout.width:
+            self._limits.check(self._path, columns=column + 1)
+            self.layout.width = column + 1
+            self._limits.check(self._path, rows=self._row, cells=self.layout.width * (self._row + 1))
+        cells.extend([0] * (column + 1 - len(cells)))
+        cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
+        self._column, self._is_text = column, attributes.get("t") == "str"
+        self.parser.CharacterDataHandler = None
+        if attributes.get("t") == "e":
+            self.parser.CharacterDataHandler = self.layout.errors.setdefault((self._row, column), []).append
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        if name[-3:] == "row":
+            self.parser.CharacterDataHandler = None
+            self._limits.check(self._path, rows=self._row, cells=self.layout.width * (self._row + 1))
+
+    def _refuse(self, *_: object) -> None:
+        raise ValueError("it has a DTD")
+
+
+def read_layout(archive: zipfile.ZipFile, part: str, limits: Limits) -> SheetLayout:
+    """Read the layout of the sheet in a part of an archive.
+
+    Raises:
+        DataError: the sheet is too large.
+        ValueError: it is damaged.
+    """
+    scan = _LayoutParser(Path(str(archive.filename)), limits)
+    with archive.open(part) as file:
+        while piece := file.read(_CHUNK):
+            scan.parser.Parse(piece)
+    scan.parser.Parse(b"", True)
+    return scan.layout
+
+
+def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], list[str]]:
+    """Find the part of each sheet by the sheet's name, and the number format of each style by the style's number.
+
+    What is not found is left out.
+    """
+    root = next((part for kind, part in _related(archive, "").values() if kind == "officeDocument"), "xl/workbook.xml")
+    related = _related(archive, root)
+    sheets = {}
+    for sheet in _parse(archive, root).iterfind(".//{*}sheet"):
+        place = next((value for key, value in sheet.items() if key.endswith("}id")), "")
+        if place in related:
+            sheets[sheet.get("name", "")] = related[place][1]
+    styles = _parse(archive, next((part for kind, part in related.values() if kind == "styles"), ""))
+    codes = {str(number): code for number, code in BUILTIN.items()}
+    codes |= {one.get("numFmtId", ""): one.get("formatCode") or GENERAL for one in styles.iterfind(".//{*}numFmt")}
+    return sheets, [codes.get(one.get("numFmtId", ""), GENERAL) for one in styles.iterfind("{*}cellXfs/{*}xf")]
+
+
+def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
+    try:
+        return ElementTree.fromstring(archive.read(part))
+    except (KeyError, ElementTree.ParseError):
+        return ElementTree.Element("nothing")
+
+
+def _related(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
+    """Return the kind and name of each part that a part refers to, by the name of the reference."""
+    folder, name = posixpath.split(part)
+    found = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    return {
+        one.get("Id", ""): (
+            posixpath.basename(one.get("Type", "")),
+            posixpath.normpath(posixpath.join("/", folder, one.get("Target", ""))).lstrip("/"),
+        )
+        for one in found
+    }
+
+
+def column_number(reference: str) -> int:
+    """Return the number of a column, from 1, by a reference to a cell such as AB12; 0 where it is none."""
+    number = 0
+    for letter in reference.rstrip("0123456789")[:4]:
+        if not "A" <= letter <= "Z":
+            return 0
+        number = number * 26 + ord(letter) - 64
+    return number
