@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 
-from mate_cli.metrics.specs.names import BASELINE
+from mate_cli.metrics.specs.names import BASELINE, MetricName
+from mate_cli.reports.compare.question_sets import (
+    QuestionSet,
+    join_question_sets,
+    name_question_sets,
+    read_question_set,
+)
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.runs.load import LoadedRun, clean, read_flat_config
 from mate_cli.runs.names import REPEATED, is_ignored, of_stage
@@ -40,6 +46,9 @@ class Configuration:
         label: a short name, unlike any other configuration's in the same comparison.
         statistic: how repeats are summed up.
         ranked_by: the metric asked for, None for the one that each run monitors.
+        questions: what its scores are of.
+        block: the data set, with the number of questions where runs were asked different ones; configurations are
+            ranked within their block.
     """
 
     fields: Mapping[str, str]
@@ -49,14 +58,22 @@ class Configuration:
     label: str = ""
     statistic: Statistic = "median"
     ranked_by: str | None = None
+    questions: QuestionSet = field(default_factory=dict)
+    block: str = ""
 
     def summary(self, metric: str) -> Summary | None:
         """Summarise a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
         found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
-        summary = summarize(values, self.statistic)
+        summary = summarize(values, self.statistic, questions=self.count_questions(metric))
         chosen = found.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
+
+    def count_questions(self, metric: str) -> int | None:
+        """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
+        name = MetricName.parse(metric)
+        asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
+        return asked.count if asked and name.is_share else None
 
     @cached_property
     def dataset(self) -> str:
@@ -126,15 +143,40 @@ def group_runs(
         groups.extend(
             Configuration(
                 fields,
-                tuple(part),
-                repeats(part, count_all, by_seed=not by),
+                tuple(same),
+                repeats(same, count_all, by_seed=not by),
                 apart,
                 statistic=statistic,
                 ranked_by=ranked_by,
             )
             for apart, part in parts
+            for same in split_by_questions(part)
         )
-    return with_labels(drop_unfinished_differences(groups), keys, every_field=bool(by))
+    return with_labels(with_blocks(drop_unfinished_differences(groups)), keys, every_field=bool(by))
+
+
+def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
+    """Split runs that were asked different questions; what has no scores yet stays with the first."""
+    sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in runs])
+    parts: dict[int, list[LoadedRun]] = {}
+    for run, joint in zip(runs, sets, strict=True):
+        parts.setdefault(id(joint), []).append(run)
+    return list(parts.values())
+
+
+def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
+    """Say of each configuration what its scores are of, and name the block that it is ranked in."""
+    datasets: dict[str, list[int]] = {}
+    for place, group in enumerate(groups):
+        datasets.setdefault(group.dataset, []).append(place)
+    blocks: dict[int, Configuration] = {}
+    for dataset, places in datasets.items():
+        scored = [[run for run in groups[place].runs if run.part("metrics")] for place in places]
+        known = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
+        sets = join_question_sets([one[0] if one else {} for one in known])
+        for place, joint, block in zip(places, sets, name_question_sets(dataset, sets), strict=True):
+            blocks[place] = replace(groups[place], questions=joint, block=block)
+    return [blocks[place] for place in range(len(groups))]
 
 
 def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configuration]:

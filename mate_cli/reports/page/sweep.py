@@ -74,13 +74,13 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, list[Plot]]]:
-    """Yield a title and the plots of each data set."""
-    datasets = dict.fromkeys(group.dataset for group in report.groups)
-    for dataset in datasets:
-        groups = [(index, group) for index, group in enumerate(report.groups) if group.dataset == dataset]
+    """Yield a title and the plots of each block."""
+    blocks = dict.fromkeys(group.block for group in report.groups)
+    for block in blocks:
+        groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
         runs = [one for index, group in groups for one in score_runs(index, group, metric)]
         if found := panels(runs):
-            title = f"{metric.title_with_unit} on {dataset}" if len(datasets) > 1 else metric.title_with_unit
+            title = f"{metric.title_with_unit} on {block}" if len(blocks) > 1 else metric.title_with_unit
             yield title, [draw_panel(one, runs) for one in found]
 
 

@@ -90,25 +90,25 @@ def score_bars(report: Report, metric: str) -> list[Bar]:
     for place, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric)) is not None:
             values = (run.metrics.get(metric, math.nan) for run in group.counted)
-            drawn.append(Bar(group.label, place, group.dataset, summary, tuple(filter(is_finite, values))))
+            drawn.append(Bar(group.label, place, group.block, summary, tuple(filter(is_finite, values))))
     return drawn
 
 
 def margin_frames(report: Report) -> list[MarginFrame]:
-    """Read the score margins of the best configurations that have any: a frame per data set, of test where known."""
+    """Read the score margins of the best configurations that have any: a frame per block, of test where known."""
     frames = []
-    for dataset in dict.fromkeys(group.dataset for group in report.groups):
+    for block in dict.fromkeys(group.block for group in report.groups):
         for split in reversed(SPLITS):
-            if found := tuple(margins(report, dataset, split)):
-                frames.append(MarginFrame(dataset, split, found[:MAX_MARGINS]))
+            if found := tuple(margins(report, block, split)):
+                frames.append(MarginFrame(block, split, found[:MAX_MARGINS]))
                 break
     return frames
 
 
-def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
-    """Yield what each configuration on a data set recorded of single questions, all its runs together."""
+def margins(report: Report, block: str, split: str) -> Iterator[Margins]:
+    """Yield what each configuration of a block recorded of single questions, all its runs together."""
     for index, group in enumerate(report.groups):
-        if group.dataset == dataset:
+        if group.block == block:
             seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
             values = tuple(value for seed in seeds for _, value in seed.values())
             if values:

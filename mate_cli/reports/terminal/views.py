@@ -90,7 +90,7 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
     has_words = any(not column.is_number for column in view.columns)
     names_width = name_width(view, LABEL if folded else console.width // 3) if folded or has_words else None
     narrow, plain = console.width < NARROW, not console.is_terminal
-    table = frame(view.title, narrow=narrow)
+    table = frame(view.heading, narrow=narrow)
     heads = [stacked_heading(column) for column in view.columns]
     stacked = any(not head.startswith("\n") for head in heads)
     names = f"\n{view.head}" if stacked else view.head
