@@ -9,7 +9,6 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.page import bars, curves, environment, questions, runs, settings, sweep
 from mate_cli.reports.sections import (
     attention_flow,
-    best_cells,
     cost,
     difference,
     efficiency,
@@ -37,7 +36,6 @@ SECTIONS: tuple[BuildSection, ...] = (
     difference.report_section,
     bars.report_section,
     subsets.report_section,
-    best_cells.report_section,
     growth.report_section,
     errors.report_section,
     query_errors.report_section,

@@ -16,14 +16,12 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.plots.growth import growth_figure
 from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
 from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import RunLog, load_log
-from mate_cli.reports.sections.growth import growth_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,8 +124,6 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     if report.metric and (bars := score_bars(report, report.metric)):
         drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
     drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
-    if (growth := growth_frame(report)) is not None:
-        drawn.append((f"growth_{file_name(growth.metric.full)}", growth_figure(growth)))
     try:
         return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
     except OSError as error:
