@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -23,10 +23,12 @@ NAMED = {*FIELDS, "data", "experiment"}
 """Choices that the fields of a configuration name, or its experiment's stages."""
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
-SHOWN_DIFFERENCES, MAX_DIFFERENCES = 2, 4
-"""Settings in a name; the greater number where fewer leave two configurations with one name."""
+SHOWN_DIFFERENCES = 2
+"""Settings in a name; more where it takes more to tell configurations apart."""
 ABSENT = "absent"
 """Stands for the value of a setting that a configuration does not have."""
+TITLES = {"etc": "TableETC"}
+"""Names of networks that papers call otherwise than the command line."""
 BETWEEN = " · "
 """Stands between the parts of a name."""
 CHECKPOINT, TARGET = ".checkpoint", "._target_"
@@ -285,13 +287,37 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
     """
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
-    differences = [group.differences for group in groups]
-    tried = [
-        [name_of(group, shown, own, number) for group, own in zip(groups, settings, strict=True)]
-        for settings in (chosen_settings(groups), differences)
-        for number in range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
-    ]
-    return next((names for names in tried if len(set(names)) == len(names)), tried[len(tried) // 2])
+    names: list[str] = []
+    for settings in (chosen_settings(groups), [group.differences for group in groups]):
+        texts = [short_differences(one) for one in settings]
+        telling = telling_names([[group.fields[key] for key in shown] for group in groups], texts)
+        names = [name_of(group, shown, one, telling) for group, one in zip(groups, texts, strict=True)]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def telling_names(fields: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> set[str]:
+    """Return the names of as few settings as tell configurations apart that equal fields do not."""
+    telling: set[str] = set()
+    parts = {(*own, *them) for own, them in zip(fields, texts, strict=True)}
+    known = {tuple(own) for own in fields}
+    for name in dict.fromkeys(setting_name(text) for them in texts for text in them):
+        if len(known) == len(parts):
+            break
+        tried = telling | {name}
+        more = {
+            (*own, *(text for text in them if setting_name(text) in tried))
+            for own, them in zip(fields, texts, strict=True)
+        }
+        if len(more) > len(known):
+            telling, known = tried, more
+    return telling
+
+
+def setting_name(text: str) -> str:
+    """Return the name in a setting as it is written."""
+    return text.partition("=")[0]
 
 
 def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
@@ -307,10 +333,12 @@ def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str
     return dict.fromkeys(pair for pair in first if all(pair in other for other in others))
 
 
-def name_of(group: Configuration, shown: Sequence[str], settings: Mapping[str, str], most: int) -> str:
-    """Name a configuration by some of its fields, each value said once, and at most so many settings."""
-    names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
-    return BETWEEN.join([*names, *short_differences(settings, most)])
+def name_of(group: Configuration, shown: Sequence[str], texts: Sequence[str], telling: Collection[str]) -> str:
+    """Name a configuration by some of its fields, each value said once, the settings that tell, and few others."""
+    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in shown)
+    others = [text for text in texts if setting_name(text) not in telling]
+    room = max(0, SHOWN_DIFFERENCES - len(texts) + len(others))
+    return BETWEEN.join([*names, *(text for text in texts if text not in others[room:])])
 
 
 def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
@@ -328,8 +356,8 @@ def count_distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
     return len({tuple(group.fields[key] for key in keys) for group in groups})
 
 
-def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFERENCES) -> list[str]:
-    """Write settings as `lr=0.0001`, the last part of the key only, and how many more there are.
+def short_differences(differences: Mapping[str, str]) -> list[str]:
+    """Write settings as `lr=0.0001`, the last part of the key only.
 
     What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
     which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
@@ -338,9 +366,7 @@ def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFEREN
     told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
     known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
     ordered = sorted(known.items(), key=lambda one: (one[0].endswith(RUN), one[0][:5] == "init.", TARGET in one[0]))
-    texts = list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
-    rest = len(texts) - most
-    return texts[:most] + ([f"+{rest} more"] if rest > 0 else [])
+    return list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
 
 
 def setting_text(key: str, value: str) -> str:

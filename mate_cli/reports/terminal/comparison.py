@@ -18,7 +18,7 @@ from mate_cli.reports.view import Mark, ReportSection, View, sentences
 from mate_cli.terminal.console import Console
 
 MAX_WIDTH = 120
-MAX_PAPERS, MAX_BRIEF = 3, 5
+MAX_PAPERS, MAX_BRIEF = 5, 5
 """Rows of papers, and of runs that have not finished, in brief."""
 UNRANKED = "Not ranked, as no run has a score on dev"
 
