@@ -20,7 +20,7 @@ from mate_cli.reports.runs.load import LoadedRuns
 from mate_cli.reports.view import ReportSection
 
 CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
-SCRIPTS = ("memory.js", "sort.js", "page.js", "runs.js", *CHARTS)
+SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
 
 
 def write_page(report: Report, file: Path) -> Path:

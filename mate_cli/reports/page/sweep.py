@@ -14,6 +14,8 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import ReportSection, sentences
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
+MAX_POINTS = 500
+"""Runs that are drawn, evenly chosen; the means are of all."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 NOTES = (
     "each point is a run, in the colour of its configuration; the line joins the means",
@@ -140,7 +142,10 @@ def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
         list(zip(map(y, (low, high)), distinct_numbers((low, high)), strict=True))[: 1 + (high > low)],
         list(zip(places.values(), distinct_texts(list(places)), places, strict=True)),
         " ".join(f"{places[value]},{y(mean)}" for value, mean in means.items()),
-        [(places[v], y(run.score), run.place, f"{v}: {run.score:.1f}, {run.label}") for run, v in pairs],
+        [
+            (places[v], y(run.score), run.place, f"{v}: {run.score:.1f}, {run.label}")
+            for run, v in pairs[:: -(-len(pairs) // MAX_POINTS)]
+        ],
     )
 
 
