@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from mate_cli.reports.compare.report import Report
@@ -19,6 +19,7 @@ from mate_cli.reports.sections import (
     results,
     significance,
     subsets,
+    wrong,
 )
 from mate_cli.reports.view import ReportSection
 
@@ -39,6 +40,7 @@ SECTIONS: tuple[BuildSection, ...] = (
     growth.report_section,
     errors.report_section,
     query_errors.report_section,
+    wrong.report_section,
     pruning.report_section,
     attention_flow.report_section,
     curves.report_section,
@@ -54,16 +56,20 @@ SECTIONS: tuple[BuildSection, ...] = (
 
 BRIEF = (results.report_section, significance.report_section, cost.report_section)
 """Sections that are printed by default."""
+WRONG = (wrong.report_section,)
+"""The section that `sections=wrong` prints."""
 
 
-def report_sections(report: Report, *, wide: bool = False, brief: bool = False) -> Iterator[ReportSection]:
+def report_sections(
+    report: Report, *, wide: bool = False, among: Sequence[BuildSection] = ()
+) -> Iterator[ReportSection]:
     """Yield the sections of a comparison that have something to show, in order.
 
     Args:
         report: the comparison.
         wide: put all splits beside each other, as papers do.
-        brief: only those of `BRIEF`.
+        among: only these; all where there are none.
     """
-    for build in BRIEF if brief else SECTIONS:
+    for build in among or SECTIONS:
         if (section := build(report, wide=wide)) is not None:
             yield section

@@ -118,7 +118,7 @@ class Compare(Section):
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
-    sections: Literal["brief", "all"]
+    sections: Literal["brief", "all", "wrong"]
     wandb: bool
     logger: Nodes
     html: str | None

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from rich.text import Text
 
+from mate_cli.errors import ConfigError
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.all_sections import report_sections
+from mate_cli.reports.all_sections import BRIEF, WRONG, report_sections
 from mate_cli.reports.compare.report import Report, published_notes, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import plural
@@ -36,7 +37,7 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
     """Print a comparison: all of it, or in brief one table of scores per data set, tests asked for, and costs."""
     print_warnings(report.warnings, console)
     marks: set[Mark] = set()
-    for section in report_sections(report, brief=brief):
+    for section in report_sections(report, among=BRIEF if brief else ()):
         views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
         print_views(views, console, section.visible_notes)
         marks.update(*(view.marks for view in views))
@@ -45,6 +46,23 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
     if report.unfinished:
         print_views([unfinished_view(report, MAX_BRIEF if brief else MAX_ROWS)], console)
     console.print(Text("\n".join(footer(report, console, marks, brief=brief)), style="dim"))
+
+
+def print_wrong_answers(report: Report, console: Console) -> None:
+    """Print the questions that one run answers wrongly.
+
+    Raises:
+        ConfigError: the comparison is of several runs, or the run has no predictions.
+    """
+    print_warnings(report.warnings, console)
+    sections = list(report_sections(report, among=WRONG))
+    if not sections:
+        count = sum(run.parent is None for run in report.runs)
+        problem = "needs one run" if count > 1 else "needs predictions, which this run has not"
+        remedy = f"Give one run folder, not {count}" if count > 1 else "Type mate evaluate run=FOLDER split=dev"
+        raise ConfigError(problem, where="sections=wrong", remedy=remedy)
+    for section in sections:
+        print_views(section.tables, console, section.notes)
 
 
 def print_warnings(warnings: Sequence[str], console: Console) -> None:
