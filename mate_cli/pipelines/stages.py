@@ -16,6 +16,7 @@ from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
+from mate_cli.pipelines.evaluation.evaluation import describe_questions
 from mate_cli.pipelines.machine import resolve_hardware
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
@@ -217,6 +218,7 @@ def answer_all(run: Run, system: System, done: CompletedStages) -> None:
             else:
                 answered = system.answer(stages, examples, split)
             run.record.metrics |= {f"{split}/{name}": v for name, v in system.score(answered, examples).items()}
+            run.record.questions |= describe_questions(split, examples)
             save_answers(run.folder, split, system, examples, answered)
     if system.parameters:
         run.folder.write_json(PARAMETERS, dict(system.parameters))

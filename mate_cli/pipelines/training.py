@@ -20,7 +20,7 @@ from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.data_report import record_skipped, record_truncation
-from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
+from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
 from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
@@ -159,6 +159,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
             continue
         result = evaluate(parts, cfg, split)
         run.record.data[split] = len(result.examples)
+        run.record.questions |= describe_questions(split, result.examples.values())
         record_truncation(run.record, split, parts.data.encodings(split))
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.page import bars, curves, environment, questions, runs, settings, sweep
 from mate_cli.reports.sections import (
     attention_flow,
-    best_cells,
     cost,
     difference,
     efficiency,
@@ -19,6 +18,7 @@ from mate_cli.reports.sections import (
     results,
     significance,
     subsets,
+    wrong,
 )
 from mate_cli.reports.view import ReportSection
 
@@ -36,9 +36,9 @@ SECTIONS: tuple[BuildSection, ...] = (
     difference.report_section,
     bars.report_section,
     subsets.report_section,
-    best_cells.report_section,
     growth.report_section,
     errors.report_section,
+    wrong.report_section,
     pruning.report_section,
     attention_flow.report_section,
     curves.report_section,
@@ -54,17 +54,21 @@ SECTIONS: tuple[BuildSection, ...] = (
 
 BRIEF = (results.report_section, significance.report_section, cost.report_section)
 """Sections that are printed by default."""
+WRONG = (wrong.report_section,)
+"""The section that `sections=wrong` prints."""
 
 
-def report_sections(report: Report, *, wide: bool = False, brief: bool = False) -> Iterator[ReportSection]:
+def report_sections(
+    report: Report, *, wide: bool = False, among: Sequence[BuildSection] = ()
+) -> Iterator[ReportSection]:
     """Yield the sections of a comparison that have something to show, in order.
 
     Args:
         report: the comparison.
         wide: put all splits beside each other, as papers do.
-        brief: only those of `BRIEF`.
+        among: only these; all where there are none.
     """
     place = SECTIONS.index(errors.report_section) + 1
-    for build in BRIEF if brief else (*SECTIONS[:place], *report.added_sections, *SECTIONS[place:]):
+    for build in among or (*SECTIONS[:place], *report.added_sections, *SECTIONS[place:]):
         if (section := build(report, wide=wide)) is not None:
             yield section

@@ -55,5 +55,5 @@ def duration_text(seconds: float | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Write `1 run`, `3 runs`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """Write `1 run`, `3,466 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

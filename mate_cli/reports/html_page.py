@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mate_cli.reports.plots.style import as_svg, paint_of
+from mate_cli.reports.view import Row
 from mate_cli.terminal.streams import printable
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def environment() -> Environment:
     )
     made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
     made.globals |= {"asset": asset, "paint": paint_of, "along": along_track}
-    made.filters |= {"svg": svg_markup, "breakable": breakable}
+    made.filters |= {"svg": svg_markup, "breakable": breakable, "compact": compact_row}
     return made
 
 
@@ -78,6 +79,19 @@ def breakable(text: str) -> Markup:
     from markupsafe import Markup
 
     return Markup("<wbr>").join(printable(word) for word in WORD_ENDS.split(text))
+
+
+def compact_row(row: Row) -> list[Any]:
+    """Return a row of a table for a script to build: label, class, and of each cell what it has up to the last."""
+    cells = []
+    for cell in row.cells:
+        text = cell.text.replace("-", "\N{MINUS SIGN}") if cell.has_minus else cell.text
+        value = None if cell.value is None else float(f"{cell.value:.8g}")
+        parts = [text, value, cell.spread, cell.mark, cell.detail, list(cell.states)]
+        while parts and not parts[-1]:
+            parts.pop()
+        cells.append(parts)
+    return [row.short or row.label, row.style, cells]
 
 
 def along_track(value: float, top: float) -> str:

@@ -109,6 +109,7 @@ class View:
 
     Args:
         title: above it.
+        detail: behind the title: of what its numbers are.
         columns: all but the first, which names the rows.
         rows: in the order shown.
         head: of the first column.
@@ -128,6 +129,12 @@ class View:
     figures: Callable[[], Sequence[Figure]] | None = None
     bars: bool = False
     is_repeated: bool = False
+    detail: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The title, and of what its numbers are."""
+        return " · ".join(filter(None, (self.title, self.detail)))
 
     @property
     def marks(self) -> frozenset[Mark]:

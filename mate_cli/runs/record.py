@@ -42,6 +42,7 @@ class RunRecord:
         monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
+        questions: what its scores are of, by split, see `describe_questions`.
         pretraining: the run folders of the stages whose weights it began with, one after the other.
         facts: what a benchmark says in words: the machine, and why something was not measured.
     """
@@ -77,6 +78,7 @@ class RunRecord:
     throughput: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
     data: dict[str, int] = field(default_factory=dict)
+    questions: dict[str, str] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
     pretraining: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)

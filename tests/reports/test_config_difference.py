@@ -46,7 +46,7 @@ def test_configurations_are_called_by_what_tells_who_has_which_value(tmp_path):
         config["encoding"] = {"max_tokens": 512 if lr == 1e-5 else 256, "sentences": 5 if lr == 1e-5 else 9}
         build_run(tmp_path / str(number), model=model, config=config)
     comparison = only(tmp_path)
-    assert comparison.labels[0] == "mate · lr=1e-05 · max_tokens=512 · +1 more"
+    assert comparison.labels[0] == "mate · lr=1e-05 · max_tokens=512"
     assert [(one.key, one.text) for one in comparison.differences] == [
         ("trainer.batch_size", "8: mate; 4: tapas"),
         ("encoding.sentences", "5: lr=1e-05; 9: lr=5e-05"),

@@ -65,7 +65,7 @@ def test_the_best_is_bold_and_what_is_within_its_error_underlined(tmp_path):
 def test_a_table_of_one_has_no_marks_to_explain(tmp_path):
     build_run(tmp_path / "a", metrics={"dev/em": 0.5})
     text = report_latex(build_report([tmp_path], published=False))
-    assert r"\caption{Question answering on hybridqa, in percent.}" in text
+    assert r"\caption{Question answering on hybridqa $\cdot$ 3,466 dev questions, in percent. " in text
     assert "Published" not in text
 
 

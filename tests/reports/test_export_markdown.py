@@ -34,6 +34,7 @@ def test_marks_and_published_rows(tmp_path):
     for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
         build_run(tmp_path / f"mate{seed}", seed=seed, metrics={"dev/em": score})
     build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.63})
+    build_run(tmp_path / "sat", model="sat", metrics={"dev/em": 0.5})
     text = report_markdown(build_report([tmp_path]))
     assert "| mate | **64.0** ±2.0 | 3 |" in text
     assert "| tapas | 63.0† | 1 |" in text

@@ -6,7 +6,7 @@ import pytest
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.html_page import environment
-from mate_cli.reports.page.page_data import datasets_of, references
+from mate_cli.reports.page.page_data import blocks_of, references
 from mate_cli.reports.plots.figures import curve_names, read_logs
 from mate_cli.reports.runs.load_curves import load_log
 from mate_cli.reports.sections.cost import cost_content
@@ -51,7 +51,7 @@ def test_published_figures_stay_with_their_dataset_and_out_where_nobody_wants_th
     build_run(tmp_path / "b", metrics={"dev/em": 0.6}, dataset="sqa")
     build_run(tmp_path / "c", metrics={"dev/em": 0.7}, dataset="sqa", seed=2)
     report = build_report([tmp_path])
-    assert datasets_of(report) == ["sqa", "hybridqa"]
+    assert list(blocks_of(report)) == ["sqa", "hybridqa"]
     assert references(report, "dev/em", "sqa") == []
     assert references(build_report([tmp_path], published=False), "dev/em", "hybridqa") == []
 

@@ -46,7 +46,7 @@ def run(cfg: Compare) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.reports.compare.report import build_report
-    from mate_cli.reports.terminal.comparison import print_report, report_console
+    from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers, report_console
 
     console = report_console()
     if cfg.wandb:
@@ -63,7 +63,10 @@ def run(cfg: Compare) -> None:
         cache=Path(cfg.paths.cache).expanduser(),
         added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )
-    print_report(report, console, brief=cfg.sections == "brief")
+    if cfg.sections == "wrong":
+        print_wrong_answers(report, console)
+    else:
+        print_report(report, console, brief=cfg.sections == "brief")
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:
@@ -91,7 +94,7 @@ def check_wandb(cfg: Compare) -> None:
 def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
     """Write the files that the configuration wants, and return them."""
     from mate_cli.files.atomic import write_text
-    from mate_cli.reports.export.data_files import report_csv, report_json
+    from mate_cli.reports.export.data_files import report_csv, report_json, wrong_csv
     from mate_cli.reports.export.latex import report_latex
     from mate_cli.reports.export.markdown import report_markdown
 
@@ -105,7 +108,8 @@ def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
         from mate_cli.reports.plots.figures import write_figures
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
-    writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
+    csv = wrong_csv if cfg.sections == "wrong" else report_csv
+    writers = {"json": report_json, "csv": csv, "markdown": report_markdown, "latex": report_latex}
     for name, file in zip(writers, (cfg.json_, cfg.csv, cfg.markdown, cfg.latex), strict=True):
         if file is not None:
             written.append((name, write_text(Path(file), writers[name](report))))

@@ -120,7 +120,7 @@ class Compare(Section):
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
-    sections: Literal["brief", "all"]
+    sections: Literal["brief", "all", "wrong"]
     added_sections: Nodes
     wandb: bool
     logger: Nodes

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,8 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     jobs = [read_job(file) for file in files]
     root = common_root(jobs)
     console.print("", summary_table(jobs, root), "", sep="\n")
+    for line in reason_lines(jobs):
+        console.print(Text(line), soft_wrap=True)
     console.print(f"run folders: {os.path.relpath(root)}", soft_wrap=True)
     counts = Counter(job.status for job in jobs)
     before = sum(job.before for job in jobs)
@@ -122,18 +124,27 @@ def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
     """Build the table of a sweep; overrides that all jobs share are left out, folders are below the root."""
     shared = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
     table = frame("Sweep")
-    table.add_column("Job", justify="right")
-    table.add_column("Overrides", overflow="fold", ratio=2)
+    table.add_column("Job", justify="right", no_wrap=True)
+    table.add_column("Overrides", overflow="fold", min_width=10)
     table.add_column("Status", no_wrap=True)
-    table.add_column("Result", justify="right", no_wrap=True)
-    table.add_column("Reason", overflow="fold", ratio=3)
-    table.add_column("Folder", overflow="fold", min_width=21)
+    table.add_column("Result", justify="right", overflow="fold")
+    table.add_column("Folder", no_wrap=True)
     for job in jobs:
         overrides = " ".join(item for item in job.overrides if item not in shared)
-        folder = str(job.folder.relative_to(root)) if job.folder else ""
+        folder = str(job.folder.relative_to(root)).replace("/", "/\n") if job.folder else ""
         status = Text(job.status, style=STYLES.get(job.status, ""))
-        table.add_row(str(job.number), Text(overrides), status, str(job.result or ""), Text(job.reason), Text(folder))
+        table.add_row(str(job.number), Text(overrides), status, str(job.result or ""), Text(folder))
     return table
+
+
+def reason_lines(jobs: Sequence[SweepJob]) -> Iterator[str]:
+    """Yield each reason in full, with the jobs that it is of: `jobs 2, 5 failed: out of memory`."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for job in jobs:
+        if job.reason:
+            reasons.setdefault((job.status, job.reason), []).append(str(job.number))
+    for (status, reason), numbers in reasons.items():
+        yield f"job{'s' * (len(numbers) > 1)} {', '.join(numbers)} {status}: {reason}"
 
 
 def common_root(jobs: Sequence[SweepJob]) -> Path:

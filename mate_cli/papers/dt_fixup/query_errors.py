@@ -29,13 +29,13 @@ NOTES = (
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the errors per data set; None where fewer than two configurations answer with queries."""
+    """Return the errors per block; None where fewer than two configurations answer with queries."""
     split = (report.metric or "dev/").partition("/")[0]
-    datasets: dict[str, dict[str, Questions]] = {}
+    blocks: dict[str, dict[str, Questions]] = {}
     for group in report.groups[:MAX_ROWS]:
         if scored := scored_queries(group, split):
-            datasets.setdefault(group.runs[0].setting("dataset"), {})[group.label] = scored
-    views = [view for name, answered in datasets.items() for view in error_views(name, answered)]
+            blocks.setdefault(group.block, {})[group.label] = scored
+    views = [view for name, answered in blocks.items() for view in error_views(name, answered)]
     return (
         ReportSection("query_errors", "Errors in queries", "Queries", tuple(views), NOTES, hint=split)
         if views

@@ -11,7 +11,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, open_stages
-from mate_cli.pipelines.evaluation.evaluation import judge, save_result
+from mate_cli.pipelines.evaluation.evaluation import describe_questions, judge, save_result
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, TrainedStage, answer_split, joint_throughput
@@ -75,7 +75,7 @@ def evaluate_together(runs: Sequence[str], split: str, runtime: RuntimeOverrides
     members = [str(folder.path) for folder in folders]
     with record_outcome(run):
         answer = _of_systems if records[0].stages else _of_runs
-        metrics, config = answer(folders, run.folder, split, runtime)
+        metrics, config = answer(folders, run, split, runtime)
         run.folder.write_text("config.yaml", to_yaml({**config, "members": members}))
         run.record.metrics = {f"{split}/{name}": value for name, value in metrics.items()}
     cost = f"{len(members)} runs as one: {run.record.parameters:,} parameters"
@@ -100,24 +100,26 @@ def joint_record(records: Sequence[RunRecord], split: str) -> RunRecord:
 
 
 def _of_runs(
-    folders: Sequence[RunFolder], target: RunFolder, split: str, runtime: RuntimeOverrides
+    folders: Sequence[RunFolder], run: Run, split: str, runtime: RuntimeOverrides
 ) -> tuple[Mapping[str, float], Mapping[str, Any]]:
     configs = [runtime.config(folder) for folder in folders]
     pairs = zip(folders, configs, strict=True)
     joint = Ensemble.of([TrainedStage("", load_best(config, folder), config) for folder, config in pairs])
     examples = joint.parts.data.examples(split)
     result = judge(joint.parts.task, examples, joint.predict(examples, split))
-    save_result(target, split, result)
+    save_result(run.folder, split, result)
+    run.record.questions |= describe_questions(split, result.examples.values())
     return result.metrics, configs[0].model_dump()
 
 
 def _of_systems(
-    folders: Sequence[RunFolder], target: RunFolder, split: str, runtime: RuntimeOverrides
+    folders: Sequence[RunFolder], run: Run, split: str, runtime: RuntimeOverrides
 ) -> tuple[Mapping[str, float], Mapping[str, Any]]:
     opened = [open_stages(folder, runtime) for folder in folders]
     system = with_mean([one for one, _ in opened])
     stages = {name: Ensemble.of([stages[name] for _, stages in opened]) for name in system.stages}
-    return answer_split(system, stages, split, target), read_parts(folders[0].path, runtime.trust)
+    run.record.questions |= describe_questions(split, stages[system.stages[0]].parts.data.questions(split))
+    return answer_split(system, stages, split, run.folder), read_parts(folders[0].path, runtime.trust)
 
 
 def with_mean(systems: Sequence[System]) -> System:

@@ -16,7 +16,7 @@ from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
-from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
+from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
@@ -57,6 +57,7 @@ def evaluate_checkpoint(
         for split in splits:
             result = evaluate(parts, config, split)
             save_result(run.folder, split, result)
+            record.questions |= describe_questions(split, result.examples.values())
             record.metrics |= {f"{split}/{metric}": value for metric, value in result.metrics.items()}
     run.console.print(results_table(record.metrics, f"{name} on {record.dataset}"))
     for fact, text in record.facts.items():

@@ -1,5 +1,6 @@
 """Score finished weights on a split, and predict questions without answers."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,11 +9,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from mate_cli.data.loading.in_memory import EncodedExamples
+from mate_cli.files.safe_load import to_json
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.metrics.subsets import parts_by_tokens
+from mate_cli.metrics.subsets import group_by_subset, parts_by_tokens
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
@@ -178,6 +180,20 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
+
+
+def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str, str]:
+    """Return what scores are of: the number of a split's questions with a hash of them, and the numbers of its parts.
+
+    Returns:
+        `{"dev": "40:3f2a91c4d0e1", "dev/table": "22"}`; only runs with the same hash are compared.
+    """
+    known = {example.example_id: example for example in examples if example.answer}
+    answers = {name: one.answer and [*one.answer.texts, one.answer.label] for name, one in known.items()}
+    told = [[name, known[name].question, answers[name]] for name in sorted(known)]
+    digest = hashlib.sha256(to_json(told).encode()).hexdigest()[:12]
+    parts = {f"{split}/{part}": str(len(names)) for part, names in group_by_subset(known).items()}
+    return {split: f"{len(known)}:{digest}", **parts}
 
 
 def save_predictions(

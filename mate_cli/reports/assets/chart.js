@@ -112,4 +112,3 @@ function referenceLines(canvas, box, y, lines, busy = []) {
   });
   return taken;
 }
-const readData = (id) => { const one = document.getElementById(id); return one && JSON.parse(one.textContent); };

@@ -24,8 +24,8 @@ function costChart(data) {
 
   function draw() {
     const metric = Number(get("score").value), cost = Number(get("cost").value);
-    const dataset = Number(get("dataset").value), { title, percent, lines } = data.metrics[metric], factor = percent ? 100 : 1, kind = data.costs[cost];
-    const points = data.groups.filter((group) => group.dataset === dataset && group.scores[metric] && group.costs[cost]).map((group) => ({
+    const block = Number(get("block").value), { title, percent, lines } = data.metrics[metric], factor = percent ? 100 : 1, kind = data.costs[cost];
+    const points = data.groups.filter((group) => group.block === block && group.scores[metric] && group.costs[cost]).map((group) => ({
       group, cost: group.costs[cost][0], costSpread: group.costs[cost][1], score: factor * group.scores[metric][0], spread: factor * group.scores[metric][1],
     }));
     const figure = document.createElement("figure"), caption = document.createElement("figcaption");
@@ -38,7 +38,7 @@ function costChart(data) {
     const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${caption.textContent}, ${points.length} configurations` });
     figure.append(canvas);
     if (!points.length) { canvas.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no configuration has both")); return; }
-    const log = get("log").checked, published = lines[dataset].map(([name, value]) => [name, value * factor]);
+    const log = get("log").checked, published = lines[block].map(([name, value]) => [name, value * factor]);
     const scores = points.flatMap((one) => [one.score - one.spread, one.score + one.spread]).concat(published.map(([, value]) => value));
     const room = (Math.max(...scores) - Math.min(...scores) || factor) * 0.14;
     const y = scale(Math.max(Math.min(0, Math.min(...scores)), Math.min(...scores) - room), Math.max(...scores) + room, box.bottom, box.top);
@@ -70,11 +70,11 @@ function costChart(data) {
 
   // Costs that lie far apart are easier to tell on a log scale.
   function suggest() {
-    const groups = data.groups.filter((group) => group.dataset === Number(get("dataset").value));
+    const groups = data.groups.filter((group) => group.block === Number(get("block").value));
     const costs = groups.map((group) => group.costs[get("cost").value]?.[0]).filter(Boolean);
     get("log").checked = Math.max(...costs) > 20 * Math.min(...costs);
   }
-  for (const id of ["cost", "dataset"]) {
+  for (const id of ["cost", "block"]) {
     get(id).addEventListener("change", () => { suggest(); memory.set("cost-log", get("log").checked); draw(); });
   }
   for (const id of ["score", "log"]) get(id).addEventListener("change", draw);

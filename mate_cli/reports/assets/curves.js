@@ -2,21 +2,21 @@
 function learningCurves(data) {
   const get = (id) => document.getElementById(`curve-${id}`);
   const charts = get("charts");
-  const beside = (group) => data.groups.filter((one) => one.dataset === group.dataset);
+  const beside = (group) => data.groups.filter((one) => one.block === group.block);
   const state = { metrics: new Set(), hidden: new Set(), off: new Set() };
-  const logged = (metric) => data.groups.some((group) => group.dataset === Number(get("dataset").value) && group.runs.some((run) => metric in run.values));
+  const logged = (metric) => data.groups.some((group) => group.block === Number(get("block").value) && group.runs.some((run) => metric in run.values));
 
   function drawAll() {
-    const dataset = Number(get("dataset").value), axis = AXES[get("x").value];
-    const chosen = (group, number) => group.dataset === dataset && !state.hidden.has(group.index) && !state.off.has(`${group.index}-${number}`);
+    const block = Number(get("block").value), axis = AXES[get("x").value];
+    const chosen = (group, number) => group.block === block && !state.hidden.has(group.index) && !state.off.has(`${group.index}-${number}`);
     const choices = { axis, weight: Number(get("smoothing").value), mean: get("kind").value === "mean", chosen };
     const drawn = [...state.metrics].filter(logged).sort((one, other) => one - other), tall = drawn.length === 1;
     charts.replaceChildren();
     charts.classList.toggle("one", tall);
-    get("legend").querySelectorAll(".item").forEach((item) => { item.hidden = item.dataset.dataset !== String(dataset); });
+    get("legend").querySelectorAll(".item").forEach((item) => { item.hidden = item.dataset.block !== String(block); });
     for (const metric of drawn) {
       const { title, percent, direction, lines } = data.metrics[metric];
-      const published = get("lines")?.checked ? lines[dataset].map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
+      const published = get("lines")?.checked ? lines[block].map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
       const look = { title, percent, direction, axis, log: get("log").checked, tall };
       curveChart(charts, linesOf(data, metric, choices), published, look);
     }
@@ -50,7 +50,7 @@ function learningCurves(data) {
   function legendItem(group) {
     const item = document.createElement("span");
     item.className = "item";
-    item.dataset.dataset = group.dataset;
+    item.dataset.block = group.block;
     toggle(group.label, true, () => {
       const hidden = new Set(state.hidden);
       if (!hidden.delete(group.index)) hidden.add(group.index);
@@ -122,8 +122,8 @@ function learningCurves(data) {
     for (const option of [...get("x").options]) if (known[option.value] === false) option.remove();
     get("kind").closest("label").hidden = runs.length === data.groups.length;
     if (runs.length > data.groups.length && runs.length > 12) get("kind").value = memory.get("curve-kind", "mean");
-    get("dataset").addEventListener("change", offerMetrics);
-    for (const id of ["x", "kind", "log", "lines", "dataset"]) get(id)?.addEventListener("change", drawAll);
+    get("block").addEventListener("change", offerMetrics);
+    for (const id of ["x", "kind", "log", "lines", "block"]) get(id)?.addEventListener("change", drawAll);
     const writeSmoothing = () => {
       document.querySelector("output[for=curve-smoothing]").textContent = trim(Number(get("smoothing").value).toFixed(2));
     };

@@ -9,11 +9,12 @@ async function copy(text) {
     area.remove();
   }
 }
-document.querySelectorAll(".copy").forEach((button) => button.addEventListener("click", async () => {
+document.addEventListener("click", async ({ target: button }) => {
+  if (!button.matches?.(".copy")) return;
   await copy(button.dataset.text);
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = "Copy"; }, 1200);
-}));
+});
 
 const barMenu = document.getElementById("bar-metric");
 function showBars() {

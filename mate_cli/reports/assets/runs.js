@@ -2,19 +2,46 @@
 function runTable(table) {
   const get = (name) => document.getElementById(`run-${name}`);
   const rows = [...table.tBodies[0].rows], place = get("groups");
-  const settings = new Map(rows.map((row) => [row, JSON.parse(row.dataset.settings)]));
-  const texts = new Map(rows.map((row) => [row, [row.textContent, ...Object.entries(settings.get(row)).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase()]));
-  const score = (row) => row.querySelectorAll("td")[2];
+  const later = readData("run-data") ?? { rows: [], texts: [] };
+  const settings = new Map(), texts = new Map(), total = rows.length + later.rows.length;
+  const score = (row) => row.querySelectorAll("td")[3];
+  function know(row, own) {
+    settings.set(row, own);
+    texts.set(row, [row.textContent, ...Object.entries(own).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase());
+  }
+  rows.forEach((row) => know(row, JSON.parse(row.dataset.settings)));
 
-  function cell(name, text, kind) {
-    const one = document.createElement(name);
-    one.textContent = text;
-    if (kind) one.className = kind;
+  function link(text, place) {
+    const one = element("a", "", text);
+    one.href = place;
     return one;
+  }
+  // A row as the page's own are, from what `later_runs` tells of it.
+  function runRow([name, place, inside, status, above, network, reason, started, seed, full, shown, seconds, time, files, chosen, words]) {
+    const text = (at) => later.texts[at], home = text(place) + (inside ? `/${name}/` : "");
+    const pick = element("input", "script pick"), head = element("th", "", pick, link(name, home)), command = words.map(text).join(" ");
+    Object.assign(pick, { type: "checkbox", ariaLabel: "pick this run" });
+    head.scope = "row";
+    if (text(above)) head.append(element("small", "", text(above)));
+    head.append(element("small", "files", ...files.map((at) => text(at).split("\n")).map(([title, file]) => link(title, home + file))));
+    const state = element("td", "", pill(text(status))), copied = element("button", "copy", "Copy"), code = element("code", "", command);
+    if (text(reason)) state.append(element("div", "reason", text(reason)));
+    copied.type = "button";
+    copied.dataset.text = code.title = command;
+    const numbers = [[seed, seed], [full, shown], [seconds, time]].map(([value, written]) => {
+      const one = element("td", written ? "number" : "number nothing", written || "–");
+      if (value) one.dataset.value = value;
+      return one;
+    });
+    const row = element("tr", "", head, element("td", "", text(network) || "–"), state, ...numbers, element("td", "date", text(started)));
+    row.append(element("td", "", command ? element("span", "command", code, copied) : "–"));
+    know(row, Object.fromEntries(chosen.map((at) => text(at).split("\n"))));
+    rows.push(row);
+    return row;
   }
   function line(name, ...cells) {
     const one = document.createElement("tr");
-    one.append(...cells.map((text, number) => cell(number ? name : "th", text, number ? "number" : "")));
+    one.append(...cells.map((text, number) => element(number ? name : "th", number ? "number" : "", text)));
     return one;
   }
   // Mean and deviation of the scores of a group; the unit is that of the table.
@@ -26,10 +53,11 @@ function runTable(table) {
     return [mean, values.length > 1 ? spread : NaN, Math.max(...values)].map((one) => (Number.isFinite(one) ? one.toFixed(1) : "–"));
   }
   function draw() {
+    if (get("filter").value || get("picked").checked || get("group").value) table.complete?.();
     const words = get("filter").value.toLowerCase().split(/\s+/).filter(Boolean), only = get("picked").checked;
     const shown = rows.filter((row) => words.every((word) => texts.get(row).includes(word)) && (!only || row.querySelector(".pick").checked));
     rows.forEach((row) => { row.hidden = !shown.includes(row); });
-    get("count").textContent = `${shown.length} of ${rows.length} runs`;
+    get("count").textContent = `${shown.length} of ${total} runs`;
     const key = get("group").value;
     place.hidden = !key;
     if (!key) return;
@@ -48,6 +76,8 @@ function runTable(table) {
   get("filter").addEventListener("input", draw);
   for (const name of ["group", "picked"]) get(name).addEventListener("change", draw);
   table.addEventListener("change", (event) => { if (event.target.matches(".pick")) draw(); });
+  const more = document.querySelector("#run-data + .more");
+  if (more) laterRows(table, later.rows, runRow, more);
   draw();
 }
 const runs = document.querySelector("table.runs");

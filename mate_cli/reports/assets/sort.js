@@ -1,5 +1,6 @@
 // Sorting: a click on a heading sorts its table by the number behind each cell, best first, else by its text.
 function sortBy(heading) {
+  heading.closest("table").complete?.();
   const body = heading.closest("table").tBodies[0];
   const column = heading.cellIndex, numeric = heading.classList.contains("number");
   const old = heading.getAttribute("aria-sort");

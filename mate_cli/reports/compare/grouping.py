@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 
-from mate_cli.metrics.specs.names import BASELINE
+from mate_cli.metrics.specs.names import BASELINE, MetricName
+from mate_cli.reports.compare.question_sets import (
+    QuestionSet,
+    join_question_sets,
+    name_question_sets,
+    read_question_set,
+)
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.runs.load import LoadedRun, clean, read_flat_config
 from mate_cli.runs.names import REPEATED, is_ignored, of_stage
@@ -17,10 +23,12 @@ NAMED = {*FIELDS, "data", "experiment"}
 """Choices that the fields of a configuration name, or its experiment's stages."""
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
-SHOWN_DIFFERENCES, MAX_DIFFERENCES = 2, 4
-"""Settings in a name; the greater number where fewer leave two configurations with one name."""
+SHOWN_DIFFERENCES = 2
+"""Settings in a name; more where it takes more to tell configurations apart."""
 ABSENT = "absent"
 """Stands for the value of a setting that a configuration does not have."""
+TITLES = {"etc": "TableETC"}
+"""Names of networks that papers call otherwise than the command line."""
 BETWEEN = " · "
 """Stands between the parts of a name."""
 CHECKPOINT, TARGET = ".checkpoint", "._target_"
@@ -40,6 +48,9 @@ class Configuration:
         label: a short name, unlike any other configuration's in the same comparison.
         statistic: how repeats are summed up.
         ranked_by: the metric asked for, None for the one that each run monitors.
+        questions: what its scores are of.
+        block: the data set, with the number of questions where runs were asked different ones; configurations are
+            ranked within their block.
     """
 
     fields: Mapping[str, str]
@@ -49,14 +60,22 @@ class Configuration:
     label: str = ""
     statistic: Statistic = "median"
     ranked_by: str | None = None
+    questions: QuestionSet = field(default_factory=dict)
+    block: str = ""
 
     def summary(self, metric: str) -> Summary | None:
         """Summarise a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
         found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
-        summary = summarize(values, self.statistic)
+        summary = summarize(values, self.statistic, questions=self.count_questions(metric))
         chosen = found.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
+
+    def count_questions(self, metric: str) -> int | None:
+        """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
+        name = MetricName.parse(metric)
+        asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
+        return asked.count if asked and name.is_share else None
 
     @cached_property
     def dataset(self) -> str:
@@ -126,15 +145,40 @@ def group_runs(
         groups.extend(
             Configuration(
                 fields,
-                tuple(part),
-                repeats(part, count_all, by_seed=not by),
+                tuple(same),
+                repeats(same, count_all, by_seed=not by),
                 apart,
                 statistic=statistic,
                 ranked_by=ranked_by,
             )
             for apart, part in parts
+            for same in split_by_questions(part)
         )
-    return with_labels(drop_unfinished_differences(groups), keys, every_field=bool(by))
+    return with_labels(with_blocks(drop_unfinished_differences(groups)), keys, every_field=bool(by))
+
+
+def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
+    """Split runs that were asked different questions; what has no scores yet stays with the first."""
+    sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in runs])
+    parts: dict[int, list[LoadedRun]] = {}
+    for run, joint in zip(runs, sets, strict=True):
+        parts.setdefault(id(joint), []).append(run)
+    return list(parts.values())
+
+
+def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
+    """Say of each configuration what its scores are of, and name the block that it is ranked in."""
+    datasets: dict[str, list[int]] = {}
+    for place, group in enumerate(groups):
+        datasets.setdefault(group.dataset, []).append(place)
+    blocks: dict[int, Configuration] = {}
+    for dataset, places in datasets.items():
+        scored = [[run for run in groups[place].runs if run.part("metrics")] for place in places]
+        known = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
+        sets = join_question_sets([one[0] if one else {} for one in known])
+        for place, joint, block in zip(places, sets, name_question_sets(dataset, sets), strict=True):
+            blocks[place] = replace(groups[place], questions=joint, block=block)
+    return [blocks[place] for place in range(len(groups))]
 
 
 def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configuration]:
@@ -243,13 +287,37 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
     """
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
-    differences = [group.differences for group in groups]
-    tried = [
-        [name_of(group, shown, own, number) for group, own in zip(groups, settings, strict=True)]
-        for settings in (chosen_settings(groups), differences)
-        for number in range(SHOWN_DIFFERENCES, MAX_DIFFERENCES + 1)
-    ]
-    return next((names for names in tried if len(set(names)) == len(names)), tried[len(tried) // 2])
+    names: list[str] = []
+    for settings in (chosen_settings(groups), [group.differences for group in groups]):
+        texts = [short_differences(one) for one in settings]
+        telling = telling_names([[group.fields[key] for key in shown] for group in groups], texts)
+        names = [name_of(group, shown, one, telling) for group, one in zip(groups, texts, strict=True)]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def telling_names(fields: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> set[str]:
+    """Return the names of as few settings as tell configurations apart that equal fields do not."""
+    telling: set[str] = set()
+    parts = {(*own, *them) for own, them in zip(fields, texts, strict=True)}
+    known = {tuple(own) for own in fields}
+    for name in dict.fromkeys(setting_name(text) for them in texts for text in them):
+        if len(known) == len(parts):
+            break
+        tried = telling | {name}
+        more = {
+            (*own, *(text for text in them if setting_name(text) in tried))
+            for own, them in zip(fields, texts, strict=True)
+        }
+        if len(more) > len(known):
+            telling, known = tried, more
+    return telling
+
+
+def setting_name(text: str) -> str:
+    """Return the name in a setting as it is written."""
+    return text.partition("=")[0]
 
 
 def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
@@ -265,10 +333,12 @@ def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str
     return dict.fromkeys(pair for pair in first if all(pair in other for other in others))
 
 
-def name_of(group: Configuration, shown: Sequence[str], settings: Mapping[str, str], most: int) -> str:
-    """Name a configuration by some of its fields, each value said once, and at most so many settings."""
-    names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
-    return BETWEEN.join([*names, *short_differences(settings, most)])
+def name_of(group: Configuration, shown: Sequence[str], texts: Sequence[str], telling: Collection[str]) -> str:
+    """Name a configuration by some of its fields, each value said once, the settings that tell, and few others."""
+    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in shown)
+    others = [text for text in texts if setting_name(text) not in telling]
+    room = max(0, SHOWN_DIFFERENCES - len(texts) + len(others))
+    return BETWEEN.join([*names, *(text for text in texts if text not in others[room:])])
 
 
 def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
@@ -286,8 +356,8 @@ def count_distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
     return len({tuple(group.fields[key] for key in keys) for group in groups})
 
 
-def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFERENCES) -> list[str]:
-    """Write settings as `lr=0.0001`, the last part of the key only, and how many more there are.
+def short_differences(differences: Mapping[str, str]) -> list[str]:
+    """Write settings as `lr=0.0001`, the last part of the key only.
 
     What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
     which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
@@ -296,9 +366,7 @@ def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFEREN
     told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
     known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
     ordered = sorted(known.items(), key=lambda one: (one[0].endswith(RUN), one[0][:5] == "init.", TARGET in one[0]))
-    texts = list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
-    rest = len(texts) - most
-    return texts[:most] + ([f"+{rest} more"] if rest > 0 else [])
+    return list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
 
 
 def setting_text(key: str, value: str) -> str:

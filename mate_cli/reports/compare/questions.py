@@ -61,12 +61,14 @@ class Prediction:
         scores: by name.
         cells: the cells that it points at, as (row, column), the best first.
         is_selection: all of these cells are the answer; else they are a ranking.
+        confidence: in the answer, as far as it was recorded.
     """
 
     text: str
     scores: Mapping[str, float]
     cells: tuple[Cell, ...] = ()
     is_selection: bool = False
+    confidence: float | None = None
 
     @property
     def chosen(self) -> tuple[Cell, ...]:
@@ -168,7 +170,15 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
     scores = row.get("scores")
     pairs = scores.items() if isinstance(scores, dict) else ()
     known = {clean(name): float(value) for name, value in pairs if is_number(value) and is_finite(value)}
-    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")), "aggregation" in row)
+    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")), "aggregation" in row, _confidence(row))
+
+
+def _confidence(row: Mapping[str, Any]) -> float | None:
+    """Return the confidence in an answer: as recorded, else the probability of its best cell."""
+    cells = row.get("cells")
+    best = cells[0] if isinstance(cells, list) and cells else None
+    value = row.get("confidence", best[2] if isinstance(best, list) and len(best) > 2 else None)
+    return float(value) if is_number(value) else None
 
 
 def _cells(found: object) -> tuple[Cell, ...]:

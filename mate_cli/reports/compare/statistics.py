@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import NormalDist, median, quantiles
 from typing import Literal
 
 Statistic = Literal["median", "mean", "median_dev"]
@@ -17,6 +17,7 @@ SPREADS: dict[Statistic, str] = {
 CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
 """Names of the number before ±."""
 MAX_VALUE = 1e100
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Summary:
         statistic: which pair stands for the values: median and half range, mean and deviation, or what the run with the
             median dev score has and the half range.
         chosen: what that run has; None where no run was chosen.
+        questions: how many a share is of; None for what is no share, or where it is not known.
     """
 
     mean: float
@@ -47,6 +49,7 @@ class Summary:
     skipped: int = 0
     statistic: Statistic = "median"
     chosen: float | None = None
+    questions: int | None = None
 
     @property
     def center(self) -> float:
@@ -60,13 +63,44 @@ class Summary:
         """The number behind ±, None for a single value."""
         return self.deviation if self.statistic == "mean" else self.half_range
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval that the number of questions alone leaves a share; None for what is no share.
+
+        Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference": each question is
+        right or wrong; of a score between these, such as F1, it is at most as wide.
+        """
+        if not self.questions or not 0 <= self.center <= 1:
+            return None
+        z2 = NormalDist().inv_cdf(0.975) ** 2 / self.questions
+        middle = (self.center + z2 / 2) / (1 + z2)
+        half = math.sqrt(z2 * self.center * (1 - self.center) + z2 * z2 / 4) / (1 + z2)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def is_close(self, other: Summary) -> bool:
+        """Say whether another lies within this one's own spread, or no further than chance among questions explains.
+
+        Source: Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10.
+        That both were asked the same questions is not used, so it errs towards calling them close.
+        """
+        distance = abs(self.center - other.center)
+        if distance <= (self.spread or 0.0) + ROUNDING:
+            return True
+        if (mine := self.interval) is None or (theirs := other.interval) is None:
+            return False
+        (_, low), (high, _) = (theirs, mine) if self.center > other.center else (mine, theirs)
+        lower, upper = sorted((self.center, other.center))
+        return distance <= math.hypot(low - lower, upper - high)
+
 
 def is_finite(value: float) -> bool:
     """Say whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
     return math.isfinite(value) and abs(value) < MAX_VALUE
 
 
-def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summary | None:
+def summarize(
+    values: Iterable[float], statistic: Statistic = "median", *, questions: int | None = None
+) -> Summary | None:
     """Summarise values, leaving NaN and infinities out; None when nothing is left."""
     everything = list(values)
     finite = [value for value in everything if is_finite(value)]
@@ -83,6 +117,7 @@ def summarize(values: Iterable[float], statistic: Statistic = "median") -> Summa
         high=max(finite),
         skipped=len(everything) - len(finite),
         statistic=statistic,
+        questions=questions,
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
 from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
 from mate_cli.reports.compare.grouping import Configuration, short_labels
 from mate_cli.reports.compare.published import PublishedResult, published_results
+from mate_cli.reports.compare.question_sets import count_questions
 from mate_cli.reports.compare.statistics import Summary, summarize
 from mate_cli.reports.format import center_text
 
 MAX_COLUMNS = 6
-ROUNDING = 1e-12
 Mark = Literal["best", "close", ""]
 
 
@@ -41,7 +43,8 @@ class ResultTable:
 
     Args:
         title: what is measured, on what.
-        dataset: on what.
+        block: of configurations that were asked the same questions.
+        questions: how many these are, in words; empty where nobody knows.
         columns: the metrics.
         rows: the configurations, best first.
         baselines: rows that runs recorded beside their own, never the best.
@@ -49,7 +52,8 @@ class ResultTable:
     """
 
     title: str
-    dataset: str
+    block: str
+    questions: str
     columns: tuple[MetricName, ...]
     rows: tuple[ResultRow, ...]
     baselines: tuple[ResultRow, ...] = ()
@@ -91,21 +95,32 @@ class ResultTable:
     def mark(self, column: int, cell: Summary | None) -> Mark:
         """Say whether a cell is the best of its column, or within the error of the best, or neither.
 
-        Only where at least two configurations compete. What is equal to the best in print is best too; within its
-        error is what lies no further from the best than the best's own spread.
+        What is equal to the best in print is best too; what `Summary.is_close` to it is close.
         """
-        metric = self.columns[column]
-        rivals = [rival for row in self.rows if (rival := row.cells[column]) is not None]
-        if cell is None or len(rivals) < 2 or not metric.direction:
+        best, metric = self.best[column], self.columns[column]
+        if cell is None or best is None:
             return ""
-        best = max(rivals, key=lambda rival: metric.direction * rival.center)
         if center_text(cell, metric) == center_text(best, metric):
             return "best"
-        return "close" if abs(best.center - cell.center) <= (best.spread or 0.0) + ROUNDING else ""
+        return "close" if best.is_close(cell) else ""
+
+    @cached_property
+    def best(self) -> tuple[Summary | None, ...]:
+        """The best of each column; None where nothing differs from it by more than chance explains."""
+        return tuple(self._best(column, metric) for column, metric in enumerate(self.columns))
+
+    def _best(self, column: int, metric: MetricName) -> Summary | None:
+        rivals = [rival for row in self.rows if (rival := row.cells[column]) is not None]
+        if not rivals or not metric.direction:
+            return None
+        best = max(rivals, key=lambda rival: metric.direction * rival.center)
+        text = center_text(best, metric)
+        differs = any(center_text(rival, metric) != text and not best.is_close(rival) for rival in rivals)
+        return best if differs else None
 
 
 def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
-    """Build a table per dataset and kind of metrics; those of the test split stand apart, after all others.
+    """Build a table per set of questions and kind of metrics; those of the test split stand apart, after all others.
 
     Args:
         groups: the configurations, in the order of the rows.
@@ -113,14 +128,16 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
         wide: put all splits beside each other, as papers do, rather than keep tables within a terminal's width.
     """
     tables: list[ResultTable] = []
-    datasets = list(dict.fromkeys(group.dataset for group in groups))
-    for dataset in datasets:
-        members = [group for group in groups if group.dataset == dataset]
+    blocks: dict[str, list[Configuration]] = {}
+    for group in groups:
+        blocks.setdefault(group.block, []).append(group)
+    for members in blocks.values():
+        dataset = members[0].dataset
         papers = published_results(dataset) if published else ()
         for table in metric_tables():
             name = table.title + (f" on {dataset}" if dataset else "")
             parts = layout(members, table, name, wide=wide)
-            tables.extend(build(members, columns, title, dataset, papers) for title, columns in parts)
+            tables.extend(build(members, columns, title, papers) for title, columns in parts)
     return sorted(tables, key=lambda table: table.is_test)
 
 
@@ -139,14 +156,23 @@ def metric_tables() -> list[MetricTable]:
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
-    """Sort configurations by a metric, best first, those without it last in their old order."""
-    if metric is None:
-        return list(groups)
-    sign = 1.0 if MetricName.parse(metric).direction < 0 else -1.0
+    """Sort configurations by a metric, best first, those without it last in their old order; block by block.
 
-    def place(group: Configuration) -> tuple[bool, float]:
-        summary = group.summary(metric)
-        return (summary is None, sign * summary.center if summary else 0.0)
+    The data set of most runs comes first, and of its blocks that of most runs, then that of most questions.
+    """
+    runs = Counter[str]()
+    for group in groups:
+        runs.update({group.dataset: len(group.runs)})
+        runs.update({f"{group.dataset}\n{group.block}": len(group.runs)})
+    datasets = list(dict.fromkeys(group.dataset for group in groups))
+    sign = 1.0 if metric and MetricName.parse(metric).direction < 0 else -1.0
+
+    def place(group: Configuration) -> tuple[object, ...]:
+        summary = group.summary(metric) if metric else None
+        of_dataset = (-runs[group.dataset], datasets.index(group.dataset))
+        asked = sum(one.count for one in group.questions.values())
+        of_block = (-runs[f"{group.dataset}\n{group.block}"], -asked, group.block)
+        return *of_dataset, *of_block, summary is None, sign * summary.center if summary else 0.0
 
     return sorted(groups, key=place)
 
@@ -183,7 +209,6 @@ def build(
     groups: Sequence[Configuration],
     columns: list[MetricName],
     title: str,
-    dataset: str,
     papers: Sequence[PublishedResult],
 ) -> ResultTable:
     """Fill one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
@@ -193,8 +218,12 @@ def build(
         ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
         for group, short in zip(members, short_labels(members), strict=True)
     ]
+    splits = list(dict.fromkeys(column.split for column in columns))
+    asked = count_questions(groups[0].questions, splits)
+    if f"· {splits[0]}" in title:
+        asked = asked.replace(f" {splits[0]} ", " ")
     baselines, published = baseline_rows(groups, columns), paper_rows(papers, columns)
-    return ResultTable(title, dataset, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
+    return ResultTable(title, groups[0].block, asked, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
@@ -224,19 +253,24 @@ def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
-    """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`."""
-    recorded: dict[str, dict[str, list[float]]] = {}
-    for run in (run for group in groups for run in group.counted):
-        for name, value in run.metrics.items():
-            if name.startswith(BASELINE):
-                baseline, _, metric = name.removeprefix(BASELINE).partition("/")
-                recorded.setdefault(baseline, {}).setdefault(metric, []).append(value)
-    rows = [
+    """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`.
+
+    One that depends on what a run was trained with has a row per outcome, named after the first configuration with it.
+    """
+    recorded: dict[str, dict[tuple[float | None, ...], str]] = {}
+    for group in groups:
+        for run in group.counted:
+            names = {name.removeprefix(BASELINE).partition("/")[0] for name in run.metrics if name.startswith(BASELINE)}
+            for name in sorted(names):
+                values = tuple(run.metrics.get(f"{BASELINE}{name}/{column.full}") for column in columns)
+                if any(value is not None for value in values):
+                    recorded.setdefault(name, {}).setdefault(values, group.label)
+    return [
         ResultRow(
-            f"{name.replace('_', ' ')} baseline",
+            f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else ""),
             None,
-            tuple(summarize(sorted(set(values.get(column.full, [])))) for column in columns),
+            tuple(None if value is None else summarize([value]) for value in values),
         )
-        for name, values in recorded.items()
+        for name, outcomes in recorded.items()
+        for values, label in outcomes.items()
     ]
-    return [row for row in rows if any(row.cells)]

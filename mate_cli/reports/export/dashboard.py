@@ -68,8 +68,9 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def best(report: Report) -> dict[str, Any]:
     """Return who is first, and with how much, for the list of runs."""
-    summary = report.groups[0].summary(report.ranked_by) if report.ranked_by else None
-    return {"best": report.groups[0].label, f"best/{report.ranked_by}": summary.center} if summary else {}
+    ranked = ((one, summary) for one in report.groups if (summary := one.summary(report.ranked_by or "")))
+    best, summary = next(ranked, (report.groups[0], None))
+    return {"best": best.label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
@@ -96,7 +97,7 @@ def view_sheet(view: View, section: str) -> Sheet:
         for part in parts:
             for row, value in zip(values, part, strict=True):
                 row.append(value)
-    return Sheet(f"{section}/{view.title}", columns, values)
+    return Sheet(f"{section}/{view.heading}", columns, values)
 
 
 def rounded_figure(value: float | None) -> float | None:

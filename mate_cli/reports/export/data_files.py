@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from mate_cli.files.safe_load import to_json
+from mate_cli.metrics.specs.names import SPLITS
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
 from mate_cli.reports.compare.published import FIGURES
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.reports.sections.wrong import wrong_answers
 from mate_cli.terminal.streams import printable
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
@@ -78,6 +80,21 @@ def report_csv(report: Report) -> str:
         measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
         row = settings | run_entry(run, report) | measured | run.metrics
         writer.writerow([harmless(row.get(name, "")) for name in fields])
+    return table.getvalue()
+
+
+def wrong_csv(report: Report) -> str:
+    """Write a line per question that the run answers wrongly, those it was surest of first; cells count from 1."""
+    (run,) = (run for run in report.runs if run.parent is None)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(("split", "question_id", "question", "answer", "right_answer", "cells", "kind", "confidence"))
+    for split in SPLITS:
+        for question, made, kind in wrong_answers(run, split):
+            cells = " ".join(f"{row + 1}:{column + 1}" for row, column in made.chosen)
+            gold, sure = " | ".join(question.answers), "" if made.confidence is None else made.confidence
+            row = (split, question.question_id, question.text, made.text, gold, cells, kind, sure)
+            writer.writerow(map(harmless, row))
     return table.getvalue()
 
 

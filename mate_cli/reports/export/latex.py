@@ -33,7 +33,7 @@ COMMANDS: dict[Mark, str] = {
 }
 MARK_NOTES: dict[Mark, str] = {
     "best": "Bold: best.",
-    "close": "Underlined: within the spread of the best.",
+    "close": "Underlined: within the spread of the best, or no further than chance among so many questions explains.",
     "better": "$^{*}$: $p < 0.05$.",
     "worse": "$^{*}$: $p < 0.05$.",
 }
@@ -65,10 +65,11 @@ def view_latex(view: View, report: Report) -> str:
             body.append(rf"\multicolumn{{{len(kept) + 1}}}{{l}}{{\textit{{Published}}}} \\")
         body.append(row_latex(row, kept))
         before = row.kind
-    caption = [", ".join(filter(None, [escape(view.title), view.unit])) + "."]
+    caption = [", ".join(filter(None, [escape(view.heading), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
     caption += dict.fromkeys(said for mark, said in MARK_NOTES.items() if mark in view.marks)
+    caption += [escape(sentences([note])) for note in view.notes]
     return environment("l" + "r" * len(kept), body, " ".join(caption), view.title)
 
 

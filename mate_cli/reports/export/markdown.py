@@ -15,7 +15,7 @@ BEFORE: dict[Mark, str] = {"best": "**", "better": "**", "worse": "**"}
 AFTER: dict[Mark, str] = {"best": "**", "close": "†", "better": "**", "worse": "**"}
 MARK_NOTES: dict[Mark, str] = {
     "best": "Bold: best.",
-    "close": "†: within the ± of the best.",
+    "close": "†: within the ± of the best, or no further than chance among so many questions explains.",
     "better": "Bold: p < 0.05.",
     "worse": "Bold: p < 0.05.",
 }
@@ -42,7 +42,7 @@ def view_markdown(view: View) -> str:
     lines = [[name, *map(cell_text, row.cells)] for name, row in zip(names, view.rows, strict=True)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *lines))
     said = " ".join(dict.fromkeys(said for mark, said in MARK_NOTES.items() if mark in view.marks))
-    return "\n\n".join(filter(None, [f"### {escape(view.title)}", table, said, *map(escape, view.notes)]))
+    return "\n\n".join(filter(None, [f"### {escape(view.heading)}", table, said, *map(escape, view.notes)]))
 
 
 def cell_text(cell: ViewCell) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import center_text, spread_text
-from mate_cli.reports.page.page_data import PublishedFigure, datasets_of, references, score_names
+from mate_cli.reports.page.page_data import PublishedFigure, blocks_of, references, score_names
 from mate_cli.reports.plots.figures import MAX_BARS, score_bars
 from mate_cli.reports.plots.metric_bars import Bar
 from mate_cli.reports.view import ReportSection, sentences
@@ -54,13 +54,14 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 
 def bar_lists(report: Report, metric: MetricName) -> Iterator[BarList]:
-    """Yield the bars of one metric, a list per data set; best first, of a test split in the report's order."""
+    """Yield the bars of one metric, a list per block; best first, of a test split in the report's order."""
     bars = score_bars(report, metric.full)
-    for dataset in datasets_of(report):
-        known = [bar for bar in bars if bar.dataset == dataset]
+    blocks = blocks_of(report)
+    for block, dataset in blocks.items():
+        known = [bar for bar in bars if bar.block == block]
         if not known:
             continue
         if metric.split != "test":
             known.sort(key=lambda bar: -(metric.direction or 1) * bar.summary.center)
-        title = metric.title_with_unit + (f" on {dataset}" if len(datasets_of(report)) > 1 else "")
+        title = metric.title_with_unit + (f" on {block}" if len(blocks) > 1 else "")
         yield BarList(title, metric, known, references(report, metric.full, dataset))

@@ -43,7 +43,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
         data = curve_data(report, drawn)
         return {
             "data": data,
-            "datasets": list(enumerate(data["datasets"])),
+            "blocks": list(enumerate(data["blocks"])),
             "published": any(any(metric["lines"]) for metric in data["metrics"]),
             "first": STILL_CURVES,
             "note": sentences(NOTES),

@@ -20,7 +20,7 @@ from mate_cli.reports.runs.load import LoadedRuns
 from mate_cli.reports.view import ReportSection
 
 CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
-SCRIPTS = ("memory.js", "sort.js", "page.js", "runs.js", *CHARTS)
+SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
 
 
 def write_page(report: Report, file: Path) -> Path:
@@ -120,12 +120,13 @@ def summary_cards(report: Report) -> list[Card]:
 
 def best_card(report: Report) -> Card:
     """Return the winner by the main metric."""
-    best = report.groups[0]
-    if report.ranked_by is None or (summary := best.summary(report.ranked_by)) is None:
+    ranked = ((one, summary) for one in report.groups if (summary := one.summary(report.ranked_by or "")))
+    best, summary = next(ranked, (report.groups[0], None))
+    if report.ranked_by is None or summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
     metric = MetricName.parse(report.ranked_by)
-    several = len({group.dataset for group in report.groups}) > 1
-    place = f" on {best.dataset}" if several and best.dataset else ""
+    several = len({group.block for group in report.groups}) > 1
+    place = f" on {best.block}" if several and best.block else ""
     spread = spread_text(summary, metric)
     return Card(
         f"Best {metric.title}{place}", center_text(summary, metric), best.label, f" ±{spread}" if spread else ""

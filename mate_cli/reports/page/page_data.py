@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +26,9 @@ class PublishedFigure:
     source: str
 
 
-def datasets_of(report: Report) -> list[str]:
-    """List the data sets compared, that of most runs first."""
-    counts = Counter(group.dataset for group in report.groups for _ in group.runs)
-    return [dataset for dataset, _ in counts.most_common()]
+def blocks_of(report: Report) -> dict[str, str]:
+    """Return the data set of each block of configurations that were asked the same questions, most runs first."""
+    return {group.block: group.dataset for group in report.groups}
 
 
 def references(report: Report, metric: str, dataset: str) -> list[PublishedFigure]:
@@ -53,12 +51,12 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
     names = curve_names(drawn)
     return {
         "metrics": [metric_data(report, MetricName.parse(name)) for name in names],
-        "datasets": datasets_of(report),
+        "blocks": list(blocks_of(report)),
         "groups": [
             {
                 "label": one.group.label,
                 "index": one.index,
-                "dataset": datasets_of(report).index(one.group.dataset),
+                "block": list(blocks_of(report)).index(one.group.block),
                 "runs": [run_data(run, log, names) for run, log in one.logs],
             }
             for one in drawn
@@ -67,10 +65,10 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Return how a metric is named and printed, and its published figures: one list per data set."""
+    """Return how a metric is named and printed, and its published figures: one list per block."""
     lines = [
         [[line.label, round_value(line.value, metric)] for line in references(report, metric.full, dataset)]
-        for dataset in datasets_of(report)
+        for dataset in blocks_of(report).values()
     ]
     shown = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
     return {"name": metric.full, **shown, "lines": lines}

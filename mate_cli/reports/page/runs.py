@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.reports.view import ReportSection
 
-MAX_SETTINGS = 20
+MAX_SETTINGS, FIRST = 20, 100
+"""Settings to group by; rows that stand in the page itself, the others are built where a reader asks for them."""
 FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/"))
 
 
@@ -27,8 +29,10 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
         keys = list_varying_settings(report)
         every = [{key: run.setting(key) for key in FIELDS} | settings(run, IGNORED) for run in report.runs]
         differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
+        rows = [run_row(run, own, report, keys) for run, own in zip(report.runs, every, strict=True)]
         return {
-            "rows": [run_row(run, own, report, keys) for run, own in zip(report.runs, every, strict=True)],
+            "rows": rows[:FIRST],
+            "later": partial(later_runs, rows[FIRST:]),
             "groups": [("", "nothing"), *((key, key) for key in differing)],
             "count": plural(len(report.runs), "run"),
             "metric": metric.title if metric else "Metric",
@@ -36,6 +40,27 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
         }
 
     return ReportSection("runs", "Runs", "Runs", template="runs.html", content=content)
+
+
+def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
+    """Return rows as compact values: what many of them have stands once in `texts`, and its place in their stead."""
+    texts: dict[str, int] = {}
+
+    def place(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    def compact(row: Mapping[str, Any]) -> list[Any]:
+        home, name = link(row["run"].folder), row["name"]
+        above, ends = (home[: -len(name) - 1], 1) if home.endswith(f"{name}/") else (home, 0)
+        files = [place(f"{text}\n{file}") for text, file in row["files"]]
+        settings = [place(f"{key}\n{value}") for key, value in row["settings"].items()]
+        command = [place(word) for word in row["command"].split(" ")] if row["command"] else []
+        told = [place(row[key]) for key in ("above", "network", "reason", "started")]
+        numbers = [row["seed"], *(row["score"] or ("", "")), row["seconds"] or 0, row["time"]]
+        return [name, place(above), ends, place(row["run"].status), *told, *numbers, files, settings, command]
+
+    compacted = [compact(row) for row in rows]
+    return {"texts": list(texts), "rows": compacted}
 
 
 def list_varying_settings(report: Report) -> list[str]:
@@ -50,6 +75,7 @@ def run_row(run: LoadedRun, own: Mapping[str, str], report: Report, keys: Sequen
     seconds = run.number("wall_seconds") or None
     return {
         "run": run,
+        "network": run.setting("model"),
         "name": name,
         "above": above,
         "files": [(text, file) for text, file in FILES if (run.folder / file).exists()],

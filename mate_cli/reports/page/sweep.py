@@ -14,6 +14,8 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import ReportSection, sentences
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
+MAX_POINTS = 500
+"""Runs that are drawn, evenly chosen; the means are of all."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 NOTES = (
     "each point is a run, in the colour of its configuration; the line joins the means",
@@ -74,13 +76,13 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 
 def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, list[Plot]]]:
-    """Yield a title and the plots of each data set."""
-    datasets = dict.fromkeys(group.dataset for group in report.groups)
-    for dataset in datasets:
-        groups = [(index, group) for index, group in enumerate(report.groups) if group.dataset == dataset]
+    """Yield a title and the plots of each block."""
+    blocks = dict.fromkeys(group.block for group in report.groups)
+    for block in blocks:
+        groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
         runs = [one for index, group in groups for one in score_runs(index, group, metric)]
         if found := panels(runs):
-            title = f"{metric.title_with_unit} on {dataset}" if len(datasets) > 1 else metric.title_with_unit
+            title = f"{metric.title_with_unit} on {block}" if len(blocks) > 1 else metric.title_with_unit
             yield title, [draw_panel(one, runs) for one in found]
 
 
@@ -140,7 +142,10 @@ def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
         list(zip(map(y, (low, high)), distinct_numbers((low, high)), strict=True))[: 1 + (high > low)],
         list(zip(places.values(), distinct_texts(list(places)), places, strict=True)),
         " ".join(f"{places[value]},{y(mean)}" for value, mean in means.items()),
-        [(places[v], y(run.score), run.place, f"{v}: {run.score:.1f}, {run.label}") for run, v in pairs],
+        [
+            (places[v], y(run.score), run.place, f"{v}: {run.score:.1f}, {run.label}")
+            for run, v in pairs[:: -(-len(pairs) // MAX_POINTS)]
+        ],
     )
 
 

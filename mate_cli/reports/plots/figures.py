@@ -16,14 +16,12 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.plots.growth import growth_figure
 from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
 from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.load_curves import RunLog, load_log
-from mate_cli.reports.sections.growth import growth_frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,25 +88,25 @@ def score_bars(report: Report, metric: str) -> list[Bar]:
     for place, group in enumerate(report.groups[:MAX_BARS]):
         if (summary := group.summary(metric)) is not None:
             values = (run.metrics.get(metric, math.nan) for run in group.counted)
-            drawn.append(Bar(group.label, place, group.dataset, summary, tuple(filter(is_finite, values))))
+            drawn.append(Bar(group.label, place, group.block, summary, tuple(filter(is_finite, values))))
     return drawn
 
 
 def margin_frames(report: Report) -> list[MarginFrame]:
-    """Read the score margins of the best configurations that have any: a frame per data set, of test where known."""
+    """Read the score margins of the best configurations that have any: a frame per block, of test where known."""
     frames = []
-    for dataset in dict.fromkeys(group.dataset for group in report.groups):
+    for block in dict.fromkeys(group.block for group in report.groups):
         for split in reversed(SPLITS):
-            if found := tuple(margins(report, dataset, split)):
-                frames.append(MarginFrame(dataset, split, found[:MAX_MARGINS]))
+            if found := tuple(margins(report, block, split)):
+                frames.append(MarginFrame(block, split, found[:MAX_MARGINS]))
                 break
     return frames
 
 
-def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
-    """Yield what each configuration on a data set recorded of single questions, all its runs together."""
+def margins(report: Report, block: str, split: str) -> Iterator[Margins]:
+    """Yield what each configuration of a block recorded of single questions, all its runs together."""
     for index, group in enumerate(report.groups):
-        if group.dataset == dataset:
+        if group.block == block:
             seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
             values = tuple(value for seed in seeds for _, value in seed.values())
             if values:
@@ -126,8 +124,6 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     if report.metric and (bars := score_bars(report, report.metric)):
         drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
     drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
-    if (growth := growth_frame(report)) is not None:
-        drawn.append((f"growth_{file_name(growth.metric.full)}", growth_figure(growth)))
     try:
         return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
     except OSError as error:

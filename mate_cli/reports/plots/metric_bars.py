@@ -23,14 +23,14 @@ class Bar:
     Args:
         label: its name.
         place: among all configurations, which is that of its colour.
-        dataset: that it is scored on.
+        block: that it is ranked in.
         summary: of the values.
         values: of single runs.
     """
 
     label: str
     place: int
-    dataset: str
+    block: str
     summary: Summary
     values: tuple[float, ...]
 

@@ -10,7 +10,7 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import count_text, duration_text, rate_text
-from mate_cli.reports.page.page_data import datasets_of, metric_data, score_names
+from mate_cli.reports.page.page_data import blocks_of, metric_data, score_names
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 MAX_POINTS = 40
@@ -101,18 +101,25 @@ def cost_content(report: Report) -> Mapping[str, Any]:
     """Return scores and costs of the configurations that have both, for the page's scripts to draw, and their menus."""
     names = score_names(report)
     costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
-    datasets, groups = datasets_of(report), []
+    blocks, groups = list(blocks_of(report)), []
     for index, group in enumerate(report.groups[:MAX_POINTS]):
         scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
         if scores and prices:
-            dataset = datasets.index(group.dataset)
-            groups.append({"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices})
+            groups.append(
+                {
+                    "label": group.label,
+                    "index": index,
+                    "block": blocks.index(group.block),
+                    "scores": scores,
+                    "costs": prices,
+                }
+            )
     if not groups:
         return {"data": None}
     metrics = [metric_data(report, MetricName.parse(name)) for name in names]
     data = {
         "metrics": metrics,
-        "datasets": datasets,
+        "blocks": blocks,
         "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
         "groups": groups,
     }
@@ -120,7 +127,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
         "data": data,
         "scores": list(enumerate(one["title"] for one in metrics)),
         "costs": list(enumerate(cost.title for cost in costs)),
-        "datasets": list(enumerate(datasets)),
+        "blocks": list(enumerate(blocks)),
     }
 
 

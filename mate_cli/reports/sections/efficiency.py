@@ -14,6 +14,7 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import paper_cell
 from mate_cli.reports.format import center_text, rate_text, spread_text
+from mate_cli.reports.page.page_data import blocks_of
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 NOTES = (
@@ -30,16 +31,14 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 def efficiency_views(report: Report) -> Iterator[View]:
     """Yield the tables, configurations above published figures."""
-    datasets: dict[str, list[Configuration]] = {}
-    for group in report.groups:
-        datasets.setdefault(group.runs[0].setting("dataset"), []).append(group)
-    for dataset, groups in datasets.items():
+    for block, dataset in blocks_of(report).items():
+        groups = [group for group in report.groups if group.block == block]
         papers = [row for row in published_results(dataset) if row.examples_per_second]
         for metric in map(MetricName.parse, dict.fromkeys(name for row in papers for name in row.best)):
             rows = [*measured_rows(groups, metric), *published_rows(papers, metric)]
             if len(rows) > len(papers):
                 columns = (Column(metric.title), Column("Best"), Column("Examples/s"))
-                yield View(f"{dataset}, {metric.split}", columns, tuple(rows))
+                yield View(f"{block}, {metric.split}", columns, tuple(rows))
 
 
 def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:

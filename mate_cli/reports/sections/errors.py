@@ -35,7 +35,9 @@ NOTES = (
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return the shares of each kind of error, None where no run answers with texts."""
     split = (report.metric or "dev/").partition("/")[0]
-    rows = list(wrong_answers(report.groups, split).items())[:MAX_ROWS]
+    scored = {f"{split}/{name}" for name in SCORED}
+    answering = [group for group in report.groups if scored & group.metric_names]
+    rows = list(wrong_answers(answering[:MAX_ROWS], split).items())
     if not rows:
         return None
     names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}

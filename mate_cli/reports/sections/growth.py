@@ -2,72 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from mate_cli.metrics.specs.names import SPLITS, MetricName
-from mate_cli.reports.compare.grouping import group_runs, repeats
-from mate_cli.reports.compare.published import PublishedResult
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.grouping import Configuration, group_runs, repeats
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.statistics import is_finite, summarize
-from mate_cli.reports.plots.growth import GrowthFrame, Point, growth_figure
-from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.view import ReportSection, View
+from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.sections.results import result_cell
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 NOTES = (
-    "configurations that differ only in the number of training examples are one line: the mean over seeds, bars are "
-    "the standard deviation",
-    "published figures are from other sizes and all of the training data",
+    "configurations that differ only in the number of training examples are one row: the mean over seeds ± the "
+    "standard deviation",
 )
+SIZE = ("trainer.limit_train", "data.extra_train")
+"""Settings that only say how many examples there are."""
+MIN_SIZES, MAX_SIZES, MAX_ROWS = 3, 8, 12
+"""Numbers of examples that make a row; columns and rows that are shown."""
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the figure, None where nothing was trained on several numbers of examples."""
-    frame = growth_frame(report)
-    if frame is None:
+    """Return a table per block, None where nothing was trained on `MIN_SIZES` numbers of examples."""
+    sizes = sorted({int(size) for run in report.runs if (size := run.number("train", "data"))})
+    if report.metric is None or len(sizes) < MIN_SIZES:
         return None
-    view = View("Score by number of training questions", figures=lambda: [growth_figure(frame)])
-    return ReportSection("growth", "Score by number of training questions", "Growth", (view,), NOTES)
-
-
-SIZE = ("trainer.limit_train", "data.extra_train")
-"""Settings that only say how many examples there are."""
-MIN_SIZES, MAX_LINES = 3, 8
-"""Numbers of examples that make a line; lines that are drawn."""
-
-
-def growth_frame(report: Report) -> GrowthFrame | None:
-    """Read the lines of the metric that ranks; None where nothing was trained on `MIN_SIZES` numbers of examples.
-
-    Points are the mean over seeds with the standard deviation, whatever statistic the report has: of two seeds, half of
-    the interquartile range says little.
-    """
-    if report.metric is None:
-        return None
-    groups = group_runs(report.runs, ignore=SIZE)
-    lines = [(group.label, list(_points(group.runs, report.metric))) for group in groups]
-    long = dict([line for line in lines if len(line[1]) >= MIN_SIZES][:MAX_LINES])
     metric = MetricName.parse(report.metric)
-    models = {run.setting("model") for run in report.runs}
-    return GrowthFrame(metric, long, list(_levels(report.published, metric, models))) if long else None
+    blocks: dict[str, list[Row]] = {}
+    for group in group_runs(report.runs, ignore=SIZE):
+        cells = {size: size_cell(group, metric, size) for size in sizes[:MAX_SIZES]}
+        if sum(cell.value is not None for cell in cells.values()) >= MIN_SIZES:
+            blocks.setdefault(group.block, []).append(Row(group.label, tuple(cells.values())))
+    columns = tuple(Column(f"{size:,}") for size in sizes[:MAX_SIZES])
+    title = f"{metric.title_with_unit} by number of training questions"
+    views = tuple(
+        View(title if len(blocks) == 1 else f"{title}, {block}", columns, tuple(rows[:MAX_ROWS]))
+        for block, rows in blocks.items()
+    )
+    return ReportSection("growth", title, "Growth", views, NOTES) if views else None
 
 
-def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
-    """Yield the means of the runs with each number of examples, the least first."""
-    sizes: dict[int, list[LoadedRun]] = {}
-    for run in runs:
-        if (size := run.number("train", "data")) and is_finite(run.metrics.get(metric, float("nan"))):
-            sizes.setdefault(int(size), []).append(run)
-    for size, members in sorted(sizes.items()):
-        values = [run.metrics[metric] for run in repeats(members, False, by_seed=True)]
-        if (summary := summarize(values, "mean")) is not None:
-            yield Point(size, summary.center, summary.spread)
-
-
-def _levels(rows: Sequence[PublishedResult], metric: MetricName, models: set[str]) -> Iterator[tuple[str, float]]:
-    """Yield what papers have with the same networks; of the other split where they print no figure of this one."""
-    for split in (metric.split, *(one for one in SPLITS if one != metric.split)):
-        name = f"{split}/{metric.full.partition('/')[2]}"
-        if known := [row for row in rows if name in row.metrics and row.model in models]:
-            where = "" if split == metric.split else f", {split}"
-            yield from ((f"{row.label}, published{where}", row.metrics[name]) for row in known[:2])
-            return
+def size_cell(group: Configuration, metric: MetricName, size: int) -> ViewCell:
+    """Return the mean of the runs with a number of examples, whatever statistic the report has: seeds are few."""
+    runs = [run for run in group.runs if run.number("train", "data") == size]
+    values = [run.metrics[metric.full] for run in repeats(runs, False, by_seed=True) if metric.full in run.metrics]
+    return result_cell(metric, summarize(values, "mean"), "")

@@ -6,8 +6,10 @@ from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables, units
-from mate_cli.reports.format import center_text, spread_text
+from mate_cli.reports.format import center_text, plural, spread_text
 from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell, sentences
+
+UNDERLINED = "underlined: within the ± of the best, or no further from it than chance among so many questions explains"
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
@@ -21,7 +23,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def reading_notes(report: Report) -> str:
     """Say how to read the tables."""
-    how = (units(report.tables), "the best of each column in bold, results within its error underlined")
+    how = (units(report.tables), "the best of each column in bold, where another is clearly worse", UNDERLINED)
     lines = [sentences(["; ".join(filter(None, how))])] if report.tables else ["No run has recorded a metric yet."]
     return " ".join([*lines, sentences(report.notes)]).strip()
 
@@ -40,7 +42,20 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
     ]
     columns = [column_of(metric, table, wide=wide) for metric in table.columns]
     count = Column("n", minor=all(column.part for column in table.columns))  # stands in the table of all questions
-    return View(table.title, (*columns, count), tuple(rows), unit=table.unit)
+    notes = (chance,) if (chance := chance_note(table)) else ()
+    return View(table.title, (*columns, count), tuple(rows), unit=table.unit, notes=notes, detail=table.questions)
+
+
+def chance_note(table: ResultTable) -> str:
+    """Say within what the number of questions leaves the first score of each split; empty for what is no share."""
+    told = []
+    for split in dict.fromkeys(column.split for column in table.columns):
+        places = [place for place, one in enumerate(table.columns) if one.split == split and not one.part]
+        cells = (row.cells[place] for place in places for row in table.rows)
+        if first := next((cell for cell in cells if cell and cell.interval), None):
+            score, low, high = map(table.columns[places[0]].spec.text, (first.center, *(first.interval or ())))
+            told.append(f"{low} to {high} for {score} on {plural(first.questions or 0, f'{split} question')}")
+    return f"95 % interval by the number of questions (Wilson's binomial): {'; '.join(told)}" if told else ""
 
 
 def column_of(metric: MetricName, table: ResultTable, *, wide: bool) -> Column:

@@ -12,13 +12,13 @@ from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Share, Subset, scores_by_size, scores_by_source
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.page.page_data import datasets_of, score_names
+from mate_cli.reports.page.page_data import blocks_of, score_names
 from mate_cli.reports.sections.results import result_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 MAX_ROWS = 12
 Members = Sequence[tuple[int, Configuration]]
-"""Configurations of one data set, each with its place among all."""
+"""Configurations of one block, each with its place among all."""
 Way = Callable[[Members, MetricName], View | None]
 
 
@@ -27,8 +27,8 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     if report.metric is None:
         return None
     groups = report.groups[:MAX_ROWS]
-    names = datasets_of(report)
-    families = {name: [place for place in enumerate(groups) if place[1].dataset == name] for name in names}
+    names = blocks_of(report)
+    families = {name: [place for place in enumerate(groups) if place[1].block == name] for name in names}
     views = [
         replace(view, title=f"{view.title}, {name}" if len(names) > 1 else view.title)
         for name, members in families.items()

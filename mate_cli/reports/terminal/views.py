@@ -90,17 +90,20 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
     has_words = any(not column.is_number for column in view.columns)
     names_width = name_width(view, LABEL if folded else console.width // 3) if folded or has_words else None
     narrow, plain = console.width < NARROW, not console.is_terminal
-    table = frame(view.title, narrow=narrow)
+    table = frame(view.heading, narrow=narrow)
     heads = [stacked_heading(column) for column in view.columns]
     stacked = any(not head.startswith("\n") for head in heads)
     names = f"\n{view.head}" if stacked else view.head
-    table.add_column(names, overflow="fold", min_width=names_width or min(13, len(view.head)), max_width=names_width)
-    for column, head in zip(view.columns, heads, strict=True):
+    least = name_width(view, LABEL) if names_width else min(13, len(view.head))
+    table.add_column(names, overflow="fold", min_width=least, max_width=names_width)
+    for place, (column, head) in enumerate(zip(view.columns, heads, strict=True)):
         text = head if stacked else head.strip()
         if column.is_number:
             table.add_column(text, justify="right", no_wrap=True)
         else:
-            table.add_column(text, overflow="fold", min_width=WORDS, max_width=WORDS if folded else None)
+            lines = (line for row in view.rows for line in (*text.split("\n"), row.cells[place].text))
+            least = min(WORDS, max(map(cell_len, lines), default=WORDS))
+            table.add_column(text, overflow="fold", min_width=least, max_width=WORDS if folded else None)
     before = ""
     for row in [row for row in view.rows if not row.kind][:MAX_ROWS] + [row for row in view.rows if row.kind]:
         if row.kind not in (before, "bound"):

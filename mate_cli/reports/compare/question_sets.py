@@ -1,0 +1,72 @@
+"""The questions that scores are of: scores of different questions stand apart and are never ranked together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mate_cli.metrics.specs.names import SPLITS
+from mate_cli.reports.format import plural
+from mate_cli.reports.runs.load import LoadedRun, is_number
+
+
+class Asked(NamedTuple):
+    """Questions: how many, and a hash of them, empty where no run recorded it."""
+
+    count: int
+    digest: str = ""
+
+
+QuestionSet = Mapping[str, Asked]
+"""Questions by split, as `dev`, and by split and part, as `dev/table`."""
+
+
+def read_question_set(run: LoadedRun) -> QuestionSet:
+    """Return the questions that the scores of a run are of; of an older record, which has no hash, their number."""
+    data = run.part("data")
+    asked: dict[str, Asked] = {}
+    for split in SPLITS:
+        counts = {data.get(split)} if split in data else {data[key] for key in data if key.endswith(f"/{split}")}
+        if len(counts) == 1 and is_number(count := counts.pop()):
+            asked[split] = Asked(int(count))
+    for key, text in run.part("questions").items():
+        count, _, digest = str(text).partition(":")
+        if count.isdecimal():
+            asked[key] = Asked(int(count), digest)
+    return asked
+
+
+def agree(one: QuestionSet, other: QuestionSet) -> bool:
+    """Say whether two sets may be the same: equal numbers, and equal hashes as far as they are known."""
+    both = [(one[split], other[split]) for split in SPLITS if split in one and split in other]
+    return all(a.count == b.count and (a.digest == b.digest or not (a.digest and b.digest)) for a, b in both)
+
+
+def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
+    """Return for each set the joint one of all that agree with it, the same object for all of these."""
+    joint: list[dict[str, Asked]] = []
+    places: dict[int, QuestionSet] = {}
+    for place in sorted(range(len(sets)), key=lambda place: -len(sets[place])):  # those that say most come first
+        if (match := next((known for known in joint if agree(known, sets[place])), None)) is None:
+            joint.append(match := {})
+        match |= {key: asked for key, asked in sets[place].items() if asked.digest or key not in match}
+        places[place] = match
+    return [places[place] for place in range(len(sets))]
+
+
+def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
+    """Name sets of a data set: by its name alone where all are the same object, else by their numbers too."""
+    distinct = {id(one): one for one in sets}
+    names: dict[int, str] = {}
+    for key, one in distinct.items():
+        name = ", ".join(filter(None, (dataset, count_questions(one, SPLITS)))) if len(distinct) > 1 else dataset
+        same = sum(other.partition(" (")[0] == name for other in names.values())
+        names[key] = f"{name} ({same + 1})" if same else name
+    return [names[id(one)] for one in sets]
+
+
+def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
+    """Write how many questions there are: `40 dev, 38 test questions`; empty where nobody knows."""
+    *others, last = [(asked[split].count, split) for split in splits if split in asked] or [(0, "")]
+    told = [f"{count:,} {split}" for count, split in others]
+    return ", ".join([*told, plural(last[0], f"{last[1]} question")]) if last[1] else ""
