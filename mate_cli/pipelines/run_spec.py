@@ -16,9 +16,9 @@ from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
+from mate_cli.runs.identity import Names
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
-from mate_cli.runs.names import Names
 from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]

@@ -12,8 +12,8 @@ import torch
 
 import mate_cli
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.runs.folders import find_resumable, first_difference, flat_keys, new_folder
-from mate_cli.runs.names import configuration_name
+from mate_cli.runs.folders import find_resumable, first_difference, new_folder
+from mate_cli.runs.identity import configuration_name, flat_keys
 from mate_cli.runs.record import RunFolder, RunRecord, code_version
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256

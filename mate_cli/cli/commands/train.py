@@ -101,7 +101,7 @@ def start(spec: RunSpec) -> int:
     """
     from mate_cli.cli.commands.run import execute
     from mate_cli.cli.config.check import check_parts, check_quickly
-    from mate_cli.runs.names import configuration_name
+    from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
@@ -115,7 +115,7 @@ def describe(spec: RunSpec) -> str:
     from pathlib import Path
 
     from mate_cli.reports.format import plural
-    from mate_cli.runs.names import configuration_name
+    from mate_cli.runs.identity import configuration_name
 
     config = spec.last.config
     lines = [("run", configuration_name(spec.names.experiment, spec.settings))]

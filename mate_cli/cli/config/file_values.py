@@ -15,7 +15,7 @@ from mate_cli.cli.config_dir import (
     read_config,
     read_extended,
 )
-from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.identity import flat_keys
 
 
 def last_value(typed: Iterable[Override], key: str) -> str | None:

@@ -38,8 +38,7 @@ from mate_cli.pipelines.run_spec import (
     resolve_finished_run,
 )
 from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.folders import find_value, flat_keys
-from mate_cli.runs.names import Names
+from mate_cli.runs.identity import Names, find_value, flat_keys
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
