@@ -16,9 +16,10 @@ from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
 from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
-from mate_cli.runs.identity import Names
+from mate_cli.runs.identity import Names, code_setting
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
+from mate_cli.runs.own_code import hash_modules
 from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
@@ -43,6 +44,7 @@ class Stage:
         after: what it hands on.
         shared: it has a folder beside those of whole runs, and is trained once for all that have such a stage.
         trust: modules of the user's own that its finished run may be made of.
+        conf: the hash of each of the user's files of configuration that it was composed from.
     """
 
     name: str
@@ -53,6 +55,12 @@ class Stage:
     after: After | None = None
     shared: bool = False
     trust: Sequence[str] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The hash of each of the user's own files that it is made of, as they are now."""
+        return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
         """Return the values that it runs with; of a finished run, its folder."""
@@ -60,7 +68,8 @@ class Stage:
 
     def document(self) -> dict[str, Any]:
         """Return its part of config.yaml: its values and where they come from."""
-        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared, "trust": [*self.trust]}
+        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared}
+        origin |= {"trust": [*self.trust], "conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
 
 
@@ -77,6 +86,7 @@ class RunSpec:
         taken: what was typed, and the stages that it holds for.
         name: of the run's folder; None for the time of its start.
         settings: what sets the run apart from others of its experiment, by values.
+        conf: the hash of each of the user's files of configuration that the whole was composed from.
     """
 
     stages: tuple[Stage, ...]
@@ -87,6 +97,18 @@ class RunSpec:
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str | None = None
     settings: list[str] = field(default_factory=list)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The hash of each of the user's own files that it is made of, as they are now."""
+        code = {**self.conf, **hash_modules(find_targets(self.system))}
+        return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
+
+    @property
+    def told_by(self) -> list[str]:
+        """What sets the run apart from others of its experiment: its settings, and its own code."""
+        return [*self.settings, *code_setting(self.code)]
 
     @property
     def last(self) -> Stage:
@@ -112,6 +134,7 @@ class RunSpec:
             **{key: getattr(self, key) for key in ("resume", "name")},
             "stage": "" if self.system else self.last.name,
             "taken": {word: [*names] for word, names in self.taken.items()},
+            "conf": {**self.conf},
         }
         stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
         return {**self.values(), **stages, ORIGIN: origin}
@@ -152,6 +175,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
             system=values.get("system"),
             taken={word: tuple(names) for word, names in origin["taken"].items()},
             **{key: origin[key] for key in ("overrides", "settings", "resume", "name")},
+            conf=origin.get("conf", {}),
         )
 
 
@@ -163,7 +187,7 @@ def _load_stage(name: str, node: Node, machine: Node) -> Stage:
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
         config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields})
-    options = {key: origin[key] for key in ("shared", "trust")}
+    options = {"conf": origin.get("conf", {}), **{key: origin[key] for key in ("shared", "trust")}}
     return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], **options)
 
 
@@ -207,7 +231,7 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
         RunError: the run cannot be resumed, or another process trains it.
     """
     outputs, values = Path(spec.last.config.paths.outputs), spec.values()
-    folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, job, spec.name)
+    folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, spec.code, job, spec.name)
     record = open_record(spec, folder)
     if record.status != "finished":
         record.argv = ["mate", "train", *spec.overrides]
@@ -231,7 +255,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record():
-        named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}
+        named = {"seed": spec.last.config.seed, "settings": spec.told_by, "code": spec.code, **asdict(spec.names)}
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
     if record.status != "finished":

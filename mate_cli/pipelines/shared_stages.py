@@ -36,8 +36,8 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 def _folder_of(stage: Stage) -> RunFolder:
     outputs, values = Path(stage.config.paths.outputs), stage.config.model_dump()
-    found = find_same(outputs, "train", stage.names.experiment, values)
-    return found or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, {}))
+    found = find_same(outputs, "train", stage.names.experiment, values, stage.code)
+    return found or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, stage.code))
 
 
 def _is_free(folder: Path) -> bool:

@@ -61,6 +61,7 @@ def choose_folder(
     command: str,
     experiment: str,
     config: Mapping[str, Any],
+    code: Mapping[str, str],
     job: int,
     name: str | None = None,
 ) -> RunFolder:
@@ -73,7 +74,7 @@ def choose_folder(
         RunError: there is none to resume, it was started with another configuration, or it is still running.
     """
     if resume == "missing":
-        found = find_same(outputs, command, experiment, config)
+        found = find_same(outputs, command, experiment, config, code)
         if found and is_running(found):
             raise RunError("another process is training this run", where=str(found.path), remedy="Wait for it")
         return found or new_folder(outputs, command, experiment, job, name)
@@ -82,10 +83,13 @@ def choose_folder(
     return new_folder(outputs, command, experiment, job, name)
 
 
-def find_same(outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder | None:
-    """Find the run with this configuration that has come furthest: finished, running, with a checkpoint, newest."""
+def find_same(
+    outputs: Path, command: str, experiment: str, config: Mapping[str, Any], code: Mapping[str, str]
+) -> RunFolder | None:
+    """Find the same run that has come furthest: finished, running, with a checkpoint, newest."""
     folders = [path.parent for path in (outputs / command / experiment).glob("*/config.yaml")]
-    same = [RunFolder(path) for path in sorted(folders) if not first_difference(path, config)]
+    alike = [RunFolder(path) for path in sorted(folders) if not first_difference(path, config)]
+    same = [folder for folder in alike if _record(folder).get("code", {}) == code]
     return max(same, key=_progress, default=None)
 
 

@@ -144,6 +144,11 @@ def digest(values: Mapping[str, Any], length: int = 16) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:length] if values else ""
 
 
+def code_setting(code: Mapping[str, Any]) -> list[str]:
+    """Return the user's own code as a setting: `code=1a2b3c`; nothing without any."""
+    return [f"{CODE}={mark}"] if (mark := digest(code, 6)) else []
+
+
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 

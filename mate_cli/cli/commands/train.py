@@ -105,7 +105,7 @@ def start(spec: RunSpec) -> int:
 
     check_quickly(spec)
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
-    print(f"{configuration_name(spec.names.experiment, spec.settings)}{stages}", flush=True)  # torch takes seconds
+    print(f"{configuration_name(spec.names.experiment, spec.told_by)}{stages}", flush=True)  # torch takes seconds
     check_parts(spec)
     return execute(spec, None, spec.user_modules())
 
@@ -118,7 +118,7 @@ def describe(spec: RunSpec) -> str:
     from mate_cli.runs.identity import configuration_name
 
     config = spec.last.config
-    lines = [("run", configuration_name(spec.names.experiment, spec.settings))]
+    lines = [("run", configuration_name(spec.names.experiment, spec.told_by))]
     for stage in spec.stages:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
         lines.append((stage.name.replace("_", " ") or "trains", f"takes {stage.run}" if stage.run else names))

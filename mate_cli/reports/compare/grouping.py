@@ -10,7 +10,15 @@ from pathlib import Path, PurePath
 from mate_cli.metrics.specs.names import BASELINE
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.runs.load import LoadedRun, read_flat_config
-from mate_cli.runs.identity import ABSENT, REPEATED, differing_keys, of_stage, telling_settings, telling_values
+from mate_cli.runs.identity import (
+    ABSENT,
+    REPEATED,
+    code_setting,
+    differing_keys,
+    of_stage,
+    telling_settings,
+    telling_values,
+)
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 NAMED = {*FIELDS, "data", "experiment"}
@@ -169,8 +177,9 @@ def split_by_settings(
 
 
 def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, str]:
-    """Return a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
-    return telling_values(run.config or dict(telling_settings(run.words("overrides"), ())), ignored)
+    """Return a run's configuration and code without the ignored keys; its overrides where config.yaml is missing."""
+    config = run.config or dict(telling_settings(run.words("overrides"), ()))
+    return telling_values({**config, **dict(telling_settings(code_setting(run.part("code"))))}, ignored)
 
 
 def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
