@@ -5,7 +5,7 @@ A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from the
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +14,13 @@ from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
-from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
+from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.identity import Names, code_setting
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.own_code import hash_modules
+from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
@@ -126,8 +127,8 @@ class RunSpec:
         values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
-    def document(self) -> dict[str, Any]:
-        """Return what config.yaml holds: the values, and where they come from."""
+    def document(self, folder: Path) -> dict[str, Any]:
+        """Return what config.yaml of a folder holds: the values, and where they come from."""
         origin = {
             **asdict(self.names),
             **{key: [*getattr(self, key)] for key in ("overrides", "settings")},  # YAML would write one list once
@@ -135,9 +136,20 @@ class RunSpec:
             "stage": "" if self.system else self.last.name,
             "taken": {word: [*names] for word, names in self.taken.items()},
             "conf": {**self.conf},
+            BASE: describe_base(folder),
         }
         stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
         return {**self.values(), **stages, ORIGIN: origin}
+
+    def with_root(self, root: str) -> "RunSpec":
+        """Return the same with the folder of data elsewhere, in all stages that have one."""
+        stages = [
+            replace(stage, config=stage.config.model_copy(update={"data": {**stage.config.data, "root": root}}))
+            if "root" in stage.config.data and not stage.run
+            else stage
+            for stage in self.stages
+        ]
+        return replace(self, stages=tuple(stages))
 
     def user_modules(self) -> list[str]:
         """Return the modules of the user's own that it is made of."""
@@ -164,11 +176,12 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
     with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}
-        stages = [_load_stage(name, node, machine) for name, node in (values.get("stages") or {}).items()]
+        base = find_base(values, file.parent)
+        stages = [_load_stage(name, node, machine, base) for name, node in (values.get("stages") or {}).items()]
         names = _names(origin)
         if not values.get("system"):
             config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
-            stages.append(Stage(origin["stage"], config, names, origin["overrides"]))
+            stages.append(Stage(origin["stage"], config.placed(base), names, origin["overrides"]))
         return RunSpec(
             tuple(stages),
             names,
@@ -179,14 +192,14 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         )
 
 
-def _load_stage(name: str, node: Node, machine: Node) -> Stage:
+def _load_stage(name: str, node: Node, machine: Node, base: Base) -> Stage:
     """Read a stage; a finished run that stands in for it has its configuration in its own folder."""
     origin = node[ORIGIN]
-    if run := node.get("run"):
+    if run := node.get("run") and str(base.place(node["run"])):
         config = load_config(Path(run), origin["trust"])
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
-        config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields})
+        config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields}).placed(base)
     options = {"conf": origin.get("conf", {}), **{key: origin[key] for key in ("shared", "trust")}}
     return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], **options)
 
@@ -235,7 +248,7 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
     record = open_record(spec, folder)
     if record.status != "finished":
         record.argv = ["mate", "train", *spec.overrides]
-        folder.write_text("config.yaml", to_yaml(spec.document()))
+        folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
         try:
             folder.write_record(record)
         except KeyboardInterrupt:

@@ -80,7 +80,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
 
 def _train(spec: RunSpec, run: Run, system: System | None) -> None:
     with record_outcome(run):
-        run.folder.write_text("config.yaml", to_yaml(spec.document()))
+        run.folder.write_text("config.yaml", to_yaml(spec.document(run.folder.path)))
         run.folder.write_record(run.record)
         if spec.taken:
             run.console.print(reused_runs_table(spec))

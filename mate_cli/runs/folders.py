@@ -10,7 +10,7 @@ from typing import Any
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import DRAFT, remove_drafts
 from mate_cli.runs.configuration import read_settings
-from mate_cli.runs.identity import NO_EFFECT, Difference, differences, flat_keys
+from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, flat_keys
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.lock import NAME as LOCK
 from mate_cli.runs.lock import acquire_lock, release_lock
@@ -135,7 +135,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
         path = (same or folders)[-1]
     else:
         path = open_run(resume, "resume=").path
-    changed = first_difference(path, config)
+    changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
     if changed:
         key, before, today = changed
         raise RunError(

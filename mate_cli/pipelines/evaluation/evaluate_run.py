@@ -16,6 +16,7 @@ from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.files.targets import find_targets
 from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.data_report import record_digest
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.summary import results_table
@@ -145,6 +146,8 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
 
     def score(split: str, to: RunFolder) -> dict[str, float]:
         result = evaluate(parts, config, split)
+        if not runtime.changes:
+            record_digest(folder.read_record(), split, parts.data.encodings(split))
         save_result(to, split, result)
         return result.metrics
 
