@@ -16,8 +16,7 @@ from configurations import sweep_jobs
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.pipelines.run_spec import MACHINE, RunSpec
-from mate_cli.runs.folders import flat_keys
-from mate_cli.runs.names import configuration_name
+from mate_cli.runs.identity import configuration_name, flat_keys
 
 FOLDER = Path(__file__).parent / "cli" / "resolved"
 SCALES = ("paper", "minilm", "small")

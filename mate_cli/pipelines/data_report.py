@@ -1,6 +1,7 @@
 """Counts of the examples of a split: learnt from or not, encoded or not, whole or cut."""
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,13 @@ def record_truncation(record: RunRecord, split: str, encodings: TrainingSet) -> 
         record.data |= {f"{split}/{name}": count for name, count in zip(TRUNCATION_COUNTS, counts, strict=True)}
         if any(counts):
             record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
+
+
+def record_digest(record: RunRecord, split: str, encodings: object) -> None:
+    """Add to a record what the examples of a split are; warn where they are not those that it began with."""
+    digest = getattr(encodings, "digest", "")
+    if digest and record.digests.setdefault(split, digest) != digest:
+        warnings.warn(f"the questions or tables of {split} are not those that this run began with", stacklevel=2)
 
 
 def record_skipped(record: RunRecord, examples: Sequence[TableExample], skip_reason: Callable[[Any], str]) -> None:

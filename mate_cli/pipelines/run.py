@@ -19,6 +19,8 @@ from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copy_streams
 from mate_cli.terminal.transcript import Transcript
 
+KEPT = ("record.json", "config.yaml")
+
 
 @dataclass
 class Run:
@@ -52,6 +54,8 @@ class Run:
 def record_outcome(run: Run) -> Iterator[None]:
     """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
     record, refused = run.record, False
+    before = {name: (run.folder.path / name).read_text("utf-8") for name in KEPT if (run.folder.path / name).is_file()}
+    stood = run.folder.has_metrics() and run.folder.read_record().status != "running"
 
     try:
         with copy_streams(run.transcript.write):
@@ -65,12 +69,15 @@ def record_outcome(run: Run) -> Iterator[None]:
             known_cause(error) or find_machine_error(error) or error
         )  # Hydra wraps what a class refuses that it builds
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
-        refused = isinstance(told, MateError) and not run.folder.has_metrics()
+        refused = isinstance(told, MateError) and not run.loggers
         raise
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
-        if refused:
+        if refused and stood:  # it could not go on, and is what it was
+            for name, text in before.items():
+                run.folder.write_text(name, text)
+        elif refused and not run.folder.has_metrics():
             run.folder.remove()
         else:
             run.folder.write_record(record)

@@ -5,7 +5,7 @@ A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from the
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +15,13 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets
-from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
+from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
+from mate_cli.runs.identity import Names, code_setting
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
-from mate_cli.runs.names import Names
+from mate_cli.runs.own_code import hash_modules
+from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
@@ -44,6 +46,7 @@ class Stage:
         after: what it hands on.
         shared: it has a folder beside those of whole runs, and is trained once for all that have such a stage.
         trust: modules of the user's own that its finished run may be made of.
+        conf: the hash of each of the user's files of configuration that it was composed from.
     """
 
     name: str
@@ -54,6 +57,12 @@ class Stage:
     after: After | None = None
     shared: bool = False
     trust: Sequence[str] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The hash of each of the user's own files that it is made of, as they are now."""
+        return {} if self.run else {**self.conf, **hash_modules(find_targets(self.values()))}
 
     def values(self) -> dict[str, Any]:
         """Return the values that it runs with; of a finished run, its folder."""
@@ -61,7 +70,8 @@ class Stage:
 
     def document(self) -> dict[str, Any]:
         """Return its part of config.yaml: its values and where they come from."""
-        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared, "trust": [*self.trust]}
+        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared}
+        origin |= {"trust": [*self.trust], "conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
 
 
@@ -78,6 +88,7 @@ class RunSpec:
         taken: what was typed, and the stages that it holds for.
         name: of the run's folder; None for the time of its start.
         settings: what sets the run apart from others of its experiment, by values.
+        conf: the hash of each of the user's files of configuration that the whole was composed from.
     """
 
     stages: tuple[Stage, ...]
@@ -88,6 +99,18 @@ class RunSpec:
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str | None = None
     settings: list[str] = field(default_factory=list)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The hash of each of the user's own files that it is made of, as they are now."""
+        code = {**self.conf, **hash_modules(find_targets(self.system))}
+        return {name: mark for part in (code, *(stage.code for stage in self.stages)) for name, mark in part.items()}
+
+    @property
+    def told_by(self) -> list[str]:
+        """What sets the run apart from others of its experiment: its settings, and its own code."""
+        return [*self.settings, *code_setting(self.code)]
 
     @property
     def last(self) -> Stage:
@@ -105,17 +128,29 @@ class RunSpec:
         values = {"system": self.system, **values} if self.system else values
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
-    def document(self) -> dict[str, Any]:
-        """Return what config.yaml holds: the values, and where they come from."""
+    def document(self, folder: Path) -> dict[str, Any]:
+        """Return what config.yaml of a folder holds: the values, and where they come from."""
         origin = {
             **asdict(self.names),
             **{key: [*getattr(self, key)] for key in ("overrides", "settings")},  # YAML would write one list once
             **{key: getattr(self, key) for key in ("resume", "name")},
             "stage": "" if self.system else self.last.name,
             "taken": {word: [*names] for word, names in self.taken.items()},
+            "conf": {**self.conf},
+            BASE: describe_base(folder),
         }
         stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
         return {**self.values(), **stages, ORIGIN: origin}
+
+    def with_root(self, root: str) -> "RunSpec":
+        """Return the same with the folder of data elsewhere, in all stages that have one."""
+        stages = [
+            replace(stage, config=stage.config.model_copy(update={"data": {**stage.config.data, "root": root}}))
+            if "root" in stage.config.data and not stage.run
+            else stage
+            for stage in self.stages
+        ]
+        return replace(self, stages=tuple(stages))
 
     def user_modules(self) -> list[str]:
         """Return the modules of the user's own that it is made of."""
@@ -142,29 +177,31 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
     with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}
-        stages = [_load_stage(name, node, machine) for name, node in (values.get("stages") or {}).items()]
+        base = find_base(values, file.parent)
+        stages = [_load_stage(name, node, machine, base) for name, node in (values.get("stages") or {}).items()]
         names = _names(origin)
         if not values.get("system"):
             config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
-            stages.append(Stage(origin["stage"], config, names, origin["overrides"]))
+            stages.append(Stage(origin["stage"], config.placed(base), names, origin["overrides"]))
         return RunSpec(
             tuple(stages),
             names,
             system=values.get("system"),
             taken={word: tuple(names) for word, names in origin["taken"].items()},
             **{key: origin[key] for key in ("overrides", "settings", "resume", "name")},
+            conf=origin.get("conf", {}),
         )
 
 
-def _load_stage(name: str, node: Node, machine: Node) -> Stage:
+def _load_stage(name: str, node: Node, machine: Node, base: Base) -> Stage:
     """Read a stage; a finished run that stands in for it has its configuration in its own folder."""
     origin = node[ORIGIN]
-    if run := node.get("run"):
+    if run := node.get("run") and str(base.place(node["run"])):
         config = load_config(Path(run), origin["trust"])
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
-        config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields})
-    options = {key: origin[key] for key in ("shared", "trust")}
+        config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields}).placed(base)
+    options = {"conf": origin.get("conf", {}), **{key: origin[key] for key in ("shared", "trust")}}
     return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], **options)
 
 
@@ -208,11 +245,11 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
         RunError: the run cannot be resumed, or another process trains it.
     """
     outputs, values = Path(spec.last.config.paths.outputs), spec.values()
-    folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, job, spec.name)
+    folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, spec.code, job, spec.name)
     record = open_record(spec, folder)
     if record.status != "finished":
         record.argv = ["mate", "train", *spec.overrides]
-        folder.write_text("config.yaml", to_yaml(spec.document()))
+        folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
         try:
             folder.write_record(record)
         except KeyboardInterrupt:
@@ -232,7 +269,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     acquire_lock(folder.path)
     remove_drafts(folder.path)
     if not folder.has_record():
-        named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}
+        named = {"seed": spec.last.config.seed, "settings": spec.told_by, "code": spec.code, **asdict(spec.names)}
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
     if record.status != "finished":

@@ -1,13 +1,12 @@
 """Stages that several runs have in common: each is trained once, and who comes meanwhile waits for it."""
 
-import hashlib
 import time
 from pathlib import Path
 
-from mate_cli.files.safe_load import to_json
 from mate_cli.pipelines.run_spec import Stage, is_finished
 from mate_cli.runs import ranks
-from mate_cli.runs.folders import find_same, training_settings
+from mate_cli.runs.folders import find_same
+from mate_cli.runs.identity import digest_run
 from mate_cli.runs.lock import LockedError, acquire_lock
 from mate_cli.runs.record import ReadOnlyFolder, RunFolder
 from mate_cli.terminal.console import Console
@@ -37,9 +36,8 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 def _folder_of(stage: Stage) -> RunFolder:
     outputs, values = Path(stage.config.paths.outputs), stage.config.model_dump()
-    found = find_same(outputs, "train", stage.names.experiment, values)
-    name = hashlib.sha256(to_json(dict(sorted(training_settings(values).items()))).encode()).hexdigest()[:12]
-    return found or RunFolder(outputs / "train" / stage.names.experiment / name)
+    found = find_same(outputs, "train", stage.names.experiment, values, stage.code)
+    return found or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, stage.code))
 
 
 def _is_free(folder: Path) -> bool:

@@ -28,6 +28,7 @@ from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release_lock
+from mate_cli.runs.own_code import warn_changed
 from mate_cli.runs.record import ReadOnlyFolder, RunFolder, RunRecord
 from mate_cli.runs.tracking import hide_agent
 from mate_cli.terminal.console import Console
@@ -63,6 +64,8 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
     spec = replace(spec, stages=tuple(replace(stage, config=resolve_hardware(stage.config)) for stage in spec.stages))
     run = Run.of(*open_run_folder(spec, folder))
     try:
+        if ranks.is_rank_zero():
+            warn_changed(run.record.code, spec.code, folder.path)
         if run.record.status == "finished":
             run.console.print(f"{run.folder.path} is already finished")
         else:
@@ -78,7 +81,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
 
 def _train(spec: RunSpec, run: Run, system: System | None) -> None:
     with record_outcome(run):
-        run.folder.write_text("config.yaml", to_yaml(spec.document()))
+        run.folder.write_text("config.yaml", to_yaml(spec.document(run.folder.path)))
         run.folder.write_record(run.record)
         if spec.taken:
             run.console.print(reused_runs_table(spec))
@@ -163,7 +166,7 @@ def run_stages(spec: RunSpec, whole: Run) -> CompletedStages:
 def train_stage(stage: Stage, done: CompletedStages, whole: Run) -> Run:
     """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
     own = replace(stage, config=with_folders(stage.config, done.runs))
-    spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides)
+    spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
     folder = shared_folder(own, whole.console) if stage.shared else whole.folder.below(stage.name)
     with hide_agent():
         return train_spec(spec, folder, is_stage=True)

@@ -19,7 +19,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.compilation import compile_layers
-from mate_cli.pipelines.data_report import record_skipped, record_truncation
+from mate_cli.pipelines.data_report import record_digest, record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
 from mate_cli.pipelines.machine import device_of
@@ -63,6 +63,8 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
     record.data = {"train": len(training), "dev": len(development), "failures": failures}
     record_skipped(record, data.dataset.examples("train"), task.skip_reason)
     record_truncation(record, "train", training)
+    record_digest(record, "train", training)
+    record_digest(record, "dev", development)
     record.facts |= data.facts
     if parts.report.notes:
         record.facts["first weights"] = "; ".join(parts.report.notes)
@@ -161,6 +163,8 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         run.record.data[split] = len(result.examples)
         run.record.questions |= describe_questions(split, result.examples.values())
         record_truncation(run.record, split, parts.data.encodings(split))
+        if split == "test":  # that of dev is compared before the training
+            record_digest(run.record, split, parts.data.encodings(split))
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():

@@ -25,11 +25,10 @@ from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
+from mate_cli.runs.places import ORIGIN, PLACED, Base, read_base
 
 Node = dict[str, Any]
 """A part with a `_target_`."""
-ORIGIN = "origin"
-"""Key of config.yaml under which stands what the values were resolved from: names, overrides and settings."""
 Nodes = dict[str, Node | None]
 """Parts with a `_target_` by name; null for one that is left out."""
 
@@ -144,6 +143,10 @@ class RunConfig(ModelConfig):
         """Limits of the training split, of the test split, and of every other, in examples; None for all."""
         return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
+    def placed(self, base: Base) -> RunConfig:
+        """Return the same with its paths as they are here and now."""
+        return self.model_copy(update={part: base.place(getattr(self, part)) for part in PLACED})
+
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
         """Return the same on the hardware and in the folders of now; all that numbers depend on stays as trained."""
         keys = ("accelerator", "workers", "prepare_workers", "threads", "micro_batch")
@@ -197,7 +200,7 @@ def build_part(node: Node, given: Mapping[str, Any], where: str) -> Any:  # noqa
 
 
 def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
-    """Read what a run was trained with from its config.yaml; see `read_parts`.
+    """Read what a run was trained with from its config.yaml, its paths as they are here and now; see `read_parts`.
 
     Raises:
         RunError: the file is missing, damaged, or not of one run.
@@ -205,7 +208,8 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
     """
     values = read_parts(folder, trust)
     try:
-        return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+        config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+        return config.placed(read_base(folder))
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise RunError(

@@ -10,6 +10,7 @@ from typing import Any
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import DRAFT, remove_drafts
 from mate_cli.runs.configuration import read_settings
+from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, flat_keys
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.lock import NAME as LOCK
 from mate_cli.runs.lock import acquire_lock, release_lock
@@ -17,20 +18,6 @@ from mate_cli.runs.record import RunFolder
 
 ABANDONED = 60
 """Seconds after which an empty folder is nobody's."""
-SHAPING = (
-    "seed",
-    "data",
-    "encoding",
-    "model",
-    "init",
-    "task",
-    "optimizer",
-    "scheduler",
-    "trainer",
-    "callbacks",
-    "system",
-)
-"""Parts of the configuration that a resumed run must share with its beginning."""
 
 
 def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> RunFolder:
@@ -74,6 +61,7 @@ def choose_folder(
     command: str,
     experiment: str,
     config: Mapping[str, Any],
+    code: Mapping[str, str],
     job: int,
     name: str | None = None,
 ) -> RunFolder:
@@ -86,7 +74,7 @@ def choose_folder(
         RunError: there is none to resume, it was started with another configuration, or it is still running.
     """
     if resume == "missing":
-        found = find_same(outputs, command, experiment, config)
+        found = find_same(outputs, command, experiment, config, code)
         if found and is_running(found):
             raise RunError("another process is training this run", where=str(found.path), remedy="Wait for it")
         return found or new_folder(outputs, command, experiment, job, name)
@@ -95,10 +83,13 @@ def choose_folder(
     return new_folder(outputs, command, experiment, job, name)
 
 
-def find_same(outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder | None:
-    """Find the run with this configuration that has come furthest: finished, running, with a checkpoint, newest."""
+def find_same(
+    outputs: Path, command: str, experiment: str, config: Mapping[str, Any], code: Mapping[str, str]
+) -> RunFolder | None:
+    """Find the same run that has come furthest: finished, running, with a checkpoint, newest."""
     folders = [path.parent for path in (outputs / command / experiment).glob("*/config.yaml")]
-    same = [RunFolder(path) for path in sorted(folders) if not first_difference(path, config)]
+    alike = [RunFolder(path) for path in sorted(folders) if not first_difference(path, config)]
+    same = [folder for folder in alike if _record(folder).get("code", {}) == code]
     return max(same, key=_progress, default=None)
 
 
@@ -144,7 +135,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
         path = (same or folders)[-1]
     else:
         path = open_run(resume, "resume=").path
-    changed = first_difference(path, config)
+    changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
     if changed:
         key, before, today = changed
         raise RunError(
@@ -208,39 +199,13 @@ def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", sta
     return finished[-1]
 
 
-def first_difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """Find the first key that shapes the training and differs from a run's config.yaml: (key, there, here).
+def first_difference(
+    folder: Path, config: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
+) -> Difference | None:
+    """Find the first key that can change a result and differs from a run's config.yaml: (key, there, here).
 
     Raises:
         RunError: the file is damaged.
     """
-    there, here = training_settings(read_settings(folder)), training_settings(config)
-    for key in [*there, *here]:
-        if there.get(key) != here.get(key):
-            return key, there.get(key), here.get(key)
-    return None
-
-
-def training_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
-    leaves = flat_keys({part: config.get(part) for part in SHAPING})
-    for name, stage in (config.get("stages") or {}).items():
-        own = {**training_settings(stage), "run": stage.get("run")}
-        leaves |= {f"stages.{name}.{key}": value for key, value in own.items()}
-    return leaves
-
-
-def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of a nested mapping by dotted key; a list is a leaf."""
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        name = f"{prefix}{key}"
-        leaves |= flat_keys(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return leaves
-
-
-def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
-    """Return what a nested mapping has at a dotted key; None without it."""
-    for part in key.split("."):
-        tree = tree.get(part) if isinstance(tree, Mapping) else None
-    return tree
+    pair = differences(flat_keys(read_settings(folder)), flat_keys(config), ignored)
+    return next(((key, there, here) for key, there, here in pair if there != here), None)

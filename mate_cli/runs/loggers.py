@@ -10,7 +10,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from mate_cli.errors import RunError
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
-from mate_cli.runs.names import configuration_name
+from mate_cli.runs.identity import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Row, open_wandb, read_rows
 from mate_cli.terminal.transcript import Transcript

@@ -44,6 +44,8 @@ class RunRecord:
         stages: the run folder of each stage of a chain.
         questions: what its scores are of, by split, see `describe_questions`.
         pretraining: the run folders of the stages whose weights it began with, one after the other.
+        digests: of the questions and tables of each split.
+        code: the hash of each of the user's own files that it is made of, see `runs/own_code.py`.
         facts: what a benchmark says in words: the machine, and why something was not measured.
     """
 
@@ -81,6 +83,8 @@ class RunRecord:
     questions: dict[str, str] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
     pretraining: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 

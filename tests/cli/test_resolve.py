@@ -21,7 +21,7 @@ from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.configuration import read_settings
-from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.identity import flat_keys
 
 CS = "experiment=tabfact_mate_cs"
 QUICK = "experiment=quickstart"

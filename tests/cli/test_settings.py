@@ -5,7 +5,7 @@ import pytest
 from mate_cli.cli.config import composition
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import ConfigError
-from mate_cli.runs.names import configuration_name
+from mate_cli.runs.identity import configuration_name
 
 CELLS = "experiment=quickstart_cells"
 

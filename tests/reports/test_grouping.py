@@ -43,6 +43,12 @@ def test_what_users_chose_names_configurations_where_it_tells_them_apart(tmp_pat
     ]
 
 
+def test_settings_that_cannot_change_a_result_name_nothing(tmp_path):
+    build_run(tmp_path / "a", settings=["experiment=stage", "logger=none", "hardware.threads=1"])
+    build_run(tmp_path / "b", settings=["optimizer.lr=1e-05"], config={"optimizer": {"lr": 1e-5}})
+    assert [group.label for group in groups_of(tmp_path)] == ["mate", "mate · lr=1e-05"]
+
+
 def test_what_a_recipe_sets_is_said_once_and_a_run_by_its_name(tmp_path):
     for name, rate in (("a", 1), ("b", 2)):
         stages = {"masked_lm": {"run": f"/far/away/{name}"}}

@@ -12,8 +12,8 @@ import torch
 
 import mate_cli
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.runs.folders import find_resumable, first_difference, flat_keys, new_folder
-from mate_cli.runs.names import configuration_name
+from mate_cli.runs.folders import find_resumable, find_same, first_difference, new_folder
+from mate_cli.runs.identity import configuration_name, flat_keys
 from mate_cli.runs.record import RunFolder, RunRecord, code_version
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
@@ -104,6 +104,15 @@ def test_another_machine_may_resume_but_another_experiment_may_not(tmp_path):
     assert first_difference(path, other) == ("optimizer.lr", 1e-4, 1e-5)
     with pytest.raises(RunError, match=r"started with optimizer\.lr=0\.0001, not 1e-05"):
         find_resumable("last", tmp_path, "train", "x", other)
+
+
+def test_other_attention_is_another_run_and_another_log_is_not(tmp_path):
+    attention, trainer = {"_target_": "mate_cli.attention.backends.auto.Auto"}, {"log_every": 5}
+    path = make_run(tmp_path, "1", {**CONFIG, "attention": attention, "trainer": trainer})
+    other = {**CONFIG, "attention": {"_target_": "lab.Own"}, "trainer": trainer}
+    assert find_same(tmp_path, "train", "x", other, {}) is None
+    quiet = {**CONFIG, "attention": attention, "trainer": {"log_every": 50}}
+    assert find_same(tmp_path, "train", "x", quiet, {}).path == path
 
 
 def test_flatten_keeps_lists_whole():

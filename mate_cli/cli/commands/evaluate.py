@@ -52,10 +52,12 @@ def run(cfg: Evaluate) -> None:
 
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+    from mate_cli.runs.places import explain_places
 
     for root in as_list(cfg.data.get("root")) or [None]:
         runtime = RuntimeOverrides(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, cfg.trust)
-        (score if cfg.analysis is None else analyse)(cfg, runtime)
+        with explain_places(cfg.run[0]):
+            (score if cfg.analysis is None else analyse)(cfg, runtime)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:

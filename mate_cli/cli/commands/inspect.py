@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -69,9 +70,11 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def run(cfg: Inspect) -> None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
+    from mate_cli.runs.places import explain_places
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
-    reader = open_reader(cfg)
+    with explain_places(cfg.run) if cfg.run is not None else nullcontext():
+        reader = open_reader(cfg)
     example = find_example(reader.examples, cfg.example, cfg.split)
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):

@@ -97,9 +97,11 @@ def predict_dataset(cfg: Predict) -> None:
 
     # What follows loads torch.
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, predict_file
+    from mate_cli.runs.places import explain_places
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, cfg.data, trust=cfg.trust)
-    predict_file(cfg.run, str(cfg.input), output, runtime)
+    with explain_places(cfg.run):
+        predict_file(cfg.run, str(cfg.input), output, runtime)
 
 
 def predict_tables(cfg: Predict) -> None:

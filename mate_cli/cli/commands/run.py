@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import RunFolder
 
+ROOT = "data.root="
 HELP = """Train or continue the run in a folder, from its config.yaml.
 
-Usage: mate run FOLDER [trust=MODULE]
+Usage: mate run FOLDER [data.root=FOLDER] [trust=MODULE]
 
 Examples
   mate run outputs/train/quickstart/2026-11-25_10-00-00_0
 
+data.root: where its data are now
 trust: module to import for parts of the run; its code is executed"""
 
 
@@ -35,36 +37,46 @@ def run_plain(words: Sequence[str]) -> int:
     if not words or {"--help", "-h"} & set(words):
         print(HELP)
         return 0
-    folders = [word for word in words if not word.startswith(("trust=", "-"))]
+    folders = [word for word in words if not word.startswith(("trust=", ROOT, "-"))]
+    root = next((word.removeprefix(ROOT) for word in words if word.startswith(ROOT)), None)
     others = [word for word in words if word.startswith("-")]
     if len(folders) != 1 or others:
         raise ConfigError("needs one folder", where="mate run", remedy="Type mate run FOLDER")
     trust = [name for word in words if word.startswith("trust=") for name in word[6:].strip("[]").split(",") if name]
-    return run_folder(Path(folders[0]), trust)
+    return run_folder(Path(folders[0]), trust, root)
 
 
-def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
-    """Train the run in a folder, in as many processes as its hardware has.
+def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -> int:
+    """Train the run in a folder, in as many processes as its hardware has, from the folder that its paths begin at.
 
     Raises:
         RunError: it holds no run, or another process trains it.
     """
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
+    from mate_cli.runs.places import explain_places, read_base
+    from mate_cli.runs.record import RunFolder
 
     folder = open_run(str(path), "mate run ")
     if not folder.has_record():
         raise RunError("this is not a training run", where=str(path), remedy="Give a folder below outputs/train/")
-    return execute(load_spec(folder.path / "config.yaml", trust), folder, trust)
+    if (base := read_base(folder.path).folder) != Path.cwd():
+        root = root and str(Path(root).absolute())
+        folder = RunFolder(folder.path.absolute())
+        os.chdir(base)
+    spec = load_spec(folder.path / "config.yaml", trust)
+    with explain_places(folder.path):
+        return execute(spec.with_root(root), folder, trust, [ROOT + root]) if root else execute(spec, folder, trust)
 
 
-def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> int:
+def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more: Sequence[str] = ()) -> int:
     """Train a run here, or let processes of this machine do so, each of which is `mate run` of its folder.
 
     Args:
         spec: what is trained.
         folder: of the run; None for one that is to be made.
         trust: modules of the user's own that it is made of.
+        more: further words for these processes.
 
     Returns:
         The exit code.
@@ -86,7 +98,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
         release_lock(folder.path)  # for the process that writes
-        options = [f"trust=[{','.join(trust)}]"] if trust else []
+        options = [*more, *([f"trust=[{','.join(trust)}]"] if trust else [])]
         return train_in_processes(
             folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
         )

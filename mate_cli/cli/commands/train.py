@@ -148,11 +148,11 @@ def announce(spec: RunSpec) -> None:
         MateError: something the user can mend.
     """
     from mate_cli.cli.config.check import check_parts, check_quickly
-    from mate_cli.runs.names import configuration_name
+    from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
-    print(f"{configuration_name(spec.names.experiment, spec.settings)}{stages}", flush=True)  # torch takes seconds
+    print(f"{configuration_name(spec.names.experiment, spec.told_by)}{stages}", flush=True)  # torch takes seconds
     check_parts(spec)
 
 
@@ -161,10 +161,10 @@ def describe(spec: RunSpec) -> str:
     from pathlib import Path
 
     from mate_cli.reports.format import plural
-    from mate_cli.runs.names import configuration_name
+    from mate_cli.runs.identity import configuration_name
 
     config = spec.last.config
-    lines = [("run", configuration_name(spec.names.experiment, spec.settings))]
+    lines = [("run", configuration_name(spec.names.experiment, spec.told_by))]
     for stage in spec.stages:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
         lines.append((stage.name.replace("_", " ") or "trains", f"takes {stage.run}" if stage.run else names))

@@ -17,7 +17,7 @@ from mate_cli.cli.config.hydra_errors import open_hydra, several_values
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
 from mate_cli.runs.configuration import RunConfig
-from mate_cli.runs.names import Names
+from mate_cli.runs.identity import Names
 
 COMMAND = "train"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mate_cli.cli.config.composition import COMMAND, Composition
@@ -14,8 +14,10 @@ from mate_cli.cli.config_dir import (
     override_choices,
     read_config,
     read_extended,
+    user_config_dir,
 )
-from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.identity import flat_keys, is_ignored
+from mate_cli.runs.own_code import CONF, hash_file
 
 
 def last_value(typed: Iterable[Override], key: str) -> str | None:
@@ -29,6 +31,25 @@ def experiment_choices(experiment: str | None, more: Iterable[Override] = ()) ->
     found = {group: name for content in read_extended(COMMAND) for group, name in group_choices(content)}
     found |= override_choices("experiment", experiment) if experiment else {}
     return {**found, **{word.group: str(word.value) for word in more if word.group}}
+
+
+def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
+    """Hash the user's own files of choices that matter, and what they extend; by `conf/GROUP/NAME.yaml`."""
+    own = user_config_dir()
+    waiting = [f"{group}/{name}" for group, name in chosen.items() if own and name and _can_matter(group)]
+    found: dict[str, str] = {}
+    while waiting:
+        name = waiting.pop()
+        if own and (file := own / f"{name}.yaml").is_file() and f"{CONF}/{name}.yaml" not in found:
+            found[f"{CONF}/{name}.yaml"] = hash_file(file)
+            extended = [entry for entry in read_config(file).get("defaults") or [] if isinstance(entry, str)]
+            group = name.rpartition("/")[0]
+            waiting += [entry.removeprefix("/") if "/" in entry else f"{group}/{entry}" for entry in extended]
+    return dict(sorted(found.items()))
+
+
+def _can_matter(group: str) -> bool:
+    return group == "experiment" or not (group in ("sweep", "debug") or is_ignored(group.replace("/", ".")))
 
 
 def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
-from mate_cli.cli.config.file_values import experiment_choices, fitting_values, last_value
+from mate_cli.cli.config.file_values import experiment_choices, fitting_values, hash_own_files, last_value
 from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
@@ -38,8 +38,7 @@ from mate_cli.pipelines.run_spec import (
     resolve_finished_run,
 )
 from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.folders import find_value, flat_keys
-from mate_cli.runs.names import Names
+from mate_cli.runs.identity import Names, find_value, flat_keys
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
@@ -69,7 +68,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         if not options:
             whole = choices.with_values([word for word in top if not word.group])
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
-            stage = Stage("", whole.to_run_config(), whole.names, recorded)
+            stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
             return replace(spec, stages=(stage,), settings=join_settings([own]))
         _refuse_beside_stages(typed)
         general = [word for word in typed if not word.is_below(*WHOLE)]
@@ -82,6 +81,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         stages=stages,
         names=_names_of(whole, stages, system),
         system=system,
+        conf=hash_own_files(whole.choices),
         taken={
             str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides) for word in general
         },
@@ -264,7 +264,8 @@ class _StageWords:
             config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
         config = self._validate()
-        return Stage(self.name, config, self.composed.names, self.composed.overrides, None, after, self.options.shared)
+        composed, conf = self.composed, hash_own_files(self.composed.choices)
+        return Stage(self.name, config, composed.names, composed.overrides, None, after, self.options.shared, conf=conf)
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.

@@ -11,8 +11,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from mate_cli.cli.config.composition import Composition, has_key
 from mate_cli.cli.config.override import Override
-from mate_cli.runs.folders import find_value, flat_keys
-from mate_cli.runs.names import is_ignored
+from mate_cli.runs.identity import REPEATED, differences, find_value, flat_keys, is_ignored, value_text
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,7 @@ class StageSettings:
                     found[word.group] = "null" if choice is None else choice
             elif not word.group:
                 config, base = _leaves(self.composition.config, word.key), self._base_leaves(word.key)
-                found |= {
-                    key: _text(config.get(key))
-                    for key in dict.fromkeys([*config, *base])
-                    if config.get(key) != base.get(key) and not is_ignored(key)
-                }
+                found |= {key: value_text(value) for key, _, value in differences(base, config, REPEATED)}
         return found
 
     def _base_leaves(self, key: str) -> dict[str, Any]:
@@ -65,7 +60,11 @@ class StageSettings:
             return None
         if key in self.composition.choices:
             return str(self.composition.choices[key])
-        return _text(_leaves(self.composition.config, key).get(key)) if has_key(self.composition.config, key) else None
+        return (
+            value_text(_leaves(self.composition.config, key).get(key))
+            if has_key(self.composition.config, key)
+            else None
+        )
 
 
 def join_settings(stages: Sequence[StageSettings]) -> list[str]:
@@ -85,8 +84,7 @@ def changed_options(before: Composition, whole: Composition) -> list[str]:
         flat_keys({part: OmegaConf.to_container(OmegaConf.create({part: config[part]}))[part] for part in parts})  # type: ignore[call-overload,index]
         for config in (before.config, whole.config)
     )
-    changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
-    return [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+    return [f"{key}={value_text(value)}" for key, _, value in differences(old, new, ()) if key in new]
 
 
 def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
@@ -95,12 +93,3 @@ def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
     if isinstance(node, (DictConfig, ListConfig)):
         node = OmegaConf.to_container(node, resolve=True)
     return flat_keys({key: node})
-
-
-def _text(value: object) -> str:
-    """Write a value as one would type it, one number in one way: 0.001 for 1e-3."""
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    if value is None or isinstance(value, bool):
-        return str(value).lower().replace("none", "null")
-    return str(value).replace("'", "").replace(" ", "") if isinstance(value, (list, dict)) else str(value)

@@ -10,7 +10,7 @@ from mate_cli.cli.config.reference import read_keys
 from mate_cli.cli.config_dir import choices, extended_choice, find_config
 from mate_cli.cli.shell.help import groups_of
 from mate_cli.cli.shell.summaries import read_summary
-from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.identity import flat_keys
 
 
 @dataclass(frozen=True)

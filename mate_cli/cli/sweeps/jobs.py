@@ -110,7 +110,11 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
     outputs = Path(spec.last.config.paths.outputs)
-    same = find_same(outputs, "train", spec.names.experiment, spec.values()) if spec.resume == "missing" else None
+    same = (
+        find_same(outputs, "train", spec.names.experiment, spec.values(), spec.code)
+        if spec.resume == "missing"
+        else None
+    )
     if same and is_running(same):
         return same, same.read_record(), True
     folder, record = prepare_run(spec, number)

@@ -129,7 +129,7 @@ class JobLauncher:
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
             self.trust[:] = dict.fromkeys([*self.trust, *spec.user_modules()])
-            notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document()))
+            notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document(self.jobs)))
         notes.write_json(f"{number}.json", note)
 
 

@@ -48,13 +48,14 @@ class EncodedSplit:
     Args:
         dataset: a row for each example.
         columns: the arrays of an encoding.
+        digest: of the examples, see `digest_examples`.
 
     Attributes:
         cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
     """
 
-    def __init__(self, dataset: Dataset, columns: Mapping[str, Array] = COLUMNS) -> None:
-        self._columns = columns
+    def __init__(self, dataset: Dataset, columns: Mapping[str, Array] = COLUMNS, digest: str = "") -> None:
+        self._columns, self.digest = columns, digest
         order = np.argsort(list(dataset["place"]))
         names, failures = list(dataset["example_id"]), list(dataset["failure"])
         self.example_ids: list[str] = [names[row] for row in order]
@@ -113,7 +114,8 @@ def encode_split(
     """
     columns = columns_of(serializer)
     maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
-    path = folder.expanduser() / f"{digest_of(examples, maker)}.arrow"
+    digest = digest_examples(examples)
+    path = folder.expanduser() / f"{_name(digest, maker)}.arrow"
     if not path.exists():
         try:
             _write(examples, serializer, path, name, processes)
@@ -123,7 +125,7 @@ def encode_split(
                 where=str(path.parent),
                 remedy="Free space or choose another folder with paths.cache=...",
             ) from error
-    return EncodedSplit(Dataset.from_file(str(path)), columns)
+    return EncodedSplit(Dataset.from_file(str(path)), columns, digest)
 
 
 def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str, processes: int) -> None:
@@ -164,7 +166,20 @@ def digest_of(examples: Sequence[TableExample], maker: str) -> str:
     Raises:
         DataError: a field of an example is neither plain nor a dataclass.
     """
-    digest = hashlib.sha256(f"{maker}|{_code()}".encode())
+    return _name(digest_examples(examples), maker)
+
+
+def _name(digest: str, maker: str) -> str:
+    return hashlib.sha256(f"{maker}|{_code()}|{digest}".encode()).hexdigest()[:32]
+
+
+def digest_examples(examples: Sequence[TableExample]) -> str:
+    """Return a hash of all that examples have, the same wherever their files lie.
+
+    Raises:
+        DataError: a field of an example is neither plain nor a dataclass.
+    """
+    digest = hashlib.sha256()
     known: dict[int, bytes] = {}
     for example in examples:
         values = {field.name: getattr(example, field.name) for field in fields(example)}

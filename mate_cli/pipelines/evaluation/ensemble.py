@@ -17,7 +17,7 @@ from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, TrainedStage, answer_split, joint_throughput
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
-from mate_cli.runs.names import Names
+from mate_cli.runs.identity import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
 

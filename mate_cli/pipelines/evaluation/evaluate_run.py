@@ -14,14 +14,17 @@ from mate_cli.data.datasets.labelled.sources import LabelledFiles
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import read_object, to_json
+from mate_cli.files.targets import find_targets
 from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.data_report import record_digest
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
-from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.own_code import hash_modules, warn_changed
+from mate_cli.runs.record import RunFolder, RunRecord, read_entries
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
@@ -54,6 +57,8 @@ class RuntimeOverrides:
     def config(self, folder: RunFolder) -> RunConfig:
         """Return the configuration of a run on the hardware and paths of now."""
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
+        if folder.has_record() and isinstance(code := read_entries(folder.path).get("code"), dict):
+            warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)
         changed = {key: value for key, value in self.data.items() if value is not None}
         if "root" in changed and "datasets" in config.data:
             changed["datasets"] = changed.pop("root")
@@ -141,6 +146,8 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mappi
 
     def score(split: str, to: RunFolder) -> dict[str, float]:
         result = evaluate(parts, config, split)
+        if not runtime.changes:
+            record_digest(folder.read_record(), split, parts.data.encodings(split))
         save_result(to, split, result)
         return result.metrics
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mate_cli.reports.compare.grouping import (
-    ABSENT,
     BETWEEN,
-    IGNORED,
     Configuration,
     setting_text,
     settings,
     short_labels,
 )
-from mate_cli.runs.names import of_stage
+from mate_cli.runs.identity import ABSENT, of_stage
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
 TELLING: dict[str, Callable[[str], str]] = {
@@ -140,7 +138,7 @@ def values_of(group: Configuration) -> dict[str, str]:
     """Return the settings of a configuration, several values of mixed runs joined."""
     values: dict[str, dict[str, None]] = {}
     for run in group.runs:
-        for key, value in settings(run, IGNORED).items():
+        for key, value in settings(run).items():
             values.setdefault(key, {})[value] = None
     return {key: ", ".join(found) for key, found in values.items()}
 

@@ -15,18 +15,22 @@ from mate_cli.reports.compare.question_sets import (
     read_question_set,
 )
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
-from mate_cli.reports.runs.load import LoadedRun, clean, read_flat_config
-from mate_cli.runs.names import REPEATED, is_ignored, of_stage
+from mate_cli.reports.runs.load import LoadedRun, read_flat_config
+from mate_cli.runs.identity import (
+    ABSENT,
+    REPEATED,
+    code_setting,
+    differing_keys,
+    of_stage,
+    telling_settings,
+    telling_values,
+)
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 NAMED = {*FIELDS, "data", "experiment"}
 """Choices that the fields of a configuration name, or its experiment's stages."""
-IGNORED = REPEATED
-"""Configuration keys that never keep runs apart."""
 SHOWN_DIFFERENCES = 2
 """Settings in a name; more where it takes more to tell configurations apart."""
-ABSENT = "absent"
-"""Stands for the value of a setting that a configuration does not have."""
 TITLES = {"etc": "TableETC"}
 """Names of networks that papers call otherwise than the command line."""
 BETWEEN = " · "
@@ -101,7 +105,7 @@ class Configuration:
     def differ_by_seed(self) -> bool:
         """True if the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
         runs = list(self.counted)
-        return len(split_by_settings(runs, IGNORED)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
+        return len(split_by_settings(runs)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
 
     @property
     def metric_names(self) -> set[str]:
@@ -141,7 +145,7 @@ def group_runs(
     groups: list[Configuration] = []
     for identity, members in families.items():
         fields = dict(zip(keys, identity, strict=True))
-        parts = [({}, members)] if by else split_by_settings(members, (*IGNORED, *ignore))
+        parts = [({}, members)] if by else split_by_settings(members, (*REPEATED, *ignore))
         groups.extend(
             Configuration(
                 fields,
@@ -187,7 +191,7 @@ def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configu
     for group in groups:
         if group.counted:
             families.setdefault(tuple(group.fields.values()), []).append(group)
-    differing = {fields: differing_settings([one.differences for one in found]) for fields, found in families.items()}
+    differing = {fields: differing_keys([one.differences for one in found]) for fields, found in families.items()}
     return [
         replace(group, differences={key: group.differences[key] for key in differing[tuple(group.fields.values())]})
         if group.counted
@@ -196,7 +200,9 @@ def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configu
     ]
 
 
-def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[LoadedRun]]]:
+def split_by_settings(
+    runs: list[LoadedRun], ignored: tuple[str, ...] = REPEATED
+) -> list[tuple[dict[str, str], list[LoadedRun]]]:
     """Split runs whose settings differ; each part comes with the settings that set it apart.
 
     Finished runs that stand in for a stage are as good as one another where they are repeats themselves.
@@ -206,22 +212,18 @@ def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tup
     for run, own in zip(runs, every, strict=True):
         for key, inner in stand_ins(run).items():
             if key in own:
-                own[key] = repeated.setdefault((key, frozenset(drop_ignored(inner, ignored).items())), own[key])
-    differing = differing_settings(every)
+                own[key] = repeated.setdefault((key, frozenset(telling_values(inner, ignored).items())), own[key])
+    differing = differing_keys(every)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run, own in zip(runs, every, strict=True):
         parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
     return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
 
 
-def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
-    """Return a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
-    return drop_ignored(run.config or dict(recorded_pairs(run, "overrides")), ignored)
-
-
-def drop_ignored(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
-    """Return a flat configuration without the ignored keys."""
-    return {key: value for key, value in config.items() if not is_ignored(key, ignored)}
+def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, str]:
+    """Return a run's configuration and code without the ignored keys; its overrides where config.yaml is missing."""
+    config = run.config or dict(telling_settings(run.words("overrides"), ()))
+    return telling_values({**config, **dict(telling_settings(code_setting(run.part("code"))))}, ignored)
 
 
 def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
@@ -229,20 +231,6 @@ def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
     folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
     found = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
     return {key: config for key, config in found.items() if config}
-
-
-def recorded_pairs(run: LoadedRun, entry: str) -> Iterable[tuple[str, str]]:
-    """Yield the overrides or settings in a record as (key, value)."""
-    words = run.record.get(entry)
-    for word in words if isinstance(words, list) else []:
-        key, _, value = clean(word).partition("=")
-        yield key.lstrip("+~"), value
-
-
-def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:
-    """List the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
-    keys = dict.fromkeys(key for one in all_settings for key in one)
-    return [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
 
 
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
@@ -322,7 +310,7 @@ def setting_name(text: str) -> str:
 
 def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
     """Return what was chosen for all runs of each configuration and not for every configuration."""
-    chosen = [shared_pairs([recorded_pairs(run, "settings") for run in group.runs]) for group in groups]
+    chosen = [shared_pairs([telling_settings(run.words("settings")) for run in group.runs]) for group in groups]
     common = shared_pairs(chosen)
     return [{key: value for key, value in own if (key, value) not in common and key not in NAMED} for own in chosen]
 

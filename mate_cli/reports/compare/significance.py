@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mate_cli.errors import ConfigError
-from mate_cli.reports.compare.grouping import IGNORED, Configuration, differing_settings, settings
+from mate_cli.reports.compare.grouping import Configuration, settings
 from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, split_metric_name
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.runs.identity import differing_keys
 
 RESAMPLES = 10_000
 CHUNK = 500
@@ -188,9 +189,9 @@ def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedR
 
     None at all where some run has no such other, or two.
     """
-    varying = [key for side in (scores, others) for key in differing_settings([settings(run, IGNORED) for run in side])]
+    varying = [key for side in (scores, others) for key in differing_keys([settings(run) for run in side])]
     sides: list[dict[tuple[str | None, ...], float]] = [
-        {(run.text("seed"), *map(settings(run, IGNORED).get, varying)): score for run, score in side.items()}
+        {(run.text("seed"), *map(settings(run).get, varying)): score for run, score in side.items()}
         for side in (scores, others)
     ]
     if sides[0].keys() != sides[1].keys() or len(scores) + len(others) > 2 * len(sides[0]):

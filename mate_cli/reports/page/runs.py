@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.grouping import FIELDS, IGNORED, TARGET, differing_settings, settings
+from mate_cli.reports.compare.grouping import FIELDS, TARGET, settings
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.reports.view import ReportSection
+from mate_cli.runs.identity import REPEATED, differing_keys
 
 MAX_SETTINGS, FIRST = 20, 100
 """Settings to group by; rows that stand in the page itself, the others are built where a reader asks for them."""
@@ -27,7 +28,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
         keys = list_varying_settings(report)
-        every = [{key: run.setting(key) for key in FIELDS} | settings(run, IGNORED) for run in report.runs]
+        every = [{key: run.setting(key) for key in FIELDS} | settings(run) for run in report.runs]
         differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
         rows = [run_row(run, own, report, keys) for run, own in zip(report.runs, every, strict=True)]
         return {
@@ -65,7 +66,7 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
 
 def list_varying_settings(report: Report) -> list[str]:
     """Return the settings by which runs are told apart here: what was compared, then what else differs."""
-    others = differing_settings([settings(run, (*IGNORED, *FIELDS)) for run in report.runs])
+    others = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
     return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 

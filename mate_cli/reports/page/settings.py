@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mate_cli.reports.compare.config_difference import Comparison, Difference
-from mate_cli.reports.compare.grouping import ABSENT, IGNORED, settings
+from mate_cli.reports.compare.grouping import settings
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.view import ReportSection
+from mate_cli.runs.identity import ABSENT
 
 MAX_COLUMNS, MAX_SETTINGS, MAX_COMMON = 10, 60, 200
 
@@ -56,7 +57,7 @@ def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
 
 def shared_settings(report: Report) -> dict[str, str]:
     """Return every setting that is the same in all runs."""
-    every = [settings(run, IGNORED) for run in report.runs]
+    every = [settings(run) for run in report.runs]
     first = every[0] if every else {}
     return {key: value for key, value in first.items() if all(one.get(key) == value for one in every)}
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.grouping import IGNORED, TARGET, Configuration, differing_settings, settings
+from mate_cli.reports.compare.grouping import TARGET, Configuration, settings
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import ReportSection, sentences
+from mate_cli.runs.identity import REPEATED, differing_keys
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
 MAX_POINTS = 500
@@ -91,7 +92,7 @@ def score_runs(place: int, group: Configuration, metric: MetricName) -> list[Sco
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
     return [
-        ScoredRun(place, group.label, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full])
+        ScoredRun(place, group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full])
         for run in known
     ]
 
@@ -101,7 +102,7 @@ def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
     if len(runs) < MIN_RUNS:
         return []
     together: dict[tuple[int, ...], list[str]] = {}
-    for key in differing_settings([run.settings for run in runs]):
+    for key in differing_keys([run.settings for run in runs]):
         values = [run.settings.get(key, "") for run in runs]
         kinds = list(dict.fromkeys(values))
         if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MAX_VALUES, len(runs) // 2):

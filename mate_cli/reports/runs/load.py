@@ -70,6 +70,11 @@ class LoadedRun:
         value = self.record.get(key)
         return value if isinstance(value, dict) else {}
 
+    def words(self, key: str) -> Iterator[str]:
+        """Yield the entries of a record's list, each as one clean line; none where it is anything else."""
+        value = self.record.get(key)
+        yield from map(clean, value if isinstance(value, list) else ())
+
     def number(self, key: str, inside: str | None = None) -> float | None:
         """Return a numeric record entry (`inside` names the mapping that holds it), None when absent."""
         value = (self.part(inside) if inside else self.record).get(key)

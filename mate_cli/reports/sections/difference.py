@@ -14,7 +14,7 @@ from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.environment import environment_facts
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
-from mate_cli.runs.names import is_ignored
+from mate_cli.runs.identity import CODE, is_ignored
 
 MAX_QUESTIONS = 20
 NAMES = ("A", "B")
@@ -38,8 +38,10 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     places = run_names([run.folder for run in runs])
     hint = ", ".join(f"{name}: {place}" for name, place in zip(NAMES, places, strict=True))
     choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
-    classes = [f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key]]  # their names say it
-    named = [own | settings(run, classes) for own, run in zip(choices, runs, strict=True)]
+    classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])  # their names say it
+    code = [{f"{CODE} of {clean(file)}": clean(mark) for file, mark in run.part(CODE).items()} for run in runs]
+    parts = zip(choices, runs, code, strict=True)
+    named = [own | settings(run, (*classes, CODE)) | files for own, run, files in parts]
     telling, others = ([{k: v for k, v in one.items() if is_ignored(k) is of} for one in named] for of in (False, True))
     views = [
         *score_views(runs),

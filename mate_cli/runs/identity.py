@@ -1,0 +1,162 @@
+"""What tells a run apart: the one answer for its name, groups in W&B, rows of a comparison, `resume=missing`, diffs.
+
+A run is its resolved values without those that cannot change a result, and the user's own code that it is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from mate_cli.files.safe_load import to_json
+
+NO_EFFECT = (
+    *("resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "run", "deterministic"),
+    *("data.download", "trainer.log_every", "trainer.options.profiler."),
+)
+"""Keys that cannot change a result; a final dot stands for everything below that key."""
+PLACES = ("data.root", "data.datasets")
+"""Folders of data, which may have moved."""
+REPEATED = ("seed", *PLACES, *NO_EFFECT)
+"""Keys that may differ between two repeats of an experiment."""
+ABSENT = "absent"
+"""Stands for the value of a setting that a configuration does not have."""
+CODE = "code"
+"""Stands for the user's own code among settings."""
+MAX_NAME = 120
+Difference = tuple[str, Any, Any]
+"""A key, and its value on either side; None without the key."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The choice of each group that a run was composed from."""
+
+    experiment: str
+    dataset: str
+    model: str
+    attention: str
+    init: str
+    task: str
+
+    @classmethod
+    def of(cls, choices: Mapping[str, str | None]) -> Names:
+        """Read the choices that Hydra made; a run without an experiment is named after its data and model."""
+        experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
+        groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
+        return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
+
+    def after(self, before: Names, stage: str) -> Names:
+        """Return the names of a run that begins with a stage's weights: `init` lists all stages before it."""
+        return replace(self, init=f"{before.init} + {stage}")
+
+
+def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of a nested mapping by dotted key; a list is a leaf."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        leaves |= flat_keys(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return leaves
+
+
+def find_value(tree: Any, key: str) -> Any:  # noqa: ANN401 - any value
+    """Return what a nested mapping has at a dotted key; None without it."""
+    for part in key.split("."):
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def value_text(value: object) -> str:
+    """Write a value as one would type it, one number in one way: 0.001 for 1e-3."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if value is None or isinstance(value, bool):
+        return str(value).lower().replace("none", "null")
+    return str(value).replace("'", "").replace(" ", "") if isinstance(value, (list, dict)) else str(value)
+
+
+def of_stage(key: str) -> tuple[str, str]:
+    """Take `stages.NAME.` off a configuration key: both parts, the first empty for a key of the run itself."""
+    parts = key.split(".", 2)
+    return (f"stages.{parts[1]}.", parts[2]) if parts[0] == "stages" and len(parts) == 3 else ("", key)
+
+
+@cache
+def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
+    """Say whether a configuration key is one of the ignored ones, or below one that ends in a dot.
+
+    What is ignored of a run is ignored of its stages; whose run stands in for a stage is not.
+    """
+    stage, own = of_stage(key)
+    if stage and own == "run":
+        return key in ignored
+    return any(
+        own == name.rstrip(".") or (name.endswith(".") and own.startswith(name)) or key == name for name in ignored
+    )
+
+
+def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:
+    """Return values by dotted key without those that are ignored."""
+    return {key: value for key, value in leaves.items() if not is_ignored(key, ignored)}
+
+
+def telling_settings(words: Iterable[str], ignored: tuple[str, ...] = REPEATED) -> Iterator[tuple[str, str]]:
+    """Yield what sets a run apart of words such as `optimizer.lr=1e-4`: (key, value)."""
+    for word in words:
+        key, _, value = word.partition("=")
+        if not is_ignored(key := key.lstrip("+~"), ignored):
+            yield key, value
+
+
+def differing_keys(several: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
+    keys, first = dict.fromkeys(key for values in several for key in values), several[0] if several else {}
+    return [key for key in keys if any(values.get(key, ABSENT) != first.get(key, ABSENT) for values in several)]
+
+
+def differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], ignored: tuple[str, ...] = NO_EFFECT
+) -> Iterator[Difference]:
+    """Yield the values, by dotted key, that are not ignored and differ."""
+    for key in differing_keys([before, now]):
+        if not is_ignored(key, ignored):
+            yield key, before.get(key), now.get(key)
+
+
+def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
+    """Return what is equal for the same run with the same seed, and for no other.
+
+    Args:
+        config: resolved values.
+        code: the hash of each of the user's files that it is made of.
+    """
+    values = {key: value_text(value) for key, value in telling_values(flat_keys(config), NO_EFFECT).items()}
+    return digest({**values, CODE: digest(code)})
+
+
+def digest(values: Mapping[str, Any], length: int = 16) -> str:
+    """Return a hash of values, whatever their order; of none an empty one."""
+    text = to_json(dict(sorted(values.items())))
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:length] if values else ""
+
+
+def code_setting(code: Mapping[str, Any]) -> list[str]:
+    """Return the user's own code as a setting: `code=1a2b3c`; nothing without any."""
+    return [f"{CODE}={mark}"] if (mark := digest(code, 6)) else []
+
+
+def configuration_name(experiment: str, settings: Sequence[str]) -> str:
+    """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
+
+    Choices of a group come first, and what may differ between repeats is left out.
+    """
+    telling = [word for word in settings if any(telling_settings([word]))]
+    name = " · ".join([experiment, *sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))])
+    if len(name) <= MAX_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
+    return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"
