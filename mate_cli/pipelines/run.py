@@ -50,8 +50,8 @@ class Run:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
-    record, refused = run.record, False
+    """Keep the record true however the work ends, and close the loggers; a refusal undoes what was written."""
+    record, refused, before = run.record, False, run.folder.metrics_sizes()
 
     try:
         with copy_streams(run.transcript.write):
@@ -65,13 +65,13 @@ def record_outcome(run: Run) -> Iterator[None]:
             known_cause(error) or find_machine_error(error) or error
         )  # Hydra wraps what a class refuses that it builds
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
-        refused = isinstance(told, MateError) and not run.folder.has_metrics()
+        refused = isinstance(told, MateError) and run.folder.metrics_sizes() == before
         raise
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         if refused:
-            run.folder.remove()
+            run.folder.undo()
         else:
             run.folder.write_record(record)
         run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")

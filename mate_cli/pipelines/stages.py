@@ -7,6 +7,7 @@ that a system joins with those of the others.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from hydra.utils import instantiate
 from rich.text import Text
@@ -69,7 +70,8 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            print(f"interrupted; to continue, type mate run {run.folder.path}")
+            words = [str(run.folder.path), *(f"trust={word}" for word in spec.trusted(run.folder.path))]
+            print(f"interrupted; to continue, type mate run {' '.join(map(quote, words))}")
         raise
     finally:
         release_lock(run.folder.path)

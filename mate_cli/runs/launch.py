@@ -46,11 +46,15 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
     Raises:
         MateError: as `launch_processes`; what torch tells of any other exception is in traceback.txt of the folder.
     """
+    before = folder.metrics_sizes()
     try:
         code = launch_processes(command, hardware)
     except MateError as error:
         if isinstance(error.__cause__, ChildFailedError):
             folder.write_text("traceback.txt", str(error.__cause__))
+        elif folder.metrics_sizes() == before:
+            folder.undo()
+            raise
         folder.complete_records("failed", f"{type(error).__name__}: {error}")
         raise
     if code == INTERRUPTED:

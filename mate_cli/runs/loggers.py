@@ -34,8 +34,15 @@ class MetricsFile(Logger):
         super().__init__()
         self.folder, self.path = folder, folder.path / "metrics.jsonl"
         rows = read_rows(self.path) if resume_step is not None else []
-        kept = [row for row in rows if (row.get("step") or 0) <= (resume_step or 0)]
-        folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
+        self._kept: list[Row] | None = [row for row in rows if (row.get("step") or 0) <= (resume_step or 0)]
+        if not rows:
+            self._write_kept()
+
+    def _write_kept(self) -> None:
+        """Drop the rows of work that is done again, with its first row: before, the last state may yet be refused."""
+        if self._kept is not None:
+            self.folder.write_text("metrics.jsonl", "".join(map(to_json, self._kept)))
+            self._kept = None
 
     @property
     def name(self) -> str:
@@ -64,6 +71,7 @@ class MetricsFile(Logger):
         row = {name: value.item() if isinstance(value, torch.Tensor) else value for name, value in metrics.items()}
         if "time" not in row:  # Lightning's own row, whose epoch is the one that it sees
             row.pop("epoch", None)
+        self._write_kept()
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(to_json({"step": step, **row}))

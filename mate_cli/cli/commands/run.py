@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.app import PROGRAM
 from mate_cli.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 HELP = """Train or continue the run in a folder, from its config.yaml.
 
-Usage: mate run FOLDER [trust=MODULE]
+Usage: mate run FOLDER [trust=NAME]
 
 Examples
   mate run outputs/train/quickstart/2026-11-25_10-00-00_0
 
-trust: module to import for parts of the run; its code is executed"""
+trust: module to import for parts of the run; its code is executed. Also a folder
+outside the run's that it may write to, or online, for loggers that use a server"""
 
 
 def run_plain(words: Sequence[str]) -> int:
@@ -39,8 +40,13 @@ def run_plain(words: Sequence[str]) -> int:
     others = [word for word in words if word.startswith("-")]
     if len(folders) != 1 or others:
         raise ConfigError("needs one folder", where="mate run", remedy="Type mate run FOLDER")
-    trust = [name for word in words if word.startswith("trust=") for name in word[6:].strip("[]").split(",") if name]
+    trust = [name for word in words if word.startswith("trust=") for name in _trusted(word[6:])]
     return run_folder(Path(folders[0]), trust)
+
+
+def _trusted(value: str) -> list[str]:
+    """Return what is typed of `trust=`: a list in brackets, or one name or place."""
+    return value[1:-1].split(",") if value[:1] + value[-1:] == "[]" else [value]
 
 
 def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
@@ -64,7 +70,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     Args:
         spec: what is trained.
         folder: of the run; None for one that is to be made.
-        trust: modules of the user's own that it is made of.
+        trust: what its folder has to be told to trust.
 
     Returns:
         The exit code.
@@ -86,10 +92,8 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
         release_lock(folder.path)  # for the process that writes
-        options = [f"trust=[{','.join(trust)}]"] if trust else []
-        return train_in_processes(
-            folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
-        )
+        command = [*PROGRAM, "run", str(folder.path), *(f"trust={word}" for word in trust)]
+        return train_in_processes(folder, command, hardware)
     from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):

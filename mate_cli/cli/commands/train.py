@@ -107,7 +107,7 @@ def start(spec: RunSpec) -> int:
     stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
     print(f"{configuration_name(spec.names.experiment, spec.settings)}{stages}", flush=True)  # torch takes seconds
     check_parts(spec)
-    return execute(spec, None, spec.user_modules())
+    return execute(spec, None, spec.trusted())
 
 
 def describe(spec: RunSpec) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 
+from mate_cli.cli.app import PROGRAM
 from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
 from mate_cli.files.io_errors import LOWER
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import RunFolder, RunRecord
 
-PROGRAM = (sys.executable, "-m", "mate_cli")
 FAILED = None
 """Result of a job that has none: a search counts it as a failed trial and goes on."""
 ARRIVAL = 600.0
@@ -43,7 +43,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
 
     Args:
         jobs: the folder of the sweep's jobs.
-        trust: modules of the user's own that it may be made of.
+        trust: what it may be told to trust.
 
     Returns:
         The monitored metric, for a search; None for a job without one.
@@ -56,7 +56,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
     notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
     if not spec_file(notes.path, number).exists():
         return FAILED
-    options = [f"trust=[{','.join(trust)}]"] if trust else []
+    options = [f"trust={word}" for word in trust]
     if is_follower():
         folder = _wait_for_folder(notes.path / f"{number}.json")
         subprocess.run([*PROGRAM, "run", folder, *options], check=False)
@@ -134,7 +134,7 @@ def follow_job(
     """
     from mate_cli.runs.liveness import process_name
 
-    errors = folder.path / "stderr.txt"
+    errors = folder.remember("stderr.txt")
     print(f"job: mate train {' '.join(overrides)}", flush=True)
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     errors.unlink(missing_ok=True)  # it may be a link
@@ -149,14 +149,15 @@ def follow_job(
             process.kill()
             process.wait()
             raise
-        file.seek(0)  # a run that was refused has taken its folder away, and this file with it
+        file.seek(0)
         said = file.read().decode(errors="replace")
     if code:
         sys.stderr.write(said)
     reason = end_reason(code, said)
-    if not folder.has_record():
-        return None, reason
     record = folder.read_record()
+    if record.status == "running" and code == MateError.exit_code:  # refused: that process has left it as it was
+        folder.undo()
+        return None, reason
     if record.status == "running":
         record.status, record.reason = "failed", reason
         folder.write_record(record)
