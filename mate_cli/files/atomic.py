@@ -6,6 +6,7 @@ already, such as a link, is written through.
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import re
@@ -116,6 +117,12 @@ def replace_file(target: Path) -> Iterator[Path]:
             new.replace(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def free_name(path: Path) -> Path:
+    """Return a path where nothing lies: this one, or it with a number."""
+    places = (path.with_name(f"{path.name}{number or ''}") for number in itertools.count())
+    return next(place for place in places if not os.path.lexists(place))
 
 
 def write_text(target: Path, text: str, remedy: str = "Choose another place for it") -> Path:

@@ -239,7 +239,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     check_inside_run(folder.path)
     acquire_lock(folder.path)
     remove_drafts(folder.path)
-    if not folder.has_record():
+    if not folder.has_record() and not (folder.path / "config.yaml").exists():
         named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
@@ -251,4 +251,4 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
 
 def is_finished(folder: Path) -> bool:
     """Say whether a folder has a run that is done."""
-    return (folder / "record.json").exists() and RunFolder(folder).read_record().status == "finished"
+    return (folder / "config.yaml").exists() and RunFolder(folder).read_record().status == "finished"

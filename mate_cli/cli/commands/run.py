@@ -55,13 +55,17 @@ def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
     Raises:
         RunError: it holds no run, or another process trains it.
     """
+    from mate_cli.cli.config.check import check_parts
+    from mate_cli.files.io_errors import wrap_read_errors
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
 
     folder = open_run(str(path), "mate run ")
-    if not folder.has_record():
-        raise RunError("this is not a training run", where=str(path), remedy="Give a folder below outputs/train/")
-    return execute(load_spec(folder.path / "config.yaml", trust), folder, trust)
+    file = folder.path / "config.yaml"
+    spec = load_spec(file, trust)
+    with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
+        check_parts(spec)
+    return execute(spec, folder, trust)
 
 
 def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> int:
@@ -82,9 +86,12 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
+    from mate_cli.runs.liveness import LAUNCHER, end_with
     from mate_cli.runs.lock import release_lock
     from mate_cli.runs.record import STOPPED
 
+    if launcher := os.environ.get(LAUNCHER):
+        end_with(int(launcher))
     hardware = spec.last.config.hardware
     check_processes(hardware, os.environ)
     if folder is None:

@@ -38,21 +38,25 @@ def spec_file(jobs: Path, number: int) -> Path:
     return jobs / f"{number}.yaml"
 
 
-def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: ANN401 - what Hydra composed
+def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | None:  # noqa: ANN401 - Hydra's
     """Run the job of this number, unless it is wrong, done, or being done.
 
     Args:
         jobs: the folder of the sweep's jobs.
         trust: what it may be told to trust.
+        sweep: the process of the sweep, with which those end that run its jobs; None where they may outlive it.
 
     Returns:
         The monitored metric, for a search; None for a job without one.
     """
     from mate_cli.files.safe_load import load_json
     from mate_cli.pipelines.run_spec import load_spec
+    from mate_cli.runs.liveness import end_with
     from mate_cli.runs.record import RunFolder
     from mate_cli.runs.result import result_of
 
+    if sweep and os.getpid() != sweep:
+        end_with(sweep)
     notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
     if not spec_file(notes.path, number).exists():
         return FAILED
@@ -132,7 +136,7 @@ def follow_job(
     Returns:
         The record, and why it ended; no record where the run was refused.
     """
-    from mate_cli.runs.liveness import process_name
+    from mate_cli.runs.liveness import LAUNCHER, process_name
 
     errors = folder.remember("stderr.txt")
     print(f"job: mate train {' '.join(overrides)}", flush=True)
@@ -140,7 +144,13 @@ def follow_job(
     errors.unlink(missing_ok=True)  # it may be a link
     with (
         errors.open("x+b") as file,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True) as process,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+            env={**os.environ, LAUNCHER: str(os.getpid())},
+        ) as process,
     ):
         begun(f"{platform.node()} {process_name(process.pid)}")
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -175,7 +176,7 @@ def run_sweep(words: Sequence[str]) -> int:
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
             made = claim_folder(config)
             jobs = made[0]
-            if "joblib" in str(config.hydra.launcher.get("_target_")):
+            if is_joblib(config):
                 start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
             make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
@@ -216,7 +217,9 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     assert hydra is not None
     given: Any = {
         "hydra_context": HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config)),
-        "task_function": partial(run_job, jobs=str(jobs), trust=trust),
+        "task_function": partial(
+            run_job, jobs=str(jobs), trust=trust, sweep=os.getpid() if is_joblib(config) else None
+        ),
         "config": config,
     }
     chosen = config.hydra.sweeper
@@ -232,6 +235,11 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     asked = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
     return sweeper
+
+
+def is_joblib(config: DictConfig) -> bool:
+    """Say whether jobs are run by processes that the sweep keeps beside it."""
+    return "joblib" in str(config.hydra.launcher.get("_target_"))
 
 
 def claim_folder(config: DictConfig) -> list[Path]:
