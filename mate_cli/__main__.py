@@ -1,11 +1,14 @@
-"""`python -m mate_cli` is `mate`; Lightning's child processes start from this file too."""
+"""`python -m mate_cli` is `mate`; its other processes start from this file too."""
 
 import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Run as a file, Python searches this folder first: `data` or `models` would then mean ours.
-    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
+    # Python searches the folder of this file first, where `data` or `models` would mean ours, or that in which `mate`
+    # is typed, which may be anyone's: only modules that are trusted are taken from there.
+    package = Path(__file__).resolve().parent
+    if Path(sys.path[0] or ".").resolve() in (package, Path.cwd()):
+        sys.path[:] = [*sys.path[1:], str(package.parent)]
     from mate_cli.cli.app import main
 
     sys.exit(main())

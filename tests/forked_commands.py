@@ -77,8 +77,8 @@ class Command:
 
 
 def start_again(command: Sequence[str], stderr: IO[bytes], **_: object) -> Command:
-    """Stand in for `subprocess.Popen` of an interpreter, `-m mate_cli` and words."""
-    return start(*command[3:], errors=stderr)
+    """Stand in for `subprocess.Popen` of an interpreter, its program and words."""
+    return start(*command[2:], errors=stderr)
 
 
 def start(*words: str, errors: IO[bytes] | None = None) -> Command:

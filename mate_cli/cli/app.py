@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
-from mate_cli.cli.config_dir import config_dir, typed_config_dir
+from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.cli.signals import interrupt_on_end
 from mate_cli.errors import ConfigError, MateError
@@ -44,6 +44,8 @@ COMMANDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Name and description of each sub-command, a module of `commands` with the same name."""
+PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
+"""Words that start `mate` in another process, which takes no module from the folder in which it is started."""
 HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
 """An override of Hydra's own settings."""
 

@@ -6,6 +6,7 @@ already, such as a link, is written through.
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import re
@@ -59,22 +60,43 @@ def check_writable(file: Path, where: str) -> None:
 
 
 def check_inside(folder: Path, target: Path) -> None:
-    """Refuse a file whose folder is a link, or lies behind one, that leads out of `folder`.
+    """Refuse a file whose folder is a link, or lies behind one, that leads out of `folder`, or is not in it at all.
 
     Raises:
         RunError: naming the link.
     """
-    root = folder.resolve()
-    for parent in reversed(target.parents[: len(target.parts) - len(folder.parts) - 1]):
-        if not parent.resolve().is_relative_to(root):
-            raise RunError("is a link that leads out of this folder", where=str(parent), remedy="Remove the link")
+    root = os.path.realpath(folder)
+    for parent in reversed([parent for parent in target.parents if parent != folder and parent not in folder.parents]):
+        if not Path(os.path.realpath(parent)).is_relative_to(root):
+            if parent.is_symlink():
+                raise RunError("is a link that leads out of this folder", where=str(parent), remedy="Remove the link")
+            raise RunError(f"is outside of {folder}", where=str(target))
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it that are missing; return those that were made, the innermost first.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    made: list[Path] = []
+    for place in () if folder.is_dir() else reversed((folder, *folder.parents)):
+        try:
+            place.mkdir()
+        except OSError:  # it may be there, or another process may just have made it
+            if not place.is_dir():
+                raise
+        else:
+            made.insert(0, place)
+    return made
 
 
 @contextmanager
 def replace_file(target: Path) -> Iterator[Path]:
     """Give a place to write a file or a folder to; it takes that of the target once it is whole, else nothing is left.
 
-    What killed processes have left of the same target is removed.
+    Of a folder that is there already, files of the same names are replaced, and others stay. What killed processes have
+    left of the same target is removed.
 
     Raises:
         OSError: the disk refuses it.
@@ -89,10 +111,18 @@ def replace_file(target: Path) -> Iterator[Path]:
         new = draft / target.name
         yield new
         if new.is_dir() and target.is_dir():
-            target.replace(draft / ".before")
-        new.replace(target)
+            for file in new.iterdir():
+                file.replace(target / file.name)
+        else:
+            new.replace(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def free_name(path: Path) -> Path:
+    """Return a path where nothing lies: this one, or it with a number."""
+    places = (path.with_name(f"{path.name}{number or ''}") for number in itertools.count())
+    return next(place for place in places if not os.path.lexists(place))
 
 
 def write_text(target: Path, text: str, remedy: str = "Choose another place for it") -> Path:

@@ -88,20 +88,32 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
         TrustError: naming the target or interpolation.
     """
     find_beside(trust or ())
+    for part, key, value in _refused_leaves(config, trust or ()):
+        if key != "_target_":
+            raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
+        if any(_is_in(str(value), own) for own in trust or ()) and _is_missing(str(value)):
+            raise TrustError(explain_missing(str(value)), where=where)
+        told = value if isinstance(value, str) else type(value).__name__
+        remedy = ONLY_OURS if trust is None else IF_TRUSTED
+        raise TrustError(f"{told} is not a class of mate that {part} can use", where=where, remedy=remedy)
+
+
+def find_user_modules(config: Mapping[str, Any]) -> set[str]:
+    """Find the modules that `check_targets` wants to be trusted."""
+    return {str(value).rpartition(".")[0] for _, key, value in _refused_leaves(config, ()) if key == "_target_"}
+
+
+def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator[tuple[str, object, object]]:
+    """Yield targets that are neither of `PACKAGES` nor trusted, and interpolations: the part, the key and the value."""
     for part, values in config.items():
         if part == "stages" and isinstance(values, Mapping):
             for stage in values.values():
-                check_targets(stage if isinstance(stage, Mapping) else {"stages": [stage]}, where, trust)
+                yield from _refused_leaves(stage if isinstance(stage, Mapping) else {"stages": [stage]}, trust)
             continue
         for key, value in _leaves(values, part):
-            if key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust or ()):
-                if any(_is_in(str(value), own) for own in trust or ()) and _is_missing(str(value)):
-                    raise TrustError(explain_missing(str(value)), where=where)
-                told = value if isinstance(value, str) else type(value).__name__
-                remedy = ONLY_OURS if trust is None else IF_TRUSTED
-                raise TrustError(f"{told} is not a class of mate that {part} can use", where=where, remedy=remedy)
-            if isinstance(value, str) and "${" in value and part in PACKAGES:
-                raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
+            refused = key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust)
+            if refused or (isinstance(value, str) and "${" in value and part in PACKAGES):
+                yield part, key, value
 
 
 def find_targets(value: object) -> Iterator[str]:

@@ -52,10 +52,8 @@ class Run:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
-    record, refused = run.record, False
-    before = {name: (run.folder.path / name).read_text("utf-8") for name in KEPT if (run.folder.path / name).is_file()}
-    stood = run.folder.has_metrics() and run.folder.read_record().status != "running"
+    """Keep the record true however the work ends, and close the loggers; a refusal undoes what was written."""
+    record, refused, before = run.record, False, run.folder.metrics_sizes()
 
     try:
         with copy_streams(run.transcript.write):
@@ -69,16 +67,13 @@ def record_outcome(run: Run) -> Iterator[None]:
             known_cause(error) or find_machine_error(error) or error
         )  # Hydra wraps what a class refuses that it builds
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
-        refused = isinstance(told, MateError) and not run.loggers
+        refused = isinstance(told, MateError) and run.folder.metrics_sizes() == before
         raise
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
-        if refused and stood:  # it could not go on, and is what it was
-            for name, text in before.items():
-                run.folder.write_text(name, text)
-        elif refused and not run.folder.has_metrics():
-            run.folder.remove()
+        if refused:
+            run.folder.undo()
         else:
             run.folder.write_record(record)
         run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")

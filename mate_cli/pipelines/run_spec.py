@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mate_cli.errors import RunError
+from mate_cli.errors import MateError, RunError
 from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.outside import check_inside_run, check_names, find_ways_out, stay_inside
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
-from mate_cli.files.targets import check_targets, find_targets
+from mate_cli.files.targets import check_targets, find_targets, find_user_modules
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.identity import Names, code_setting
@@ -45,7 +46,7 @@ class Stage:
         run: the folder of a finished run to take instead of training, or None.
         after: what it hands on.
         shared: it has a folder beside those of whole runs, and is trained once for all that have such a stage.
-        trust: modules of the user's own that its finished run may be made of.
+        trust: what is typed of `trust=`, for the finished run.
         conf: the hash of each of the user's files of configuration that it was composed from.
     """
 
@@ -71,7 +72,7 @@ class Stage:
     def document(self) -> dict[str, Any]:
         """Return its part of config.yaml: its values and where they come from."""
         origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared}
-        origin |= {"trust": [*self.trust], "conf": {**self.conf}}
+        origin |= {"conf": {**self.conf}}
         return {**self.values(), ORIGIN: origin}
 
 
@@ -152,13 +153,16 @@ class RunSpec:
         ]
         return replace(self, stages=tuple(stages))
 
-    def user_modules(self) -> list[str]:
-        """Return the modules of the user's own that it is made of."""
-        names = {
-            name.rpartition(".")[0] for stage in self.stages if not stage.run for name in find_targets(stage.values())
-        }
-        names |= {name.rpartition(".")[0] for name in find_targets(self.system)}
-        return sorted(name for name in names if name.partition(".")[0] not in ("mate_cli", "torch"))
+    def trusted(self, folder: Path | None = None) -> list[str]:
+        """Return what `mate run` of its folder has to be told to trust: modules, places outside, and loggers online.
+
+        Args:
+            folder: one that the run has begun in, where its data are by now; None for a new one.
+        """
+        values = self.document(folder or Path())
+        finished = [find_user_modules(stage.config.model_dump()) for stage in self.stages if stage.run]
+        ways = [way for way in find_ways_out(values, folder) if folder is None or way.instead is not False]
+        return sorted(find_user_modules(values).union(*finished, (way.word for way in ways)))
 
 
 def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
@@ -166,7 +170,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
 
     Args:
         file: that of a run, or one like it.
-        trust: modules of the user's own that it may be made of.
+        trust: what is typed of `trust=`.
 
     Raises:
         RunError: the file is missing, damaged, or of another version.
@@ -174,12 +178,15 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
     """
     values = rename_targets(read_yaml(file, RunError, "Give a folder below outputs/"))
     check_targets(values, str(file), trust)
+    values = stay_inside(values, file.parent, trust, str(file))
     with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
         origin = values[ORIGIN]
         machine = {key: values[key] for key in MACHINE}
         base = find_base(values, file.parent)
-        stages = [_load_stage(name, node, machine, base) for name, node in (values.get("stages") or {}).items()]
+        parts = (values.get("stages") or {}).items()
+        stages = [_load_stage(name, node, machine, base, trust) for name, node in parts]
         names = _names(origin)
+        check_names([*(part for stage in stages for part in (stage.name, stage.names.experiment))], str(file))
         if not values.get("system"):
             config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
             stages.append(Stage(origin["stage"], config.placed(base), names, origin["overrides"]))
@@ -193,16 +200,16 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         )
 
 
-def _load_stage(name: str, node: Node, machine: Node, base: Base) -> Stage:
+def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequence[str]) -> Stage:
     """Read a stage; a finished run that stands in for it has its configuration in its own folder."""
     origin = node[ORIGIN]
     if run := node.get("run") and str(base.place(node["run"])):
-        config = load_config(Path(run), origin["trust"])
+        config = load_config(Path(run), trust)
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
         config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields}).placed(base)
-    options = {"conf": origin.get("conf", {}), **{key: origin[key] for key in ("shared", "trust")}}
-    return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], **options)
+    conf = origin.get("conf", {})
+    return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], origin["shared"], trust, conf)
 
 
 def _names(origin: Mapping[str, Any]) -> Names:
@@ -246,15 +253,18 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
     """
     outputs, values = Path(spec.last.config.paths.outputs), spec.values()
     folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, spec.code, job, spec.name)
-    record = open_record(spec, folder)
-    if record.status != "finished":
-        record.argv = ["mate", "train", *spec.overrides]
-        folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
-        try:
+    try:
+        record = open_record(spec, folder)
+        if record.status != "finished":
+            record.argv = ["mate", "train", *spec.overrides]
+            folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
             folder.write_record(record)
-        except KeyboardInterrupt:
-            folder.complete_records("interrupted", STOPPED)
-            raise
+    except MateError:
+        folder.undo()
+        raise
+    except KeyboardInterrupt:
+        folder.complete_records("interrupted", STOPPED)
+        raise
     return folder, record
 
 
@@ -266,9 +276,10 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     """
     if is_finished(folder.path):
         return folder.read_record()
+    check_inside_run(folder.path)
     acquire_lock(folder.path)
     remove_drafts(folder.path)
-    if not folder.has_record():
+    if not folder.has_record() and not (folder.path / "config.yaml").exists():
         named = {"seed": spec.last.config.seed, "settings": spec.told_by, "code": spec.code, **asdict(spec.names)}
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
@@ -280,4 +291,4 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
 
 def is_finished(folder: Path) -> bool:
     """Say whether a folder has a run that is done."""
-    return (folder / "record.json").exists() and RunFolder(folder).read_record().status == "finished"
+    return (folder / "config.yaml").exists() and RunFolder(folder).read_record().status == "finished"

@@ -7,6 +7,7 @@ that a system joins with those of the others.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from hydra.utils import instantiate
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from mate_cli.data.datasets.catalogue import require_train
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
+from mate_cli.files.run_weights import NAMES
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import describe_questions
@@ -67,15 +69,20 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         if ranks.is_rank_zero():
             warn_changed(run.record.code, spec.code, folder.path)
         if run.record.status == "finished":
-            run.console.print(f"{run.folder.path} is already finished")
+            lost = not (spec.system or any((run.folder.checkpoints / name).exists() for name in NAMES))
+            gone = ", but its weights are gone; to train it again, move its record.json away" if lost else ""
+            run.console.print(f"{run.folder.path} is already finished{gone}", soft_wrap=True)
         else:
             _train(spec, run, system)
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            print(f"interrupted; to continue, type mate run {run.folder.path}")
+            words = [str(run.folder.path), *(f"trust={word}" for word in spec.trusted(run.folder.path))]
+            print(f"interrupted; to continue, type mate run {' '.join(map(quote, words))}")
         raise
     finally:
+        if run.folder.has_record() and not (run.folder.path / "config.yaml").exists():
+            run.folder.write_text("config.yaml", to_yaml(spec.document()))  # somebody has removed it meanwhile
         release_lock(run.folder.path)
 
 

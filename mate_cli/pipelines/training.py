@@ -6,11 +6,14 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
+from mate_cli.errors import RunError, known_cause
+from mate_cli.files.io_errors import find_machine_error, shorten_reason
 from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.optimization.recipe import Optimization
@@ -48,11 +51,26 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     run.record.resumed += checkpoint is not None
     run.folder.write_record(run.record)
     check_shares(cfg.trainer.batch_size, ranks.world_size())
-    parts = assemble(cfg, instantiate(cfg.data))
+    parts = _assemble(run, cfg)
     run.record.monitor = parts.task.spec.monitor
     _fit(run, cfg, parts, checkpoint, config)
     _score(run, cfg, parts)
     run.record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
+
+
+def _assemble(run: Run, cfg: RunConfig) -> Parts:
+    """Build the parts of a run.
+
+    Raises:
+        RunError: a class fails with its settings, as with those that somebody has changed in config.yaml.
+    """
+    try:
+        return assemble(cfg, instantiate(cfg.data))
+    except (InstantiationException, TypeError, ValueError, LookupError, AttributeError) as error:
+        if known_cause(error) or find_machine_error(error):
+            raise
+        problem = f"its parts cannot be built: {shorten_reason(error.__cause__ or error)}"
+        raise RunError(problem, where=str(run.folder.path / "config.yaml"), remedy="Train another run") from error
 
 
 def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, development: EncodedSplit) -> None:

@@ -22,6 +22,7 @@ from pydantic import (
 
 from mate_cli.errors import ConfigError, RunError, known_cause
 from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.outside import stay_inside
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
@@ -206,7 +207,8 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
         RunError: the file is missing, damaged, or not of one run.
         TrustError: it names something to build that is neither ours nor trusted.
     """
-    values = read_parts(folder, trust)
+    values, file = read_parts(folder, trust), str(folder / "config.yaml")
+    values |= stay_inside({"data": values.get("data")}, folder, trust, file)  # of the others only data are used again
     try:
         config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
         return config.placed(read_base(folder))
@@ -214,6 +216,6 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise RunError(
             f"does not fit this version of mate: {place}",
-            where=str(folder / "config.yaml"),
+            where=file,
             remedy="Train the run again",
         ) from error

@@ -1,6 +1,6 @@
 """Folders of runs: new ones, and those that are found again."""
 
-import time
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import DRAFT, remove_drafts
+from mate_cli.files.atomic import check_inside
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, flat_keys
 from mate_cli.runs.liveness import is_dead
-from mate_cli.runs.lock import NAME as LOCK
-from mate_cli.runs.lock import acquire_lock, release_lock
 from mate_cli.runs.record import RunFolder
 
-ABANDONED = 60
-"""Seconds after which an empty folder is nobody's."""
+OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
+"""Names of which one makes a folder that of a run, which no new run writes into."""
 
 
 def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> RunFolder:
@@ -28,31 +26,15 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
     """
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     parent = outputs / command / experiment
-    remove_abandoned(parent)
+    check_inside(outputs, parent / stamp)
     if name:
         folder = parent / (f"{name}_{job}" if job else name)
-        if (folder / "record.json").exists():
+        if any(os.path.lexists(folder / file) for file in OF_A_RUN):
             remedy = f"Choose another name, or continue that run: resume={folder}"
             raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
         return RunFolder(folder)
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
     return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")
-
-
-def remove_abandoned(parent: Path) -> None:
-    """Remove the folders of runs that were killed before anything was written in them."""
-    for folder in parent.glob("*"):
-        if folder.is_symlink() or not folder.is_dir() or time.time() - folder.stat().st_mtime <= ABANDONED:
-            continue
-        if any(path.name != LOCK and not DRAFT.fullmatch(path.name) for path in folder.iterdir()):
-            continue
-        try:
-            acquire_lock(folder)
-            remove_drafts(folder)
-            release_lock(folder)
-            folder.rmdir()
-        except (RunError, OSError):  # somebody is at work there after all
-            continue
 
 
 def choose_folder(

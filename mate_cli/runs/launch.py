@@ -4,7 +4,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
+from mate_cli.runs.liveness import LAUNCHER
 from mate_cli.runs.record import STOPPED, RunFolder
 
 TIMEOUT = timedelta(hours=2)
@@ -33,8 +33,6 @@ PATIENCE, ENDING, STOPPING = 15.0, 10, 120
 their states when the user or the scheduler stops the run."""
 INTERRUPTED = 130
 """Exit code of a process that was stopped."""
-LAUNCHER = "MATE_LAUNCHER"
-"""Variable with the number of the process that has started this one."""
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables of torchrun that say which process this is."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -46,11 +44,15 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
     Raises:
         MateError: as `launch_processes`; what torch tells of any other exception is in traceback.txt of the folder.
     """
+    before = folder.metrics_sizes()
     try:
         code = launch_processes(command, hardware)
     except MateError as error:
         if isinstance(error.__cause__, ChildFailedError):
             folder.write_text("traceback.txt", str(error.__cause__))
+        elif folder.metrics_sizes() == before:
+            folder.undo()
+            raise
         folder.complete_records("failed", f"{type(error).__name__}: {error}")
         raise
     if code == INTERRUPTED:
@@ -188,8 +190,6 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
         return
     os.environ.update(place)
     launcher = int(os.environ.get(LAUNCHER, "0"))
-    if launcher:
-        threading.Thread(target=_end_with, args=(launcher,), daemon=True).start()
     if not hardware.threads:
         torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
     try:
@@ -209,15 +209,6 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
         if failed and place["RANK"] != "0":
             raise RunError(f"process {place['RANK']} of {place['WORLD_SIZE']}: {error}") from error
         raise
-
-
-def _end_with(launcher: int) -> None:
-    """Stop this process when the one that has started it is gone; a killed one can tell nobody."""
-    while os.getppid() == launcher:
-        time.sleep(1)
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(ENDING)
-    os._exit(MateError.exit_code)
 
 
 @contextmanager

@@ -2,11 +2,20 @@
 
 import os
 import platform
+import signal
+import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mate_cli.errors import MateError
+
+LAUNCHER = "MATE_LAUNCHER"
+"""Variable with the number of the process that has started this one."""
+ENDING = 120
+"""Seconds that a process gets to save its state once the one that has started it is gone."""
 SILENT_SECONDS = 1800
 """A running run whose process cannot be looked at counts as dead when it has written nothing for so long."""
 
@@ -19,6 +28,20 @@ def process_id() -> str:
 def process_name(number: int) -> str:
     """Name a process of this machine as `pid:start`."""
     return f"{number}:{_start(number)}"
+
+
+@cache
+def end_with(launcher: int) -> None:
+    """Stop this process, as by SIGTERM, when the one that has started it is gone; a killed one can tell nobody."""
+
+    def watch() -> None:
+        while os.getppid() == launcher:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ENDING)
+        os._exit(MateError.exit_code)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -8,11 +9,12 @@ from pydantic import PositiveFloat
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import free_name
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.identity import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.tracking import Row, open_wandb, read_rows
+from mate_cli.runs.tracking import Row, open_wandb, rows_until
 from mate_cli.terminal.transcript import Transcript
 
 TABLE_ROWS = 50
@@ -28,14 +30,30 @@ class MetricsFile(Logger):
     Args:
         folder: the run's.
         resume_step: rows after this step belong to work that is done again, and are dropped.
+        log_every: steps between two rows; None where nobody looks for lost ones.
     """
 
-    def __init__(self, folder: RunFolder, resume_step: int | None = None) -> None:
+    def __init__(self, folder: RunFolder, resume_step: int | None = None, log_every: int | None = None) -> None:
         super().__init__()
         self.folder, self.path = folder, folder.path / "metrics.jsonl"
-        rows = read_rows(self.path) if resume_step is not None else []
-        kept = [row for row in rows if (row.get("step") or 0) <= (resume_step or 0)]
-        folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
+        self._kept: list[Row] | None = []
+        self._damage = ""
+        if resume_step is not None:
+            self._kept, self._damage = rows_until(self.path, resume_step, log_every)
+        if not os.path.lexists(self.path):
+            self._write_kept()
+
+    def _write_kept(self) -> None:
+        """Drop the rows of work that is done again, with its first row: before, the last state may yet be refused."""
+        if self._kept is None:
+            return
+        if self._damage:
+            aside = free_name(self.path.with_name("metrics.jsonl.damaged"))
+            if os.path.lexists(self.path):
+                self.path.rename(aside)
+            print(f"{self.path}: {self._damage}. The file as it was stays as {aside.name}", flush=True)
+        self.folder.write_text("metrics.jsonl", "".join(map(to_json, self._kept)))
+        self._kept = None
 
     @property
     def name(self) -> str:
@@ -64,6 +82,7 @@ class MetricsFile(Logger):
         row = {name: value.item() if isinstance(value, torch.Tensor) else value for name, value in metrics.items()}
         if "time" not in row:  # Lightning's own row, whose epoch is the one that it sees
             row.pop("epoch", None)
+        self._write_kept()
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(to_json({"step": step, **row}))
@@ -85,7 +104,7 @@ def open_loggers(
     """
     name = f"{configuration_name(record.experiment, record.settings)} · seed {record.seed}"
     given = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
-    found: list[Logger] = [MetricsFile(folder, resume_step)]
+    found: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, node in nodes.items():
         if node is not None:
             found.append(build_part(node, given, f"logger.{key}"))

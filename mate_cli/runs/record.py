@@ -3,7 +3,6 @@
 import hashlib
 import math
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -11,16 +10,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import check_inside, write_text
+from mate_cli.files.atomic import check_inside, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.files.safe_load import read_object, to_json
+from mate_cli.files.safe_load import open_file, read_object, read_yaml, to_json
+from mate_cli.runs.configuration import ORIGIN
 from mate_cli.runs.liveness import process_id
+from mate_cli.runs.lock import release_lock
 
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
@@ -28,6 +30,7 @@ STOPPED = "stopped by the user or the scheduler"
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Bytes of a record, and entries or letters of a part of it."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
+NAMES = ("experiment", "dataset", "model", "attention", "init", "task")
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
 
 
@@ -102,12 +105,17 @@ class TrainedRun(RunRecord):
 
 
 class RunFolder:
-    """One run's folder; every file in it is written to the side and then moved into place, and through no link."""
+    """One run's folder; every file in it is written to the side and then moved into place, and through no link.
+
+    It remembers what this command changed in it, so that a refusal can undo that and nothing else.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._made: list[Path] = []
+        self._before: dict[Path, bytes | None] = {}
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            self._made += make_folders(path)
         except OSError as error:
             raise RunError(
                 f"the run folder cannot be made: {error.strerror}",
@@ -136,7 +144,18 @@ class RunFolder:
         Raises:
             RunError: it is a link that leads out of this one, or cannot be made.
         """
-        return RunFolder(self.place(f"{name}/record.json").parent)
+        folder = RunFolder(self.place(f"{name}/record.json").parent)
+        self._made[:0] = folder._made
+        return folder
+
+    def remember(self, name: str) -> Path:
+        """Remember a file as it is before this command writes it; return where it is written."""
+        target = self.place(name)
+        if target not in self._before and not target.is_symlink() and (target.is_file() or not target.exists()):
+            self._before[target] = target.read_bytes() if target.exists() else None
+            with suppress(OSError):  # who writes the file says so
+                self._made[:0] = make_folders(target.parent)
+        return target
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a file of the run atomically.
@@ -144,7 +163,7 @@ class RunFolder:
         Raises:
             RunError: the disk is full or the folder is read-only; what was there stays.
         """
-        return write_text(self.place(name), text, "Free space, then use resume=last")
+        return write_text(self.remember(name), text, "Free space, then use resume=last")
 
     def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
         """Write a JSON file of the run atomically."""
@@ -158,15 +177,25 @@ class RunFolder:
         """Say whether there is a record."""
         return (self.path / "record.json").exists()
 
-    def has_metrics(self) -> bool:
-        """Say whether a training, of the run or of a stage of it, has begun."""
-        return any(self.path.glob("**/metrics.jsonl"))
+    def metrics_sizes(self) -> dict[Path, int]:
+        """Return the bytes of each metrics.jsonl, of the run and its stages; once one trains, they are others."""
+        return {path: path.lstat().st_size for path in self.path.glob("**/metrics.jsonl")}
 
-    def remove(self) -> None:
-        """Remove the folder of a run that was refused before its training began."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        with suppress(OSError):  # others lie beside it
-            for folder in self.path.parents[:3]:
+    def undo(self) -> None:
+        """Undo what this command wrote, as for a run that is refused: new files go, others are again as they were.
+
+        A folder goes where this command made it and nothing else lies in it.
+        """
+        release_lock(self.path)
+        for target, content in self._before.items():
+            with suppress(OSError):
+                if content is None:
+                    target.unlink(missing_ok=True)
+                elif target.read_bytes() != content:
+                    with replace_file(target) as draft:
+                        draft.write_bytes(content)
+        for folder in self._made:
+            with suppress(OSError):  # others lie in it
                 folder.rmdir()
 
     def complete_records(self, status: str, reason: str) -> None:
@@ -179,13 +208,20 @@ class RunFolder:
                 folder.write_record(record)
 
     def read_record(self) -> RunRecord:
-        """Read record.json.
+        """Read record.json; a damaged one is made again from config.yaml and last.ckpt, and that is said.
 
         Raises:
-            RunError: it is missing or damaged.
+            RunError: it is missing or damaged, and config.yaml too.
         """
-        with wrap_read_errors(self.path / "record.json", RunError, UNREADABLE, REMEDY):
-            return _record(read_entries(self.path))
+        try:
+            with wrap_read_errors(self.path / "record.json", RunError, UNREADABLE, REMEDY):
+                return _record(read_entries(self.path))
+        except RunError:
+            record = _rebuild_record(self.path)
+            if record is None:
+                raise
+            _say_rebuilt(self.path)
+            return record
 
 
 def read_entries(folder: Path, problem: str = UNREADABLE, remedy: str = REMEDY) -> dict[str, Any]:
@@ -208,6 +244,38 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
     numbers = ("metrics", "throughput")  # NaN stands as null there
     known = {key: _with_nan(value) if key in numbers else value for key, value in values.items()}
     return TypeAdapter(RunRecord).validate_python(known)
+
+
+def _rebuild_record(folder: Path) -> RunRecord | None:
+    """Make a record from config.yaml, and from last.ckpt when the run was started; None where they do not say."""
+    values: Any = {}
+    with suppress(RunError):
+        values = read_yaml(folder / "config.yaml", RunError, REMEDY)
+    try:
+        names = {name: values[ORIGIN][name] for name in (*NAMES, "overrides", "settings")}
+        stages = {name: str(folder / name) for name in (values.get("stages") or {}) if values.get("system")}
+        state = {"status": "interrupted", "reason": "its record was damaged", "process": "", "stages": stages}
+        return _record({"command": "train", "seed": values["seed"], **names, **state, **_read_start(folder)})
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return None
+
+
+def _read_start(folder: Path) -> dict[str, str]:
+    """Read from the last state when the run was started, as what follows belongs to the same run."""
+    path = folder / "checkpoints" / "last.ckpt"
+    with suppress(Exception):  # a damaged file can make torch fail in any way
+        with open_file(path):
+            pass
+        import torch
+
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return {"started": str(state["callbacks"]["Checkpoints"]["run"])}
+    return {}
+
+
+@cache
+def _say_rebuilt(folder: Path) -> None:
+    print(f"{folder / 'record.json'} is missing or damaged: made again from config.yaml and last.ckpt", flush=True)
 
 
 def _with_nan(value: object) -> object:
@@ -236,7 +304,7 @@ class ReadOnlyFolder(RunFolder):
         """Leave the writing to the first process."""
         return self.path / name
 
-    def remove(self) -> None:
+    def undo(self) -> None:
         """Leave it to the first process."""
 
 

@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from test_sweep import SMALL
+
+from mate_cli.runs.liveness import is_alive, process_name
 
 pytestmark = pytest.mark.long
 SECONDS = 3600
@@ -134,3 +137,28 @@ def test_jobs_save_their_states_when_a_sweep_is_to_end(tmp_path, start, launcher
     found = [(path, record["status"]) for path, record in records(tmp_path).values()]
     assert [status for _, status in found] == ["interrupted"] * at_once
     assert all((path / "checkpoints" / "last.ckpt").exists() for path, _ in found)
+
+
+@pytest.mark.parametrize("launcher", ["one by one", "joblib"])
+def test_a_sweep_that_is_killed_takes_its_jobs_along(tmp_path, start, launcher):
+    words, at_once = LAUNCHERS[launcher]
+    if words:
+        pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
+    long = ["trainer.max_steps=5000", "trainer.checkpoint_every=4999", "trainer.val_every=5000"]
+    sweep = start(tmp_path, "optimizer.lr=0.001,0.002,0.003", *long, *words)
+    until = time.monotonic() + SECONDS
+    while sum(file.stat().st_size > 0 for file in tmp_path.glob("train/*/*/metrics.jsonl")) < at_once:
+        assert sweep.poll() is None, sweep.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    workers = [int(word) for word in Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()]
+    sweep.kill()
+    sweep.wait()
+    while any(status == "running" for status in (record["status"] for _, record in records(tmp_path).values())):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    found = [(path, record["status"]) for path, record in records(tmp_path).values()]
+    assert [status for _, status in found] == ["interrupted"] * at_once
+    assert all((path / "checkpoints" / "last.ckpt").exists() for path, _ in found)
+    time.sleep(3)
+    assert not [number for number in workers if Path(f"/proc/{number}").exists() and is_alive(process_name(number))]

@@ -302,9 +302,10 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
         with pytest.raises(ConfigError, match=r"cannot be written: .*No space left"):
             export_to(run, folder, overwrite=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-    (folder / "old.txt").touch()
+    (folder / "merges.txt").touch()  # of an earlier export, with another vocabulary
+    (folder / "mine.txt").write_text("mine")
     export_to(run, folder, overwrite=True)
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {**before, "mine.txt": b"mine"}
     (folder / "mate.yaml").unlink()
     with pytest.raises(ConfigError, match="is not an exported model, and is not replaced"):
         export_to(run, folder, overwrite=True)

@@ -13,7 +13,7 @@ import pytest
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import MACHINE, remove_drafts
 from mate_cli.runs import lock
-from mate_cli.runs.folders import ABANDONED, new_folder
+from mate_cli.runs.folders import new_folder
 
 HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import acquire_lock;"
 HOLDER += "acquire_lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
@@ -142,24 +142,12 @@ def test_a_lock_that_is_a_pipe_is_refused_at_once(tmp_path):
         lock.acquire_lock(tmp_path)
 
 
-def test_an_abandoned_folder_behind_a_link_is_left(tmp_path):
-    elsewhere, link = tmp_path / "elsewhere", tmp_path / "train" / "x" / "old"
-    elsewhere.mkdir()
-    link.parent.mkdir(parents=True)
-    link.symlink_to(elsewhere)
-    os.utime(elsewhere, (1, 1))
-    new_folder(tmp_path, "train", "x", 0)
-    assert (elsewhere.stat().st_mtime, list(elsewhere.iterdir())) == (1, [])
-
-
-def test_folders_of_runs_that_were_killed_at_once_are_removed(tmp_path):
+def test_a_new_run_leaves_the_folders_beside_it(tmp_path):
     parent = tmp_path / "train" / "x"
-    for name in ("old", "locked", "full", "new"):
-        (parent / name).mkdir(parents=True)
+    (parent / "empty").mkdir(parents=True)
+    (parent / "locked").mkdir()
     (parent / "locked" / lock.NAME).touch()
-    (parent / "full" / "config.yaml").touch()
-    left_draft(parent / "old", "config.yaml")
-    for name in ("old", "locked", "full"):
-        os.utime(parent / name, (time.time() - ABANDONED - 1,) * 2)
+    for name in ("empty", "locked"):
+        os.utime(parent / name, (1, 1))
     made = new_folder(tmp_path, "train", "x", 0)
-    assert {path.name for path in parent.iterdir()} == {"full", "new", Path(made.path).name}
+    assert {path.name for path in parent.iterdir()} == {"empty", "locked", made.path.name}

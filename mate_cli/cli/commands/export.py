@@ -16,7 +16,7 @@ def run(cfg: Export) -> None:
 
     open_run(cfg.run)  # quick; what follows loads torch
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
-    from mate_cli.pipelines.export.export import export_run
+    from mate_cli.pipelines.export.export import EXPORTED, export_run
     from mate_cli.pipelines.export.hub import check_push, push_folder
     from mate_cli.terminal.console import Console
 
@@ -25,4 +25,6 @@ def run(cfg: Export) -> None:
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
     folder = export_run(cfg.run, cfg.to, runtime, overwrite=cfg.overwrite, licence=cfg.license, hub=cfg.push)
     if cfg.push is not None:
-        Console(highlight=False).print(f"pushed: {push_folder(folder, cfg.push, private=cfg.private)}", soft_wrap=True)
+        Console(highlight=False).print(
+            f"pushed: {push_folder(folder, EXPORTED, cfg.push, private=cfg.private)}", soft_wrap=True
+        )

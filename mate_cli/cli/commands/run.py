@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.app import PROGRAM
 from mate_cli.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 ROOT = "data.root="
 HELP = """Train or continue the run in a folder, from its config.yaml.
 
-Usage: mate run FOLDER [data.root=FOLDER] [trust=MODULE]
+Usage: mate run FOLDER [data.root=FOLDER] [trust=NAME]
 
 Examples
   mate run outputs/train/quickstart/2026-11-25_10-00-00_0
 
 data.root: where its data are now
-trust: module to import for parts of the run; its code is executed"""
+trust: module to import for parts of the run; its code is executed. Also a folder
+outside the run's that it may write to, or online, for loggers that use a server"""
 
 
 def run_plain(words: Sequence[str]) -> int:
@@ -42,8 +43,13 @@ def run_plain(words: Sequence[str]) -> int:
     others = [word for word in words if word.startswith("-")]
     if len(folders) != 1 or others:
         raise ConfigError("needs one folder", where="mate run", remedy="Type mate run FOLDER")
-    trust = [name for word in words if word.startswith("trust=") for name in word[6:].strip("[]").split(",") if name]
+    trust = [name for word in words if word.startswith("trust=") for name in _trusted(word[6:])]
     return run_folder(Path(folders[0]), trust, root)
+
+
+def _trusted(value: str) -> list[str]:
+    """Return what is typed of `trust=`: a list in brackets, or one name or place."""
+    return value[1:-1].split(",") if value[:1] + value[-1:] == "[]" else [value]
 
 
 def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -> int:
@@ -52,19 +58,22 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     Raises:
         RunError: it holds no run, or another process trains it.
     """
+    from mate_cli.cli.config.check import check_parts
+    from mate_cli.files.io_errors import wrap_read_errors
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
     from mate_cli.runs.places import explain_places, read_base
     from mate_cli.runs.record import RunFolder
 
     folder = open_run(str(path), "mate run ")
-    if not folder.has_record():
-        raise RunError("this is not a training run", where=str(path), remedy="Give a folder below outputs/train/")
     if (base := read_base(folder.path).folder) != Path.cwd():
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())
         os.chdir(base)
-    spec = load_spec(folder.path / "config.yaml", trust)
+    file = folder.path / "config.yaml"
+    spec = load_spec(file, trust)
+    with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
+        check_parts(spec)
     with explain_places(folder.path):
         return execute(spec.with_root(root), folder, trust, [ROOT + root]) if root else execute(spec, folder, trust)
 
@@ -75,7 +84,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     Args:
         spec: what is trained.
         folder: of the run; None for one that is to be made.
-        trust: modules of the user's own that it is made of.
+        trust: what its folder has to be told to trust.
         more: further words for these processes.
 
     Returns:
@@ -88,9 +97,12 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
+    from mate_cli.runs.liveness import LAUNCHER, end_with
     from mate_cli.runs.lock import release_lock
     from mate_cli.runs.record import STOPPED
 
+    if launcher := os.environ.get(LAUNCHER):
+        end_with(int(launcher))
     hardware = spec.last.config.hardware
     check_processes(hardware, os.environ)
     if folder is None:
@@ -98,10 +110,8 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
         release_lock(folder.path)  # for the process that writes
-        options = [*more, *([f"trust=[{','.join(trust)}]"] if trust else [])]
-        return train_in_processes(
-            folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
-        )
+        command = [*PROGRAM, "run", str(folder.path), *more, *(f"trust={word}" for word in trust)]
+        return train_in_processes(folder, command, hardware)
     from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):

@@ -122,7 +122,7 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
         announce(spec)
     check_devices(spec)
     folder = prepare_run(spec)[0]
-    execute(spec, folder, spec.user_modules())
+    execute(spec, folder, spec.trusted())
     return TrainedRun(**vars(folder.read_record()), folder=folder.path)
 
 
@@ -138,7 +138,7 @@ def start(spec: RunSpec) -> int:
     from mate_cli.cli.commands.run import execute
 
     announce(spec)
-    return execute(spec, None, spec.user_modules())
+    return execute(spec, None, spec.trusted())
 
 
 def announce(spec: RunSpec) -> None:

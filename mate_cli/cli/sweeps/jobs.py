@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 
+from mate_cli.cli.app import PROGRAM
 from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
 from mate_cli.files.io_errors import LOWER
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import RunFolder, RunRecord
 
-PROGRAM = (sys.executable, "-m", "mate_cli")
 FAILED = None
 """Result of a job that has none: a search counts it as a failed trial and goes on."""
 ARRIVAL = 600.0
@@ -38,25 +38,29 @@ def spec_file(jobs: Path, number: int) -> Path:
     return jobs / f"{number}.yaml"
 
 
-def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: ANN401 - what Hydra composed
+def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float | None:  # noqa: ANN401 - Hydra's
     """Run the job of this number, unless it is wrong, done, or being done.
 
     Args:
         jobs: the folder of the sweep's jobs.
-        trust: modules of the user's own that it may be made of.
+        trust: what it may be told to trust.
+        sweep: the process of the sweep, with which those end that run its jobs; None where they may outlive it.
 
     Returns:
         The monitored metric, for a search; None for a job without one.
     """
     from mate_cli.files.safe_load import load_json
     from mate_cli.pipelines.run_spec import load_spec
+    from mate_cli.runs.liveness import end_with
     from mate_cli.runs.record import RunFolder
     from mate_cli.runs.result import result_of
 
+    if sweep and os.getpid() != sweep:
+        end_with(sweep)
     notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
     if not spec_file(notes.path, number).exists():
         return FAILED
-    options = [f"trust=[{','.join(trust)}]"] if trust else []
+    options = [f"trust={word}" for word in trust]
     if is_follower():
         folder = _wait_for_folder(notes.path / f"{number}.json")
         subprocess.run([*PROGRAM, "run", folder, *options], check=False)
@@ -136,15 +140,21 @@ def follow_job(
     Returns:
         The record, and why it ended; no record where the run was refused.
     """
-    from mate_cli.runs.liveness import process_name
+    from mate_cli.runs.liveness import LAUNCHER, process_name
 
-    errors = folder.path / "stderr.txt"
+    errors = folder.remember("stderr.txt")
     print(f"job: mate train {' '.join(overrides)}", flush=True)
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     errors.unlink(missing_ok=True)  # it may be a link
     with (
         errors.open("x+b") as file,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True) as process,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+            env={**os.environ, LAUNCHER: str(os.getpid())},
+        ) as process,
     ):
         begun(f"{platform.node()} {process_name(process.pid)}")
         try:
@@ -153,14 +163,15 @@ def follow_job(
             process.kill()
             process.wait()
             raise
-        file.seek(0)  # a run that was refused has taken its folder away, and this file with it
+        file.seek(0)
         said = file.read().decode(errors="replace")
     if code:
         sys.stderr.write(said)
     reason = end_reason(code, said)
-    if not folder.has_record():
-        return None, reason
     record = folder.read_record()
+    if record.status == "running" and code == MateError.exit_code:  # refused: that process has left it as it was
+        folder.undo()
+        return None, reason
     if record.status == "running":
         record.status, record.reason = "failed", reason
         folder.write_record(record)

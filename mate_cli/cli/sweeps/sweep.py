@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.files.atomic import make_folders
 from mate_cli.files.safe_load import load_json
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ class JobLauncher:
         launcher: Hydra's.
         jobs: the folder of the sweep's jobs.
         settings: overrides that the whole sweep is composed by.
-        trust: filled with modules of the user's own that jobs are made of.
+        trust: filled with what jobs are told to trust.
         direction: which way a search looks; None for a sweep that looks at no result.
     """
 
@@ -128,7 +130,7 @@ class JobLauncher:
         except MateError as error:  # what it would train is wrong, or a search looks the wrong way
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
-            self.trust[:] = dict.fromkeys([*self.trust, *spec.user_modules()])
+            self.trust[:] = dict.fromkeys([*self.trust, *spec.trusted()])
             notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document(self.jobs)))
         notes.write_json(f"{number}.json", note)
 
@@ -165,28 +167,29 @@ def run_sweep(words: Sequence[str]) -> int:
     typed = [Override.parse(word) for word in words]
     settings = texts(word for word in typed if word.is_below(*WHOLE))
     hydra_settings = texts(word for word in typed if word.is_below("hydra"))
-    jobs, problem = None, None
+    made, jobs, problem = list[Path](), None, None
     try:
         # Jobs share what the first composer has composed; the second one composes the sweep itself.
         with composer(), composer(hydra_settings), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
-            jobs = claim_folder(config)
-            if "joblib" in str(config.hydra.launcher.get("_target_")):
+            made = claim_folder(config)
+            jobs = made[0]
+            if is_joblib(config):
                 start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
             make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
-        remove_unbegun(jobs)
+        remove_unbegun(made)
         raise
     except SystemExit:  # the script of the jobs has been shown, and none is to run
-        remove_unbegun(jobs)
+        remove_unbegun(made)
         jobs = None
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
         if not job_files(jobs) or no_slurm(error):
-            remove_unbegun(jobs)
+            remove_unbegun(made)
             raise (no_slurm(error) or error) from None
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
@@ -195,7 +198,7 @@ def run_sweep(words: Sequence[str]) -> int:
         if files and not mistake:
             print_summary(files, problem)
         if mistake or not files:
-            remove_unbegun(jobs)
+            remove_unbegun(made)
     if mistake:
         raise MateError(mistake)
     return 0 if is_complete(files) and not problem else 1
@@ -214,7 +217,9 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     assert hydra is not None
     given: Any = {
         "hydra_context": HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config)),
-        "task_function": partial(run_job, jobs=str(jobs), trust=trust),
+        "task_function": partial(
+            run_job, jobs=str(jobs), trust=trust, sweep=os.getpid() if is_joblib(config) else None
+        ),
         "config": config,
     }
     chosen = config.hydra.sweeper
@@ -232,8 +237,13 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     return sweeper
 
 
-def claim_folder(config: DictConfig) -> Path:
-    """Make the folder of a sweep and of its jobs, which no other sweep has; return that of the jobs.
+def is_joblib(config: DictConfig) -> bool:
+    """Say whether jobs are run by processes that the sweep keeps beside it."""
+    return "joblib" in str(config.hydra.launcher.get("_target_"))
+
+
+def claim_folder(config: DictConfig) -> list[Path]:
+    """Make the folder of a sweep and of its jobs, which no other sweep has; return what was made, that of jobs first.
 
     Raises:
         ConfigError: it cannot be made.
@@ -242,15 +252,15 @@ def claim_folder(config: DictConfig) -> Path:
     for number in range(1, 1000):
         folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
         try:
-            (folder / "jobs").mkdir(parents=True)
-        except FileExistsError:
-            continue
+            made = make_folders(folder / "jobs")
         except OSError as error:
             problem = f"the folder of the sweep cannot be made: {error.strerror}"
             raise ConfigError(problem, where=str(folder), remedy="Choose another paths.outputs") from error
+        if folder / "jobs" not in made:
+            continue
         with open_dict(config):
             config.hydra.sweep.dir = str(folder)
-        return folder / "jobs"
+        return made
     raise ConfigError("this folder has a thousand sweeps", where=str(wanted), remedy="Choose another hydra.sweep.dir")
 
 
@@ -259,14 +269,15 @@ def job_files(jobs: Path | None) -> list[Path]:
     return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 
 
-def remove_unbegun(jobs: Path | None) -> None:
-    """Remove what a sweep that began no job has written, and the folders that are empty without it."""
+def remove_unbegun(made: Sequence[Path]) -> None:
+    """Remove what a sweep that began no job has written, and the folders that it made, the first for its jobs."""
+    jobs = made[0] if made else None
     if jobs is None or any(load_json(file).get("folder") for file in job_files(jobs)):
         return
     for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
         file.unlink(missing_ok=True)
-    for folder in (jobs, *jobs.parents[:2]):
-        with suppress(OSError):  # a folder of the user's holds other things
+    for folder in made:
+        with suppress(OSError):  # others lie in it
             folder.rmdir()
 
 

@@ -12,6 +12,7 @@ from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
 
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
 """The first weights of what is exported, and where its tokenizer is."""
+TOKENIZER_FILES = ("tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt")
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:

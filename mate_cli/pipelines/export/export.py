@@ -22,7 +22,13 @@ from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
-from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
+from mate_cli.pipelines.export.companion_files import (
+    FOUND_BESIDE,
+    TOKENIZER_FILES,
+    tokenizer_class,
+    write_settings,
+    write_tokenizer,
+)
 from mate_cli.pipelines.export.model_card import ExportedModel, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
 from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
@@ -36,6 +42,8 @@ OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
 """Parts of the configuration that are left out."""
 ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
 """Takes the place of an exact attention backend, which may need a GPU or a compiler."""
+EXPORTED = {*TOKENIZER_FILES, WEIGHTS, SETTINGS, CALIBRATION, "config.json", "README.md"}
+"""Files of an export, whatever the network; all others in its folder are somebody else's."""
 
 OWN_PIPELINE = (
     "note: the table pipeline of transformers does not read tables as this network does; "
@@ -84,7 +92,7 @@ def export_run(
     card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
     if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
-    with _replace_folder(target) as partial:
+    with _write_folder(target) as partial:
         _write_network(partial, parts, settings, card.transformers_class)
         serializer = parts.serializer
         tokenizer = tokenizer_class(serializer, table_answers=about is not None)
@@ -117,7 +125,7 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise ConfigError("already exists", where=f"to={target}", remedy="Choose a new folder, or add overwrite=true")
-    if not (target / SETTINGS).is_file():
+    if not (target / SETTINGS).is_file() or any((target / name).is_dir() for name in EXPORTED):
         raise ConfigError(
             "is not an exported model, and is not replaced", where=f"to={target}", remedy="Name another folder"
         )
@@ -166,8 +174,10 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: s
 
 
 @contextmanager
-def _replace_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside the target that takes its place when all is written, and vanishes when something fails.
+def _write_folder(target: Path) -> Iterator[Path]:
+    """Make a folder beside the target whose files take their places when all is written, else nothing changes.
+
+    Of an earlier export there, files that this one has no more are removed; what it did not write stays.
 
     Raises:
         ConfigError: the disk is full, or the folder cannot be made there.
@@ -176,6 +186,8 @@ def _replace_folder(target: Path) -> Iterator[Path]:
         with replace_file(target) as draft:
             draft.mkdir()
             yield draft
+            for name in EXPORTED - {file.name for file in draft.iterdir()}:
+                (target / name).unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
@@ -193,7 +205,7 @@ def _loaded_by(name: str, settings: dict[str, Any]) -> str:
 
 def _tell(target: Path, typed: str, loads: str) -> None:
     console = Console(highlight=False)
-    sizes = {file.name: file.stat().st_size / 1000 for file in sorted(target.iterdir())}
+    sizes = {file.name: file.stat().st_size / 1000 for file in sorted(target.iterdir()) if file.name in EXPORTED}
     console.print(f"{typed}: {len(sizes)} files, {sum(sizes.values()) / 1000:.1f} MB", soft_wrap=True)
     for file, size in sizes.items():
         console.print(f"  {file:<24}{size:>12,.1f} kB")

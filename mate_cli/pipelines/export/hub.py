@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,8 +35,8 @@ def check_push(name: str) -> None:
         HfApi().whoami()
 
 
-def push_folder(folder: Path, name: str, *, private: bool) -> str:
-    """Upload an exported folder; a repository that is there stays as public as it is.
+def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool) -> str:
+    """Upload these files of a folder; a repository that is there stays as public as it is.
 
     Returns:
         Its address.
@@ -48,7 +48,7 @@ def push_folder(folder: Path, name: str, *, private: bool) -> str:
     with _explain_errors(name, remedy):
         api = HfApi()
         address = str(api.create_repo(name, private=private, exist_ok=True))
-        api.upload_folder(repo_id=name, folder_path=folder, commit_message="mate export")
+        api.upload_folder(repo_id=name, folder_path=folder, allow_patterns=[*files], commit_message="mate export")
     return address
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.files.outside import default_cache
 from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
@@ -237,8 +237,7 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def _paths() -> Paths:
-    cache = os.environ.get("MATE_CACHE", "~/.cache/mate")
-    return Paths(outputs="outputs", cache=cache, data="data", shared=".")
+    return Paths(outputs="outputs", cache=default_cache(), data="data", shared=".")
 
 
 def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
