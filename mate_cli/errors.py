@@ -35,6 +35,18 @@ class RunError(MateError):
     """A run folder is missing, unfinished, or cannot be continued."""
 
 
+class MissingRunError(RunError):
+    """No finished run is there to stand in for a stage.
+
+    Args:
+        stage: its name.
+    """
+
+    def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None, stage: str = "") -> None:
+        super().__init__(problem, where=where, remedy=remedy)
+        self.stage = stage
+
+
 class TrustError(MateError):
     """Content of a file that would build something that is not known to be harmless."""
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
@@ -70,15 +71,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse what is typed in another encoding than UTF-8.
+    """Refuse what is typed in another encoding than UTF-8, and to work in a folder that was deleted.
 
     Raises:
         ConfigError: naming it.
     """
+    if not {*words} & {"--help", "-h", "--version", "completion"} and not is_there():
+        raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd")
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             raise ConfigError("argument is not valid UTF-8", where=shown, remedy="Rename the file, or give its folder")
+
+
+def is_there() -> bool:
+    """Say whether the folder in which one stands was not deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 @contextmanager
@@ -110,7 +122,8 @@ def dispatch(words: list[str]) -> int:
         return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
-        raise ConfigError("no such command", where=name, remedy=texts.nearest(name, COMMANDS, prefix="mate "))
+        remedy = texts.nearest(name, COMMANDS, prefix="mate ") or "mate --help lists all"
+        raise ConfigError("no such command", where=name, remedy=remedy)
     module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
         return int(module.run_plain(rest))
@@ -121,18 +134,21 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
     from mate_cli.cli.config.argument_hints import Syntax
     from mate_cli.cli.config.hydra_errors import find_key, use_user_config, wrap_hydra_errors
+    from mate_cli.cli.config.override import Override
     from mate_cli.cli.shell import help as texts
 
     if "--version" in words:
         print(f"mate {__version__}")
         return 0
+    words = [str(Override.parse(word)) for word in words]
     if topic := texts.topic(words):
         from mate_cli.cli.commands.explain import text
 
         print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
         return 0
     takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
-    Syntax(module.CONFIG, takes, texts_of, partial(find_key, module.CONFIG)).check(words)
+    actions = getattr(module, "ACTIONS", ())
+    Syntax(module.CONFIG, takes, texts_of, actions, partial(find_key, module.CONFIG)).check(words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
         print(texts.command_help(module.CONFIG))

@@ -45,7 +45,10 @@ def typed_config_dir(folder: str | None) -> Iterator[None]:
 
 def user_config_dir() -> Path | None:
     """Return the user's own folder, `./conf` or that of `--config-dir`; its files win over shipped ones."""
-    folder = _typed[-1] if _typed else Path.cwd() / "conf"
+    try:
+        folder = _typed[-1] if _typed else Path.cwd() / "conf"
+    except FileNotFoundError:  # the working folder was deleted
+        return None
     return folder if folder.is_dir() and folder.resolve() != config_dir().resolve() else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -48,6 +49,8 @@ def missing_model(name: str) -> tuple[str, str]:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     repository, _, revision = name.partition("@")
+    if near := _folder_beside(Path(name)):
+        return f"there is no folder {name!r}", f"Did you mean {near}?"
     if not NAME.fullmatch(repository):
         return f"{name!r} is neither a folder here nor a name on the Hugging Face hub", "Check the name"
     if is_reachable():
@@ -60,6 +63,13 @@ def missing_model(name: str) -> tuple[str, str]:
     problem = f"{name!r} is not a folder, and not in the Hugging Face cache; the hub is not reachable"
     remedy = f"On a machine with network type {fetch}, and copy its ~/.cache/huggingface/hub/{folder} to {HF_HUB_CACHE}"
     return problem, remedy
+
+
+def _folder_beside(path: Path) -> Path | None:
+    """Return the model folder whose name is nearest to one that is not there; None where none is near."""
+    folders = {one.name: one for one in path.parent.glob("*") if (one / "config.json").is_file()}
+    near = get_close_matches(path.name, folders, 1, cutoff=0.75)
+    return folders[near[0]] if near else None
 
 
 @cache

@@ -15,6 +15,7 @@ KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
 """The share of questions of whose answer some is kept, among those whose answer is in the encoded input."""
 KEPT_TOKENS = MetricSpec("kept_tokens", "Tokens read", 0, ".0f", order=111, importance=0, table=PRUNING)
 SCORE_MARGIN = MetricSpec("score_margin", "Score margin", 1, ".3f", order=112, importance=0, table=PRUNING)
+PRUNING_SCORES = (KEPT.name, KEPT_TOKENS.name, SCORE_MARGIN.name)
 
 
 @dataclass(frozen=True)

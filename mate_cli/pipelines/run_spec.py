@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mate_cli.errors import MateError, RunError
+from mate_cli.errors import MateError, MissingRunError, RunError
 from mate_cli.files.atomic import remove_drafts
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.outside import check_inside_run, check_names, find_ways_out, stay_inside
@@ -234,7 +234,8 @@ def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tupl
     try:
         folder = finished_run(run, outputs, "train", f"stages.{stage}.run=", stage)
     except RunError as error:
-        raise RunError(f"stages.{stage}.run: {error.problem}", where=error.where, remedy=error.remedy) from error
+        problem = f"stages.{stage}.run: {error.problem}"
+        raise MissingRunError(problem, where=error.where, remedy=error.remedy, stage=stage) from error
     record = folder.read_record()
     if record.status != "finished" or record.task != task:
         raise RunError(

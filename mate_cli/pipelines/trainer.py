@@ -20,7 +20,7 @@ import difflib
 import inspect
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -36,10 +36,16 @@ from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import PassThroughProfiler
 from pytorch_lightning.strategies import DDPStrategy
 
+from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
-from mate_cli.metrics.specs.names import spec_to_follow
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.metrics.pruning import PRUNING_SCORES
+from mate_cli.metrics.specs.names import MetricName, spec_to_follow
+from mate_cli.metrics.specs.spec import metric_specs
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.initialization.base import Initializer
 from mate_cli.pipelines.compilation import check_compiler
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
@@ -48,8 +54,10 @@ from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.callbacks.freed_memory import FreedMemory
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
-from mate_cli.runs.configuration import Hardware, Nodes, RunConfig, build_part
+from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
 from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
+from mate_cli.tables.example import Example
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 OPTIONS = "trainer.options"
 
@@ -119,6 +127,11 @@ REFUSED = {
     lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",
 }
 """Plugins and callbacks that would break a promise, and how."""
+KINDS: dict[str, type] = {
+    **{"model": TableEncoder, "task": TableTask, "encoding": Serializer},
+    **{"init": Initializer, "attention": AttentionBackend},
+}
+"""What the parts of a network are."""
 PACKAGES = {
     "TensorBoardLogger": ("tensorboard", "tensorboard"),
     "MLFlowLogger": ("mlflow", "mlflow"),
@@ -147,12 +160,10 @@ def build_trainer(
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
     options = build_options(cfg.trainer.options)
     trainer = _trainer(
-        [*own, *build_callbacks(cfg, task.spec.monitor), checkpoints],
+        [*own, *build_callbacks(cfg, task.spec.monitor).values(), checkpoints],
         {
             **options,
             **devices_of(cfg.hardware),
-            # Always named, so that Lightning does not go by what Slurm says of a job.
-            "plugins": [LightningEnvironment(), *options.get("plugins", ())],
             "use_distributed_sampler": False,
             "max_epochs": 1,
             "max_steps": schedule.total_steps,
@@ -190,6 +201,8 @@ def devices_of(hardware: Hardware) -> dict[str, Any]:
 
 def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Trainer:
     shown = {
+        # Always named, so that Lightning does not go by what Slurm or LSF says of a job.
+        "plugins": [LightningEnvironment(), *options.get("plugins", ())],
         "enable_progress_bar": any(isinstance(one, lightning.ProgressBar) for one in callbacks),
         "enable_model_summary": any(isinstance(one, lightning.ModelSummary) for one in callbacks),
     }
@@ -213,13 +226,18 @@ def check_trainer(cfg: RunConfig) -> None:
     Raises:
         ConfigError: naming the first of them.
     """
-    for key, node in cfg.logger.items():
-        if node is not None:
-            check_kind(node, Logger, f"logger.{key}")
+    for name, kind in KINDS.items():
+        check_kind(getattr(cfg, name), kind, name)
+    for key, node in _chosen(cfg.logger).items():
+        check_kind(node, Logger, f"logger.{key}")
     if cfg.trainer.compile:
         check_compiler(cfg.hardware)
     task: Any = get_class(cfg.task["_target_"])
-    callbacks = build_callbacks(cfg, task.spec.monitor)
+    built = build_callbacks(cfg, task.spec.monitor)
+    if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared
+        added = [get_class(node["_target_"]).spec.name for node in cfg.task.get("metrics") or ()]
+        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *added])
+    callbacks = [*built.values()]
     options = build_options(cfg.trainer.options)
     saves = any(isinstance(one, lightning.Checkpoint) for one in callbacks)
     one_cpu = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": saves}
@@ -227,22 +245,62 @@ def check_trainer(cfg: RunConfig) -> None:
         _trainer(callbacks, {**options, **one_cpu})
 
 
-def build_callbacks(cfg: RunConfig, monitor: str) -> list[pl.Callback]:
+def build_callbacks(cfg: RunConfig, monitor: str) -> dict[str, pl.Callback]:
     """Build what the `callbacks` group lists; `monitor` and `mode` are those of the task where they are left open.
 
     Raises:
         ConfigError: one is refused, or refuses its settings.
     """
     given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
-    found = []
-    for key, node in cfg.callbacks.items():
-        if node is None:
-            continue
+    built: dict[str, pl.Callback] = {}
+    for key, node in _chosen(cfg.callbacks).items():
         where = f"callbacks.{key}"
         check_kind(node, pl.Callback, where)
-        found.append(build_part(node, given, where))
-        _refuse(found[-1], where)
-    return found
+        built[key] = build_part(node, given, where)
+        _refuse(built[key], where)
+    return built
+
+
+def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed: Callable[[], Iterable[str]]) -> None:
+    """Refuse callbacks that watch a figure which no validation has: Lightning would say so after the first of them.
+
+    Args:
+        callbacks: by their names in the configuration.
+        monitor: of the task, which every validation has.
+        computed: names the scores of a validation; asked only where another one is watched.
+
+    Raises:
+        ConfigError: naming the nearest figure.
+    """
+    watched = {key: getattr(built, "monitor", None) for key, built in callbacks.items()}
+    for key, name in watched.items():
+        if not isinstance(name, str) or name == monitor:
+            continue
+        known = {f"dev/{score}" for score in computed()} | {monitor}
+        if name in known or (name.startswith("dev/") and f"dev/{MetricName.parse(name).score}" in known):
+            continue
+        alike = sorted(one for one in known if MetricName.parse(one).spec.table == MetricName.parse(monitor).spec.table)
+        near = difflib.get_close_matches(f"dev/{name.rpartition('/')[2]}", alike, 1, cutoff=0.7)
+        remedy = f"Did you mean {(near or [monitor])[0]}?"
+        raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=remedy)
+
+
+def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping[str, Example]) -> None:
+    """Refuse callbacks that watch a figure which validations of this task on these examples do not have.
+
+    Raises:
+        ConfigError: naming the nearest figure.
+    """
+
+    def scores() -> list[str]:
+        return [*(task.all_scores([], development) or metric_specs()), *PRUNING_SCORES]
+
+    check_monitors(build_callbacks(cfg, task.spec.monitor), task.spec.monitor, scores)
+
+
+def _chosen(nodes: Nodes) -> dict[str, Node]:
+    """Return the parts that are not left out."""
+    return {key: node for key, node in nodes.items() if node is not None}
 
 
 def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
@@ -259,7 +317,8 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
         raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
     found = get_object(name)
     if inspect.isclass(found) and not issubclass(found, kind):
-        raise ConfigError(f"{name} is not a Lightning {kind.__name__}", where=where, remedy="Use a class that is one")
+        whose = "" if kind in KINDS.values() else "Lightning "
+        raise ConfigError(f"{name} is not a {whose}{kind.__name__}", where=where, remedy="Use a class that is one")
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:

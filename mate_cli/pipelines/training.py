@@ -29,7 +29,7 @@ from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import count_parameters, print_results, print_start
-from mate_cli.pipelines.trainer import build_trainer, open_run_loggers, quiet_lightning
+from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
@@ -104,6 +104,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         ),
         {example.example_id: example for example in data.examples("dev")},
     )
+    check_scores(cfg, task, module.development)
     run.record.total_steps = schedule.total_steps
     _record_parts(run.record, parts, training, development)
     open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # what can be refused has been

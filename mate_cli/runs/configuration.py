@@ -14,6 +14,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Field,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -88,6 +89,8 @@ def _checked_text(text: str) -> str:
 
 
 WandbText = Annotated[str, AfterValidator(_checked_text)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""The generators are seeded by it and a place of 32 bits."""
 
 
 class Paths(Section):
@@ -109,7 +112,7 @@ class ModelConfig(Section):
     task: Node
     hardware: Hardware
     paths: Paths
-    seed: NonNegativeInt
+    seed: Seed
 
     @property
     def tokenizer(self) -> str:

@@ -30,7 +30,10 @@ HYDRA_SEES = {
     ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
     ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
-    ("train", "trainer=null"): "Config group override must be a string or a list. Got NoneType.",
+    (
+        "train",
+        "trainer=null",
+    ): "trainer=null: mate train needs a choice of this group. Type trainer=NAME; mate list trainer shows all 1.",
     ("train", "seed=1,2"): "seed=1,2: has several values. Add -m to run each, or write 'seed=[1,2]' for a list.",
     (
         "train",
@@ -54,7 +57,10 @@ HYDRA_SEES = {
         "-m",
         "--cfg",
         "job",
-    ): "Only one of --run, --multirun, --cfg, --info and --shell_completion can be specified.",
+    ): (
+        "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry; the configuration of one of "
+        "them: --cfg job without -m."
+    ),
 }
 """Words after `mate`, and the error, of what Hydra refuses."""
 

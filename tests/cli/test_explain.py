@@ -70,7 +70,7 @@ def test_it_is_printed_in_three_ways(words, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "seed = 1",
         "  seed of weights, order of examples and dropout",
-        "  may be  an integer at least 0",
+        "  may be  an integer at least 0 and less than 4294967296",
         "  set by  conf/train.yaml  1",
     ]
 

@@ -277,12 +277,12 @@ def test_the_newest_finished_run_of_an_experiment_stands_in(finished, tmp_path, 
         run = finished("experiment=pretrain_mate", "scale=small", status=status)
         run.rename(tmp_path / f"outputs-{day}")
     words = [CS, "stages.masked_lm.run=pretrain_mate", "scale=small"]
-    with pytest.raises(RunError, match=r"stages.masked_lm.run: this is not a run folder"):
+    with pytest.raises(RunError, match=r"stages.masked_lm.run: there is no finished run of pretrain_mate"):
         resolve(words)
     parent = tmp_path / "outputs" / "train" / "pretrain_mate"
     parent.mkdir(parents=True)
     (tmp_path / "outputs-3").rename(parent / "3")
-    with pytest.raises(RunError, match=r"no run of pretrain_mate is finished. Train it first: mate train"):
+    with pytest.raises(RunError, match=r"no finished run of pretrain_mate. Train it first: mate train"):
         resolve(words)
     for day in (1, 2):
         (tmp_path / f"outputs-{day}").rename(parent / str(day))

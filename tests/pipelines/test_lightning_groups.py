@@ -119,10 +119,10 @@ def test_what_lightning_offers_beside_passes(words):
 
 def test_a_callback_follows_the_metric_of_the_task():
     config = run_config(["callbacks=early_stopping"])
-    ours = [build_callbacks(config, monitor)[0] for monitor in ("dev/hits@1", "dev/perplexity")]
+    ours = [next(iter(build_callbacks(config, monitor).values())) for monitor in ("dev/hits@1", "dev/perplexity")]
     assert [(one.monitor, one.mode) for one in ours] == [("dev/hits@1", "max"), ("dev/perplexity", "min")]
     chosen = run_config(["callbacks=early_stopping", "+callbacks.early_stopping.monitor=dev/hits@3"])
-    assert build_callbacks(chosen, "dev/hits@1")[0].monitor == "dev/hits@3"
+    assert next(iter(build_callbacks(chosen, "dev/hits@1").values())).monitor == "dev/hits@3"
 
 
 def test_nothing_is_written_of_what_is_refused(tmp_path, capsys):
@@ -248,4 +248,6 @@ def test_averages_outlive_a_kill(averaged, tmp_path):
 
 
 def test_lightning_has_the_callbacks_that_are_shipped():
-    assert isinstance(build_callbacks(run_config(["callbacks=weight_averaging"]), "dev/f1")[0], pl.Callback)
+    assert isinstance(
+        build_callbacks(run_config(["callbacks=weight_averaging"]), "dev/f1")["weight_averaging"], pl.Callback
+    )

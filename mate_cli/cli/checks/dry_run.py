@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.checks.downloads import downloads
+from mate_cli.cli.config.check import check_parts, check_quickly
+from mate_cli.errors import DataError, MateError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.cost.estimate import Cost
@@ -20,77 +22,107 @@ GIGABYTE = 10**9
 UNKNOWN = "time not known"
 
 
-def check_dry(spec: RunSpec) -> None:
-    """Refuse what cannot be trained; Lightning is loaded only for parts of it that somebody has added.
+def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
+    """Check a run as a training does, see `check`; return what is wrong with its data, which leaves the rest to count.
 
     Raises:
-        MateError: naming the key and the remedy.
+        MateError: anything else is wrong.
     """
-    from mate_cli.cli.config.check import check_parts, check_quickly
-
-    check_quickly(spec)
-    for stage in stages_to_train(spec):
-        added = [*stage.config.callbacks.values(), *stage.config.logger.values()]
-        if stage.config.trainer.options or any(
-            node and not str(node.get("_target_")).startswith("mate_cli.") for node in added
-        ):
-            check_parts(spec)
-            return
+    missing = None
+    for look in (lambda: check_quickly(spec, job), lambda: check_parts(spec)):
+        try:
+            look()
+        except DataError as error:
+            missing = missing or error
+    return missing
 
 
-def print_costs(spec: RunSpec) -> None:
-    """Print what each stage of a run costs."""
-    costs = stage_costs([spec])
-    for stage in stages_to_train(spec):
+def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
+    """Print what each stage of a run costs.
+
+    Args:
+        spec: of the run.
+        left_out: stages that finished runs stand in for, which are not there yet.
+
+    Raises:
+        MateError: a stage would be refused.
+    """
+    stages = stages_to_train(spec, left_out)
+    costs = stage_costs(stages)
+    for stage in stages:
         print(f"\n{stage.name.replace('_', ' ')}" if stage.name else "")
         print("\n".join(_lines(stage, costs[_key(stage)])))
-    if len(stages_to_train(spec)) > 1:
-        print(f"\nall stages  {_time([costs[_key(stage)] for stage in stages_to_train(spec)])}")
+    if len(stages) > 1:
+        print(f"\nall stages  {_time([costs[_key(stage)] for stage in stages])}")
+    if refused := find_refusal(stages, costs):
+        raise refused
 
 
-def print_sweep_costs(specs: Sequence[tuple[str, RunSpec]]) -> None:
+def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateError | None:
+    """Return why the first stage that cannot be trained cannot; None where all can."""
+    for stage in stages:
+        if error := costs[_key(stage)].refused:
+            where = ": ".join(filter(None, [f"stages.{stage.name}" if stage.name else "", error.where]))
+            return type(error)(error.problem, where=where or None, remedy=error.remedy)
+    return None
+
+
+def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateError | None]:
     """Print what each job of a sweep costs, and all of them one after the other.
 
     Args:
-        specs: of each job, with what tells it from the others.
+        jobs: what tells a job from the others, and the stages that it trains.
+
+    Returns:
+        Why each job cannot be trained; None where it can.
     """
-    costs = stage_costs([spec for _, spec in specs])
-    width = max((len(told) for told, _ in specs), default=0)
-    for number, (told, spec) in enumerate(specs):
-        print(f"  {number:>3}  {told:<{width}}  {_duration([costs[_key(stage)] for stage in stages_to_train(spec)])}")
+    costs = stage_costs([stage for _, stages in jobs for stage in stages])
+    width = max((len(told) for told, _ in jobs), default=0)
+    for number, (told, stages) in enumerate(jobs):
+        print(f"  {number:>3}  {told:<{width}}  {_duration([costs[_key(stage)] for stage in stages])}")
     shared, own = {}, []
-    for _, spec in specs:
-        for stage in stages_to_train(spec):
+    for _, stages in jobs:
+        for stage in stages:
             if stage.shared:
                 shared[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
             else:
                 own.append(costs[_key(stage)])
     together = ", shared stages counted once" if shared else ""
-    print(f"\n{len(specs)} jobs, one after the other{together}: {_time([*own, *shared.values()])}")
+    print(f"\n{len(jobs)} jobs, one after the other{together}: {_time([*own, *shared.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")
+    return [find_refusal(stages, costs) for _, stages in jobs]
 
 
-def stages_to_train(spec: RunSpec) -> list[Stage]:
+def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage]:
     """Return the stages that no finished run stands in for."""
-    return [stage for stage in spec.stages if not stage.run]
+    return [stage for stage in spec.stages if not stage.run and stage.name not in left_out]
 
 
-def stage_costs(specs: Sequence[RunSpec]) -> dict[str, Cost]:
-    """Return the cost of each stage that is trained, measured once for all that differ in their seed alone."""
+def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
+    """Return the cost of each stage, measured once for all that cost the same."""
     from mate_cli.files.hub import nothing_fetched
     from mate_cli.pipelines.cost.estimate import estimate
 
-    stages = {_key(stage): stage for spec in specs for stage in stages_to_train(spec)}
-    seconds = max(MIN_SECONDS, SECONDS / max(len(stages), 1))
+    distinct = {_key(stage): stage for stage in stages}
+    seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))
     with nothing_fetched():
-        return {key: estimate(stage.config, seconds) for key, stage in stages.items()}
+        return {key: estimate(stage.config, seconds) for key, stage in distinct.items()}
 
 
 def _key(stage: Stage) -> str:
-    """Return a key that is equal for stages that cost the same."""
+    """Return a key that is equal for stages that cost the same: rates and shares of dropout take no time."""
     values = stage.config.model_dump(exclude={"seed", "logger"})
+    for part in ("model", "task", "optimizer", "scheduler"):
+        values[part] = _without_sizes(values[part], part in ("optimizer", "scheduler", "task"))
     return json.dumps(values, default=str, sort_keys=True)
+
+
+def _without_sizes(value: object, every: bool) -> object:
+    """Return values of which shares are only there or not: all of them, or those of dropout."""
+    if isinstance(value, dict):
+        return {key: _without_sizes(part, every or "dropout" in str(key)) for key, part in value.items()}
+    return bool(value) if every and isinstance(value, float) else value
 
 
 def _lines(stage: Stage, cost: Cost) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.config.override import Override
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def run_plain(words: Sequence[str]) -> int:
     Raises:
         ConfigError: no key is named, or none of this name is there.
     """
-    keys = [word for word in words if "=" not in word and not word.startswith("-")]
+    words = [str(Override.parse(word)) for word in words]
+    keys = [word for word in words if word.strip() and "=" not in word and not word.startswith("-")]
     if not words or {"--help", "-h"} & set(words):
         print(HELP)
         return 0
@@ -95,8 +97,9 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         ConfigError: nothing, with the nearest key.
     """
     from mate_cli.cli.config.reference import explain_keys
+    from mate_cli.cli.config.schema import SCHEMAS
     from mate_cli.cli.config_dir import choices
-    from mate_cli.cli.shell.help import nearest
+    from mate_cli.cli.shell.help import keys_of, nearest
     from mate_cli.cli.shell.key_search import choice_keys, find_named, search_keys
 
     if names := choices(key):
@@ -117,6 +120,9 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"unknown key {key}. Close to it:\n{listed}"
+    if others := [name for name in SCHEMAS if name != command and key.partition(".")[0] in keys_of(name)]:
+        where = " and ".join(f"mate {name}" for name in others)
+        raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
         near = nearest(key, [one.key for one in known], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
@@ -150,7 +156,7 @@ def _one(found: KeyDescription, width: int) -> str:
 def _section(key: str, found: Sequence[KeyDescription], width: int) -> str:
     from mate_cli.cli.config_dir import choices
 
-    size = max(len(one.key) for one in found)
+    size = max((len(one.key) for one in found), default=0)
     rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
     for one in found:
         line = f"  {one.key:<{size}}  {one.value}"

@@ -93,7 +93,6 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     Raises:
         MateError: something the user can mend.
     """
-    from mate_cli.cli.config.check import check_devices
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
@@ -104,9 +103,10 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     if launcher := os.environ.get(LAUNCHER):
         end_with(int(launcher))
     hardware = spec.last.config.hardware
-    check_processes(hardware, os.environ)
     if folder is None:
-        check_devices(spec)
+        check_machine(spec)
+    else:
+        check_processes(hardware, os.environ)
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
         release_lock(folder.path)  # for the process that writes
@@ -123,3 +123,16 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
                 folder.complete_records("interrupted", STOPPED)
             raise
     return 0
+
+
+def check_machine(spec: RunSpec) -> None:
+    """Refuse processes that nobody has started, and devices or precisions that this machine lacks.
+
+    Raises:
+        ConfigError: naming what is missing.
+    """
+    from mate_cli.cli.config.check import check_devices
+    from mate_cli.runs.launch import check_processes
+
+    check_processes(spec.last.config.hardware, os.environ)
+    check_devices(spec)

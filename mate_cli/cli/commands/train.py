@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,8 @@ def run_words(words: Sequence[str]) -> int:
     if refused := [flag for flag in REFUSED_FLAGS if flag in flags]:
         raise ConfigError("mate train does not have this flag", where=refused[0], remedy="Use --config-dir FOLDER")
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
+        if DRY in flags and set(flags) & {"--cfg", "--info"}:
+            raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
         hydra_entry(CONFIG, print)()
         return 0
     if PRINT_SCRIPT in flags:
@@ -77,17 +79,11 @@ def run_words(words: Sequence[str]) -> int:
 
     from mate_cli.cli.config.resolve import resolve
 
+    if DRY in flags and "--cfg" not in flags:
+        return print_dry(overrides)
     spec = resolve(overrides)
     if "--cfg" in flags:
         print(config_text(spec, flags.get("--package")), end="")
-        return 0
-
-    if DRY in flags:
-        from mate_cli.cli.checks.dry_run import check_dry, print_costs
-
-        check_dry(spec)
-        print(describe(spec), flush=True)  # torch takes seconds
-        print_costs(spec)
         return 0
     return start(spec)
 
@@ -105,9 +101,8 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
         MateError: something the user can mend.
     """
     from mate_cli.cli.app import hydra_arguments
-    from mate_cli.cli.commands.run import execute
+    from mate_cli.cli.commands.run import check_machine, execute
     from mate_cli.cli.config.argument_hints import Syntax
-    from mate_cli.cli.config.check import check_devices
     from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
     from mate_cli.cli.config.resolve import resolve
     from mate_cli.pipelines.run_spec import prepare_run
@@ -120,10 +115,34 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
         spec = resolve(words)
         announce(spec)
-    check_devices(spec)
+    check_machine(spec)
     folder = prepare_run(spec)[0]
     execute(spec, folder, spec.trusted())
     return TrainedRun(**vars(folder.read_record()), folder=folder.path)
+
+
+def print_dry(overrides: Sequence[str]) -> int:
+    """Check a run and print what it would train and cost.
+
+    Returns:
+        0: it would be trained.
+
+    Raises:
+        MateError: it would be refused; where data or a finished run are missing, after the rest is printed.
+    """
+    from mate_cli.cli.checks.dry_run import check_dry, print_costs
+    from mate_cli.cli.checks.missing_runs import resolve_planned
+    from mate_cli.cli.commands.run import check_machine
+
+    planned = resolve_planned(overrides)
+    missing = check_dry(planned.spec)
+    check_machine(planned.spec)
+    print(describe(planned.spec, planned.missing), flush=True)  # to count takes seconds
+    print_costs(planned.spec, planned.missing)
+    for error in (*planned.missing.values(), missing):
+        if error:
+            raise error
+    return 0
 
 
 def start(spec: RunSpec) -> int:
@@ -156,8 +175,8 @@ def announce(spec: RunSpec) -> None:
     check_parts(spec)
 
 
-def describe(spec: RunSpec) -> str:
-    """Return what a run would train, a line for each of its parts."""
+def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
+    """Return what a run would train, a line for each of its parts; of some stages the finished run is missing."""
     from pathlib import Path
 
     from mate_cli.reports.format import plural
@@ -167,7 +186,8 @@ def describe(spec: RunSpec) -> str:
     lines = [("run", configuration_name(spec.names.experiment, spec.told_by))]
     for stage in spec.stages:
         names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
-        lines.append((stage.name.replace("_", " ") or "trains", f"takes {stage.run}" if stage.run else names))
+        takes = f"takes {stage.run}" if stage.run else "takes a finished run" if stage.name in missing else names
+        lines.append((stage.name.replace("_", " ") or "trains", takes))
     for root in dict.fromkeys(str(stage.config.data["root"]) for stage in spec.stages if stage.config.data.get("root")):
         missing = "" if Path(root).expanduser().exists() else " (downloaded if permitted)"
         lines.append(("data", f"{root}{missing}"))

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mate_cli.cli.config.override import NONE, NOTHING
 from mate_cli.cli.config_dir import choices
 from mate_cli.cli.flags import DRY, FLAGS, LONG, PRINT_SCRIPT, VALUED
-from mate_cli.cli.shell.help import groups_of, keys_of, nearest, nearest_choice
+from mate_cli.cli.shell.help import groups_of, keys_of, list_defaults, nearest, nearest_choice
 from mate_cli.errors import ConfigError, RunError
 
 FORM = "settings are written key=value"
@@ -21,6 +22,9 @@ TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls
 ENDLESS = re.compile(r"[0-9_]{4000}")
 """More digits than Python reads as a number."""
 NAME = re.compile(r"[A-Za-z][\w./-]*")
+LIST = re.compile(r"\[[^\[\]]*\]")
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+"""What Hydra's --info may be asked for."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,14 @@ class Syntax:
         config_name: its primary configuration.
         takes: whether it reads a word in a way of its own.
         texts: keys whose values are sentences, which may hold anything.
+        actions: words that stand alone, such as `list` of `mate data`.
         find_key: the full key of a name, in what would be composed of the words; None without one.
     """
 
     config_name: str
     takes: Callable[[str], bool]
     texts: Sequence[str]
+    actions: Sequence[str]
     find_key: Callable[[str, Sequence[str]], str | None]
 
     def check(self, words: Sequence[str]) -> None:
@@ -47,7 +53,8 @@ class Syntax:
         """
         for place, word in enumerate(words):
             before = words[place - 1] if place else ""
-            if self.takes(word) or LONG.get(before, before) in VALUED:
+            flag = LONG.get(before, before)
+            if self.takes(word) or flag in VALUED or (flag == "--info" and word in INFO):
                 continue
             if word.startswith("-"):
                 self._check_flag(words, place)
@@ -74,7 +81,8 @@ class Syntax:
         if key is None:
             remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.config_name} --help"
             raise ConfigError("unknown flag", where=words[place], remedy=remedy)
-        raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=suggest(f"{key}={value}"))
+        setting = key if "=" in key else f"{key}={value}"
+        raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=suggest(setting))
 
     def _explain_bare_word(self, words: Sequence[str], place: int) -> ConfigError:
         """Return the error of a word without `=`."""
@@ -97,6 +105,8 @@ class Syntax:
 
     def _explain_lone_word(self, word: str, after: str) -> ConfigError:
         """Return the error of a name, a group or a path that stands alone."""
+        if question := nearest(word, self.actions, prefix=f"mate {self.config_name} "):
+            return ConfigError(f"mate {self.config_name} has no such action", where=word, remedy=question)
         groups = sorted(groups_of(self.config_name), key=lambda name: name != "experiment")
         if word in groups:
             if after and "=" not in after:
@@ -136,6 +146,9 @@ class Syntax:
         if equals and not key.strip():
             raise _explain_spaces(words[place - 1] if place else "key", value or _next(words, place))
         name = key.lstrip("+~")
+        if equals and key.endswith("+"):
+            raise self._explain_list_item(words, place)
+        self._check_choice(words[place], name, value)
         if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
             raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
         if name == "hydra.run.dir":
@@ -147,6 +160,34 @@ class Syntax:
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and _is_open(value):
             raise _explain_list(words[place], words[place + 1 :])
+
+    def _check_choice(self, word: str, group: str, value: str) -> None:
+        """Refuse a group that is deleted, set to nothing, or set to several files where one is read."""
+        defaults = dict(list_defaults(self.config_name))
+        if group not in defaults:
+            return
+        names, deleted = choices(group), word.startswith("~")
+        nothing = not deleted and value.lower() in NOTHING and value not in names
+        if nothing and (NONE in names or defaults[group] is None):
+            remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"
+            raise ConfigError("is not the name of a choice", where=word, remedy=remedy)
+        if nothing or (deleted and defaults[group] is not None):
+            remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
+            raise ConfigError(f"mate {self.config_name} needs a choice of this group", where=word, remedy=remedy)
+        if NONE not in names and LIST.fullmatch(value):
+            each = value.strip("[]").replace(" ", "")
+            several = f"Add -m to run each: {group}={each}" if self.config_name == "train" else "Name one"
+            raise ConfigError("takes one choice", where=word, remedy=several)
+
+    def _explain_list_item(self, words: Sequence[str], place: int) -> ConfigError:
+        """Return the error of `key+=item`: no word of Hydra appends."""
+        typed, _, value = words[place].partition("=")
+        name = typed.strip("+~")
+        others = [word for word in words if "=" in word and word != words[place] and not word.startswith("-")]
+        known = "." in name or name in (*groups_of(self.config_name), *keys_of(self.config_name))
+        key = name if known else self.find_key(name, others) or name
+        items = value.strip("'\"").removeprefix("[").removesuffix("]")
+        return ConfigError("lists are replaced as a whole", where=typed, remedy=suggest(f"{key}=[{items}]"))
 
 
 def suggest(*settings: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,23 @@ from mate_cli.errors import ConfigError, DataError, MateError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec, Stage
-    from mate_cli.runs.configuration import RunConfig
+    from mate_cli.runs.configuration import Nodes, RunConfig
+
+ANSWER = 5.0
+"""Seconds in which the server of a logger has to answer."""
 
 
-def check(spec: RunSpec) -> None:
+def check(spec: RunSpec, job: int = 0) -> None:
     """Refuse what cannot be trained: what is quickly seen, then the parts that need torch to be looked at.
+
+    Args:
+        spec: of the run.
+        job: its number in a sweep.
 
     Raises:
         MateError: naming the key and the remedy.
     """
-    check_quickly(spec)
+    check_quickly(spec, job)
     check_parts(spec)
 
 
@@ -33,6 +41,7 @@ def check_parts(spec: RunSpec) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import refuse, target_problems
+    from mate_cli.data.loading.batching import check_shares
     from mate_cli.pipelines.assembly import check_label
     from mate_cli.pipelines.trainer import check_trainer
 
@@ -43,14 +52,18 @@ def check_parts(spec: RunSpec) -> None:
             continue
         refuse(target_problems(stage.config.model_dump()), stage.name)
         try:
-            check_label(stage.config)
             check_trainer(stage.config)
+            check_label(stage.config)
+            check_shares(stage.config.trainer.batch_size, stage.config.hardware.devices * stage.config.hardware.nodes)
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
+    for stage in spec.stages:  # last: whatever else is wrong is seen without them
+        if not stage.run and hasattr(data := instantiate(stage.config.data), "check_sources"):
+            data.check_sources()
 
 
-def check_quickly(spec: RunSpec) -> None:
-    """Refuse wrong types, folders of data that are not there, and a logger that cannot log: all without torch.
+def check_quickly(spec: RunSpec, job: int = 0) -> None:
+    """Refuse wrong types, runs and folders that are not there, and loggers that cannot log: all without torch.
 
     Raises:
         MateError: naming the key and the remedy.
@@ -64,8 +77,11 @@ def check_quickly(spec: RunSpec) -> None:
     from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.tracking import wandb_mode
 
+    check_folder(spec, job)
     if dashboard := spec.last.config.logger.get("wandb"):
         wandb_mode(dashboard)
+    for stage in trained:
+        check_servers(stage.config.logger)
     own = user_config_dir()
     for stage in trained:
         check_root(spec, stage)
@@ -76,6 +92,51 @@ def check_quickly(spec: RunSpec) -> None:
             raise type(error)(error.problem, where=_prefix_stage(stage, error.where), remedy=error.remedy) from error
         find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
+
+
+def check_folder(spec: RunSpec, job: int) -> None:
+    """Refuse a run to continue that is not there or is another one, and a name that is taken.
+
+    Raises:
+        RunError: naming the folder.
+    """
+    from mate_cli.runs.folders import choose_folder
+
+    if spec.resume != "missing" and (spec.resume or spec.name):
+        outputs = Path(spec.last.config.paths.outputs)
+        choose_folder(spec.resume, outputs, "train", spec.names.experiment, spec.values(), job, spec.name)
+
+
+def check_servers(loggers: Nodes) -> None:
+    """Refuse the address of a server that nobody answers at: a logger would find out after the data are prepared.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    for key, node in loggers.items():
+        for name, value in (node or {}).items():
+            if isinstance(value, str) and value.startswith(("http://", "https://")) and not answers(value):
+                problem = f"{value} cannot be reached"
+                remedy = "Start the server, or log without it: logger=none; metrics.jsonl holds everything"
+                raise ConfigError(problem, where=f"logger.{key}.{name}", remedy=remedy)
+
+
+@cache
+def answers(address: str) -> bool:
+    """Ask a server for a sign of life, by the proxy that the environment names; whatever it answers is one."""
+    from ssl import SSLError
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    try:
+        urlopen(address, timeout=ANSWER).close()
+    except HTTPError:
+        return True
+    except URLError as error:
+        return isinstance(error.reason, SSLError)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def check_devices(spec: RunSpec) -> None:

@@ -11,15 +11,16 @@ from typing import Any
 from hydra import compose
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from mate_cli.cli.config.hydra_errors import open_hydra, several_values
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
-from mate_cli.runs.configuration import RunConfig
+from mate_cli.errors import ConfigError
+from mate_cli.runs.configuration import Node, RunConfig
 from mate_cli.runs.identity import Names
 
-COMMAND = "train"
+COMMAND, RANDOM = "train", "random"
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,9 @@ class Composition:
 
     @property
     def names(self) -> Names:
-        """The choices by which a run is called."""
-        return Names.of(self.choices)
+        """The choices by which a run is called; weights that begin random are called so, whatever file was chosen."""
+        is_random = OmegaConf.select(self.config, "init.kind", throw_on_missing=False) == RANDOM
+        return Names.of({**self.choices, **({"init": RANDOM} if is_random else {})})
 
     def with_values(self, values: Sequence[Override]) -> Composition:
         """Apply overrides of values, in their order, as Hydra does.
@@ -69,8 +71,17 @@ class Composition:
             ConfigError: one line per problem, naming key, value and remedy.
         """
         values = resolve_values(self.config)
+        refuse(_parts_without_class(values))
         refuse(plain_problems(values, COMMAND))
-        return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
+        return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+
+
+def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of a run that nothing can be built of, as their choice was taken away."""
+    for name, field_info in RunConfig.model_fields.items():
+        part = values.get(name)
+        if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
+            yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
 
 
 def has_key(config: DictConfig, key: str) -> bool:

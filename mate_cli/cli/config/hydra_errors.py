@@ -9,6 +9,8 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override as HydraOverride
 from hydra.core.plugins import Plugins
 from hydra.errors import (
     ConfigCompositionException,
@@ -22,7 +24,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from mate_cli.cli.config.override import Override
+from mate_cli.cli.config.foreign_keys import offer, translate_key
+from mate_cli.cli.config.override import NONE, NOTHING, Override
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
@@ -81,6 +84,9 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
     """Return an error of a value: an interpolation that leads nowhere, a value of the wrong kind."""
     problem = _first_line(str(error.msg or error))
     problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
+    if problem == "HydraConfig was not set":
+        remedy = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
+        return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=remedy)
     return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None)
 
 
@@ -93,6 +99,12 @@ def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
             return compose(config_name, chosen)
         except HydraException:
             return compose(config_name)
+
+
+def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
+    """Parse overrides as those of a sweep; patterns of files are looked for where Hydra composes."""
+    loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
+    return OverridesParser.create(loader).parse_overrides(list(words))
 
 
 class UserConfig(SearchPathPlugin):
@@ -129,6 +141,8 @@ def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
     """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere."""
+    if (ours := translate_key(key)) and re.split(r"[.= ]", ours.lstrip("+"))[0] in (*config, *groups, "mate"):
+        return ours
     section, _, name = key.rpartition(".")
     node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
     if not isinstance(node, DictConfig):
@@ -212,20 +226,28 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
     if name is None:
-        return ConfigError("unknown key", where=key, remedy=f"Search for it: mate {config_name} --help {key}")
-    return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{f'={value}' if value else ''}?")
+        search = f"Search for it: mate {config_name} --help {key.rpartition('.')[2]}"
+        return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)
+    return ConfigError("unknown key", where=key, remedy=offer(name, value))
 
 
 def several_values(override: str) -> ConfigError:
     """Return the error of an override with several values outside a sweep."""
     key, _, value = override.partition("=")
-    return ConfigError(
-        "has several values", where=override, remedy=f"Add -m to run each, or write '{key}=[{value}]' for a list"
-    )
+    a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
+    return ConfigError("has several values", where=override, remedy=f"Add -m to run each{a_list}")
 
 
 def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
     return several_values(found[1])
+
+
+def _nameless(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    typed = [word for word in map(Override.parse, words) if word.group and str(word.value).lower() in NOTHING]
+    where = str(typed[0]) if typed else None
+    none = [word.group for word in typed if NONE in choices(word.group)]
+    remedy = f"Write {none[0]}={NONE}" if none else "Name one, or leave the group out"
+    return ConfigError("is not the name of a choice" if where else "a group needs a choice", where=where, remedy=remedy)
 
 
 Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
@@ -238,10 +260,12 @@ def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
     )
 
 
+TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
 OPEN = ("trainer.options.", "callbacks.", "logger.")
 """Sections to which anything may be added."""
 NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
-NOTHING = _plain("no such key to delete", sign="~")
+FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
+UNDELETED = _plain("no such key to delete", sign="~")
 ANSWERS: tuple[tuple[str, Answer], ...] = (
     (r"Error locating target '([^']+)'", _plain("no such class here", NOT_HERE)),
     (
@@ -253,8 +277,10 @@ ANSWERS: tuple[tuple[str, Answer], ...] = (
     (r"Ambiguous value for argument '([^']+)'", _several),
     (r"Sweep parameters '([^']+)'", _several),
     (r"An item is already at '([^']+)'", _plain("this key exists already", "Leave out the +")),
-    (r"Could not delete '([^'=]+)", NOTHING),
-    (r"Could not delete from config\. '([^']+)'", NOTHING),
+    (r"Config group override must be a string or a list", _nameless),
+    (r"Only one of (--run, --multirun, --cfg)", _plain("exclude each other", FLAGS_APART)),
+    (r"Could not delete '([^'=]+)", UNDELETED),
+    (r"Could not delete from config\. '([^']+)'", UNDELETED),
 )
 """Hydra says in words what it has no exception class for."""
 

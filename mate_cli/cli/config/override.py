@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from mate_cli.cli.config_dir import choices
 
+NONE = "none"
+"""The choice of a group that a run may be without."""
+NOTHING = ("", "null", "none", "false", "true", "~", "{}")
+"""What people write for no choice at all."""
+
 
 @dataclass(frozen=True)
 class Override:
@@ -24,10 +29,13 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """Take an override apart."""
+        """Take an override apart; a group that is deleted, or an empty list, is its choice `none` where it has one."""
         name, equals, value = text.partition("=")
         key = name.lstrip("+~")
-        return cls(name[: len(name) - len(key)], key, value if equals else None)
+        sign = name[: len(name) - len(key)]
+        if (sign == "~" or (not sign and value == "[]")) and NONE in choices(key):
+            return cls("", key, NONE)
+        return cls(sign, key, value if equals else None)
 
     def __str__(self) -> str:
         return f"{self.sign}{self.key}" + ("" if self.value is None else f"={self.value}")

@@ -163,11 +163,12 @@ def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescri
     if not has_key(made.config, key):
         near = nearest_key(key, made.config)
         section, _, name = (near or "").rpartition(".")
-        if near is None or name != key or not section:
+        if near is None or name != key or not section or not has_key(made.config, near):
             remedy = f"Did you mean {near}?" if near else f"All keys: mate {command} --cfg job"
             raise ConfigError("unknown key", where=key, remedy=remedy)
         key = near
-    if isinstance(OmegaConf.select(made.config, key, throw_on_missing=False), DictConfig):
+    node = OmegaConf.select(made.config, key, throw_on_missing=False)
+    if isinstance(node, DictConfig) and (node or choices(key)):
         return [made.explain(name) for name in made.keys(key)]
     return [made.explain(key)]
 
@@ -204,9 +205,13 @@ def _phrase(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         *most, last = map(str, schema["enum"])
         return f"{', '.join(most)} or {last}" if most else last
-    limits = [f"{said} {schema[name]:g}" for name, said in LIMITS.items() if name in schema]
+    limits = [f"{said} {_number(schema[name])}" for name, said in LIMITS.items() if name in schema]
     kind = KINDS.get(str(schema.get("type", "")), "")
     return " ".join([kind, " and ".join(limits)]).strip()
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _types(target: str) -> Mapping[str, Any]:

@@ -20,14 +20,15 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
 from mate_cli.cli.config.file_values import experiment_choices, fitting_values, hash_own_files, last_value
+from mate_cli.cli.config.foreign_keys import offer
 from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.settings import StageSettings, changed_options, join_settings
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config_dir import extended_choice, group_choices
+from mate_cli.cli.config_dir import choices, extended_choice, group_choices
 from mate_cli.cli.shell.help import nearest
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, MissingRunError
 from mate_cli.pipelines.run_spec import (
     FROM_STAGE,
     MACHINE,
@@ -39,6 +40,7 @@ from mate_cli.pipelines.run_spec import (
 )
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import Names, find_value, flat_keys
+from mate_cli.runs.record import RunFolder, RunRecord
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
@@ -58,15 +60,15 @@ def resolve(words: Sequence[str]) -> RunSpec:
     with composer([str(word) for word in typed if word.is_below("hydra")]) as hydra:
         typed = [word for word in typed if not word.is_below("hydra")]
         top = [word for word in typed if not _stage_key(word)]
-        choices = hydra.compose([word for word in top if word.group])
+        chosen = hydra.compose([word for word in top if word.group])
         of_whole = [word for word in top if not word.group and word.is_below(*WHOLE)]
-        whole = choices.with_values([*of_whole, *_options(typed)])
+        whole = chosen.with_values([*of_whole, *_options(typed)])
         options = _stage_options(whole.config, typed)
         recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
         resume = _resolve_part(whole.config, "resume")
         spec = RunSpec((), whole.names, recorded, resume=resume and str(resume), name=_name_of(whole.config))
         if not options:
-            whole = choices.with_values([word for word in top if not word.group])
+            whole = chosen.with_values([word for word in top if not word.group])
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
             stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
             return replace(spec, stages=(stage,), settings=join_settings([own]))
@@ -86,7 +88,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
             str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides) for word in general
         },
         settings=[
-            *changed_options(choices, whole),
+            *changed_options(chosen, whole),
             *join_settings([one.settings for one in composed.values() if not one.options.run]),
         ],
     )
@@ -259,13 +261,27 @@ class _StageWords:
                 )
             own = self._validate()
             outputs = Path(own.paths.outputs)
-            folder, record = resolve_finished_run(self.options.run, self.name, self.composed.names.task, outputs)
+            folder, record = self._find_run(self.options.run, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
             config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
         config = self._validate()
         composed, conf = self.composed, hash_own_files(self.composed.choices)
         return Stage(self.name, config, composed.names, composed.overrides, None, after, self.options.shared, conf=conf)
+
+    def _find_run(self, run: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
+        """Find the finished run that stands in for it.
+
+        Raises:
+            RunError: there is none, or it is of another task.
+        """
+        try:
+            return resolve_finished_run(run, self.name, self.composed.names.task, outputs)
+        except MissingRunError as error:
+            if run not in choices("experiment"):
+                raise
+            problem, remedy = f"there is no finished run of {run}", f"Train it first: mate train experiment={run}"
+            raise MissingRunError(problem, where=f"stages.{self.name}.run", remedy=remedy, stage=self.name) from error
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.
@@ -326,8 +342,7 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) 
             raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=remedy)
         near = [nearest_key(word.key, one.composed.config) for one in every]
         found = next((key for key in near if key and key != word.key), None)
-        corrected = replace(word, key=found) if found else None
-        remedy = f"Did you mean {corrected}?" if corrected else f"Search for it: mate {COMMAND} --help {word.key}"
+        remedy = offer(found, word.value) if found else f"Search for it: mate {COMMAND} --help {word.key}"
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 

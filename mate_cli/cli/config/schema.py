@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 
 from mate_cli.pipelines.run_spec import After
-from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig, Section
+from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig, Section, Seed
 
 
 def as_list(value: Any) -> Any:  # noqa: ANN401 - whatever is typed
@@ -147,7 +147,7 @@ class Benchmark(Section):
     benchmark: Node
     show: str | None
     paths: Paths
-    seed: NonNegativeInt
+    seed: Seed
 
 
 class Data(Section):

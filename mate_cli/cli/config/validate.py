@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -79,10 +80,20 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
 
 def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
     """Yield the problems of the parts that need no class of ours: quick, and without torch."""
+    yield from _endless_numbers(values)
     try:
         SCHEMAS[command].model_validate_json(json.dumps(values))
     except ValidationError as error:
         yield from validation_messages(error, values, schema=SCHEMAS[command])
+
+
+def _endless_numbers(value: object, path: str = "") -> Iterator[str]:
+    """Yield the numbers that are infinite, at any depth; what is not a number is refused by its bounds."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _endless_numbers(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, float) and math.isinf(value):
+        yield str(ConfigError(f"must be a finite number (got {value})", where=path))
 
 
 def quick_problems(value: object, path: str = "") -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from mate_cli.cli.config.foreign_keys import offer, translate_key
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 
@@ -19,6 +20,7 @@ KINDS = {
     "tuple_type": "a list",
     "dict_type": "a group of keys",
     "model_type": "a group of keys",
+    "dataclass_type": "a group of keys",
     "none_required": "null",
     "too_short": "one or more",
 }
@@ -44,7 +46,8 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
 def unknown_key(place: str, known: Sequence[str]) -> str:
     """Return the sentence about a key that nothing reads."""
     section, _, name = place.rpartition(".")
-    remedy = nearest(name, known, prefix=f"{section}." if section else "")
+    ours = translate_key(place)
+    remedy = offer(ours) if ours and ours != place else nearest(name, known, prefix=f"{section}." if section else "")
     if place in ("experiment", "debug"):
         remedy = "Start its file with the line # @package _global_"
     elif remedy is None and known:

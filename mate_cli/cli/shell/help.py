@@ -50,7 +50,7 @@ def command_help(config_name: str) -> str:
     sections = [
         texts["header"],
         f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
-        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in _list_defaults(config_name)]),
+        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in list_defaults(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
         _closing(texts["app_name"]),
@@ -72,7 +72,7 @@ def nearest_choice(group: str, name: str) -> str | None:
 
 def groups_of(config_name: str) -> list[str]:
     """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
-    return [group for group, _ in _list_defaults(config_name)]
+    return [group for group, _ in list_defaults(config_name)]
 
 
 def keys_of(config_name: str) -> list[str]:
@@ -91,7 +91,7 @@ def _section(title: str, rows: list[str]) -> list[str]:
     return ["\n".join([title, *rows])] if rows else []
 
 
-def _list_defaults(config_name: str) -> list[tuple[str, str | None]]:
+def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
     """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
     pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
     return [(group, default) for group, default in pairs if not group.startswith("optional ")]

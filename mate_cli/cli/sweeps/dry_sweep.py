@@ -16,7 +16,7 @@ from mate_cli.cli.sweeps.sweep import WHOLE, GridSweeper
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.run_spec import RunSpec
+    from mate_cli.pipelines.run_spec import Stage
 
 
 def print_dry_sweep(words: Sequence[str]) -> int:
@@ -28,12 +28,12 @@ def print_dry_sweep(words: Sequence[str]) -> int:
     Raises:
         MateError: there is no sweep, or a search, whose jobs follow from results.
     """
-    from mate_cli.cli.checks.dry_run import check_dry, print_sweep_costs
-    from mate_cli.cli.config.resolve import resolve
+    from mate_cli.cli.checks.dry_run import check_dry, print_sweep_costs, stages_to_train
+    from mate_cli.cli.checks.missing_runs import resolve_planned
 
     typed = [Override.parse(word) for word in words]
-    found: list[tuple[str, RunSpec]] = []
-    wrong: list[str] = []
+    planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
+    wrong: dict[str, list[str]] = {}
     with composer(), composer(texts(word for word in typed if word.is_below("hydra"))):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
@@ -47,14 +47,19 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             told = " ".join(word for word in own if word not in shared)
             try:
                 with wrap_hydra_errors(COMMAND, own):
-                    spec = resolve(own)
-                check_dry(spec)
-                found.append((told, spec))
+                    run = resolve_planned(own)
+                data = check_dry(run.spec, number)
+                stages = stages_to_train(run.spec, run.missing)
+                planned.append((number, told, stages, [*run.missing.values(), *([data] if data else [])]))
             except MateError as error:
-                wrong.append(f"job {number} ({told}): {error}")
-    print_sweep_costs(found)
-    for line in wrong:
-        print(f"cannot be trained: {line}")
+                wrong.setdefault(str(error), []).append(f"{number} ({told})")
+    refused = print_sweep_costs([(told, stages) for _, told, stages, _ in planned])
+    for (number, told, _, missing), error in zip(planned, refused, strict=True):
+        if reasons := [*missing, *([error] if error else [])]:
+            wrong.setdefault(str(reasons[0]), []).append(f"{number} ({told})")
+    for reason, names in wrong.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        print(f"cannot be trained: job {names[0]}{more}: {reason}")
     return 2 if wrong else 0
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep, Transformer
 from omegaconf import DictConfig, OmegaConf
 
+from mate_cli.cli.config.hydra_errors import parse_overrides
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
     fixed: dict[str, str] = {}
     found: dict[str, BaseDistribution] = {}
     signs: dict[str, str] = {}
-    for word, override in zip(words, OverridesParser.create().parse_overrides(list(words)), strict=True):
+    for word, override in zip(words, parse_overrides(words), strict=True):
         element = override.get_key_element()
         key = element.lstrip("+~")
         searched = override.is_sweep_override()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.sweeper import Sweeper
@@ -23,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.composition import COMMAND, composer
-from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+from mate_cli.cli.config.hydra_errors import parse_overrides, wrap_hydra_errors
 from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler
@@ -76,7 +75,7 @@ class GridSweeper(Sweeper):
         """
         typed = {Override.parse(word).key for word in arguments}
         params = [f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in typed]
-        grid = [*itertools.product(*map(_values_of, OverridesParser.create().parse_overrides([*params, *arguments])))]
+        grid = [*itertools.product(*map(_values_of, parse_overrides([*params, *arguments])))]
         rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
         return [[*row, *job] for row in rows for job in grid]
 
@@ -85,14 +84,18 @@ def _values_of(override: HydraOverride) -> list[str]:
     """Return an override once for each of its values.
 
     Raises:
-        ConfigError: it is an interval.
+        ConfigError: it is an interval, or has no values.
     """
     if not override.is_sweep_override():
         return [str(override.input_line)]
     if not override.is_discrete_sweep():
         remedy = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
         raise ConfigError("a grid cannot use intervals", where=str(override.input_line), remedy=remedy)
-    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+    key, values = override.get_key_element(), list(override.sweep_string_iterator())
+    if not values:
+        remedy = "List them: key=1,2,3; mate list GROUP shows what a pattern may match"
+        raise ConfigError("has no values", where=str(override.input_line), remedy=remedy)
+    return [f"{key}={value}" for value in values]
 
 
 @dataclass
@@ -126,7 +129,7 @@ class JobLauncher:
         notes = RunFolder(self.jobs)
         note = {"job": number, "overrides": [*words], "folder": None, "before": False, "reason": None}
         try:
-            spec = resolve_job(words, self.direction)
+            spec = resolve_job(words, self.direction, number)
         except MateError as error:  # what it would train is wrong, or a search looks the wrong way
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
@@ -135,7 +138,7 @@ class JobLauncher:
         notes.write_json(f"{number}.json", note)
 
 
-def resolve_job(words: Sequence[str], direction: str | None) -> RunSpec:
+def resolve_job(words: Sequence[str], direction: str | None, number: int) -> RunSpec:
     """Resolve and check what a job trains.
 
     Raises:
@@ -148,7 +151,7 @@ def resolve_job(words: Sequence[str], direction: str | None) -> RunSpec:
         spec = resolve(words)
     if direction is not None:
         check_direction(spec, direction)
-    check(spec)
+    check(spec, number)
     return spec
 
 

@@ -38,22 +38,31 @@ class Sources:
         info = find_dataset(name)
         return info.shipped or any(path.is_file() for path in (self.datasets / info.folder).rglob("*"))
 
+    def require(self, source: str) -> None:
+        """Refuse a source that is not there, without reading it.
+
+        Raises:
+            DataError: there is no such source.
+        """
+        if source in dataset_names():
+            self._dataset(source)
+        elif not Path(source).expanduser().exists():
+            known = ", ".join(dataset_names())
+            raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {known}")
+
     def tables(self, source: str) -> Iterator[CorpusTable]:
         """Yield the tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
 
         Raises:
             DataError: there is no such source.
         """
+        self.require(source)
         if source in dataset_names():
             dataset = self._dataset(source)
             for table in _distinct(chain(*(dataset.examples(split) for split in dataset.splits))):
                 yield CorpusTable.of(table, source)
             return
-        path = Path(source).expanduser()
-        if not path.exists():
-            known = ", ".join(dataset_names())
-            raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {known}")
-        yield from _files(path)
+        yield from _files(Path(source).expanduser())
 
     def split(self, name: str, split: str) -> Iterator[Table]:
         """Yield the tables of a dataset's split; none where the split is not on disk.

@@ -139,6 +139,20 @@ class TableCorpus(StreamedDataset):
         missing = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
         return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found} | missing
 
+    def check_sources(self) -> None:
+        """Refuse sources that are not there, where they are to be read.
+
+        Raises:
+            DataError: naming the first of them.
+        """
+        for source in () if self.is_prepared else self.sources:
+            Sources(self.datasets).require(source)
+
+    @property
+    def is_prepared(self) -> bool:
+        """The tables can be read without writing anything."""
+        return bool(self.shards) or self._manifest.is_file()
+
     def tables(self) -> Iterator[CorpusTable]:
         """Return all tables, also those held out, in an order that never changes."""
         for shard in self.files:

@@ -13,14 +13,20 @@ from unittest.mock import patch
 
 from hydra.utils import instantiate
 
+from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule
+from mate_cli.data.loading.table_data_module import TableDataset
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.files.hub import hub_file
+from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.cost.timing import time_steps
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.memory import step_memory
-from mate_cli.runs.configuration import RunConfig
+from mate_cli.pipelines.run_spec import FROM_STAGE
+from mate_cli.pipelines.trainer import check_scores
+from mate_cli.runs.configuration import Node, RunConfig
 from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.layout import TableEncoding
 
@@ -47,6 +53,7 @@ class Cost:
         at_least: no step was done in the time there was.
         timed: batches that were.
         unknown: what cannot be counted, and why.
+        refused: why it could not be trained; None where it could.
     """
 
     examples: dict[str, int] = field(default_factory=dict)
@@ -58,38 +65,62 @@ class Cost:
     at_least: bool = False
     timed: int = 0
     unknown: list[str] = field(default_factory=list)
+    refused: MateError | None = None
 
 
 def estimate(config: RunConfig, seconds: float) -> Cost:
-    """Count what a run has, and time a few of its steps for at most so many seconds.
-
-    Raises:
-        ConfigError: its parts do not fit together.
-    """
-    cost = Cost()
+    """Count what a run has, and time a few of its steps for at most so many seconds."""
+    cost = Cost(schedule=_planned_steps(config))
     config = _without_other_runs(config, cost)
     with (
         Progress("counting examples") as progress,
         TemporaryDirectory(prefix="mate_") as cache,
         _kernels_kept(config.paths.cache, cache),
     ):
-        parts = _build(config, cache, cost)
-        if parts is None:
-            return cost
-        cost.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
         try:
-            sample = _count(config, parts, cost)
+            _estimate(config, seconds, cache, cost, progress)
         except MateError as error:
-            cost.unknown.append(f"examples, steps and time: {_describe_missing_data(error)}")
-            return cost
-        if sample and cost.schedule:
-            cost.tokens = [len(one) for one in sample]
-            cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), config.hardware).total(
-                cost.schedule.micro_batch
-            )
-            progress.begin("planning attention and timing steps")
-            _add_time(config, parts, sample, seconds, cost)
+            cost.refused = error
     return cost
+
+
+def _estimate(config: RunConfig, seconds: float, cache: str, cost: Cost, progress: Progress) -> None:
+    """Fill in a cost.
+
+    Raises:
+        MateError: the run would be refused.
+    """
+    dataset = instantiate({**config.data, "download": False} if "download" in config.data else config.data)
+    known = dataset
+    if isinstance(dataset, TableCorpus) and not dataset.is_prepared:
+        cost.unknown.append("examples: the corpus is not prepared yet; tokens and time are those of the sample tables")
+        known = instantiate({**config.data, "sources": ["sample"], "exclude": [], "cache": cache})
+    here = _on_this_machine(config, cost)
+    parts = _build(here, cache, known, cost)
+    if parts is None:
+        _count_examples(config, dataset, cost)
+        return
+    cost.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
+    sample = _count(config, parts, cost, is_known=known is dataset)
+    if cost.examples.get("dev"):
+        check_scores(config, parts.task, {one.example_id: one for one in parts.data.examples("dev")})
+    if sample and cost.schedule:
+        cost.tokens = [len(one) for one in sample]
+        cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), here.hardware).total(
+            cost.schedule.micro_batch
+        )
+        progress.begin("planning attention and timing steps")
+        _add_time(config, parts, sample, seconds, cost)
+    if known is not dataset:
+        dataset.check_sources()
+
+
+def _planned_steps(config: RunConfig) -> Schedule | None:
+    """Return the steps that stand in the configuration; None where they follow from the number of examples."""
+    if config.trainer.max_epochs or not config.trainer.max_steps:
+        return None
+    processes = config.hardware.devices * config.hardware.nodes
+    return plan_steps(config, config.trainer.batch_size, processes)
 
 
 @contextmanager
@@ -110,35 +141,62 @@ def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
     return config.model_copy(update={"encoding": {**config.encoding, "ranked_by": None, "best_rows": None}})
 
 
-def _build(config: RunConfig, cache: str, cost: Cost) -> Parts | None:
-    """Return network, task and loaders with random weights; None where what they are built of is not here yet.
+def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> Parts | None:
+    """Return network, task and loaders; None where the word pieces are not here yet.
+
+    First weights are read where they are here: what they do not fit is refused.
 
     Raises:
-        ConfigError: they do not fit together.
+        MateError: the parts do not fit together.
     """
-    hardware = config.hardware
+    given = config.model_copy(update={"paths": config.paths.model_copy(update={"cache": cache})})
     try:
-        resolve_profile(hardware)
+        return assemble(given, dataset, load=_has_weights(config.init))
+    except MateError as error:
+        if error.where != TOKENIZER:
+            raise
+        missing = f"the vocabulary of {config.tokenizer} is not downloaded yet"
+        cost.unknown.append(f"tokens, parameters and time: {missing}")
+        return None
+
+
+def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
+    """Return the configuration on the processor, where this machine lacks the devices that it names."""
+    try:
+        resolve_profile(config.hardware)
+        return config
     except ConfigError as error:
         cost.unknown.append(f"time: {error}")
-        hardware = hardware.model_copy(update={"accelerator": "cpu", "precision": "32-true", "devices": 1, "nodes": 1})
-    paths = config.paths.model_copy(update={"cache": cache})
-    given = config.model_copy(update={"hardware": hardware, "paths": paths})
-    dataset = instantiate({**config.data, "download": False} if "download" in config.data else config.data)
-    try:
-        return assemble(given, dataset, load=False)
-    except MateError as error:
-        if error.where != TOKENIZER and isinstance(error, ConfigError):
-            raise
-        missing = (
-            f"the vocabulary of {config.tokenizer} is not downloaded yet" if error.where == TOKENIZER else str(error)
-        )
-        cost.unknown.append(f"tokens, parameters and time: {missing}")
+        lower = {"accelerator": "cpu", "precision": "32-true", "devices": 1, "nodes": 1}
+        return config.model_copy(update={"hardware": config.hardware.model_copy(update=lower)})
+
+
+def _has_weights(init: Node) -> bool:
+    """Say whether all first weights are here: none of another stage, and none that are fetched."""
+    names = [str(node.get("checkpoint")) for node in (init, *(init.get("inner") or {}).values()) if node]
+    fetched = init.get("kind") in ("bert", "roberta", "tapas")
+    if any(name.startswith(FROM_STAGE) for name in names):
+        return False
+    return not fetched or all(Path(name).exists() or any(hub_file(name, file) for file in HUB_FILES) for name in names)
+
+
+def _count_examples(config: RunConfig, dataset: TableDataset, cost: Cost) -> None:
+    """Count the examples of each split, where they can be read.
+
+    Raises:
+        MateError: they are neither here nor to be fetched.
+    """
     try:
         cost.examples |= {split: len(dataset.examples(split)) for split in dataset.splits if split in SPLITS}
     except MateError as error:
+        if not _is_fetched(config, dataset):
+            raise
         cost.unknown.append(f"examples: {_describe_missing_data(error)}")
-    return None
+
+
+def _is_fetched(config: RunConfig, dataset: TableDataset) -> bool:
+    """Say whether the run itself fetches what is missing of its data."""
+    return config.data.get("download") == "auto" and bool(getattr(dataset, "remote_files", ()))
 
 
 def _describe_missing_data(error: MateError) -> str:
@@ -147,20 +205,32 @@ def _describe_missing_data(error: MateError) -> str:
     return f"{error.where}: {problem}" if error.where else problem
 
 
-def _count(config: RunConfig, parts: Parts, cost: Cost) -> list[TableEncoding]:
+def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> list[TableEncoding]:
     """Count examples and steps; return the encodings of some that are learnt from.
 
+    Args:
+        config: of the run.
+        parts: its parts.
+        cost: what is known so far.
+        is_known: the data are those of the run, and not others that stand in for them.
+
     Raises:
-        DataError: the data are not there.
-        ConfigError: there are fewer examples than a step has.
+        MateError: the data are not there, or fewer examples than a step has.
     """
     data = parts.data
     if isinstance(data, StreamDataModule):
-        _refuse_unprepared(data)
-        cost.examples["train"] = len(data.training())
         sample = data.stream.some(SAMPLED)
+        if not is_known:
+            return sample
+        cost.examples["train"] = len(data.training())
     else:
-        examples = data.examples("train", training=True)
+        try:
+            examples = data.examples("train", training=True)
+        except MateError as error:
+            if not _is_fetched(config, data.dataset):
+                raise
+            cost.unknown.append(f"examples and time: {_describe_missing_data(error)}")
+            return []
         cost.examples["train"] = data.epoch_size(examples)
         found = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
         sample = [one for one in found if isinstance(one, TableEncoding)]
@@ -171,17 +241,6 @@ def _count(config: RunConfig, parts: Parts, cost: Cost) -> list[TableEncoding]:
     return sample
 
 
-def _refuse_unprepared(data: StreamDataModule) -> None:
-    """Refuse a corpus that would be prepared, and written, by looking at it.
-
-    Raises:
-        ConfigError: it is not prepared yet.
-    """
-    folder = getattr(data.dataset, "folder", None)
-    if folder is not None and not getattr(data.dataset, "shards", ()) and not folder.is_dir():
-        raise ConfigError("the corpus is not prepared yet", where="data", remedy="Type mate data check data=corpus")
-
-
 def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], seconds: float, cost: Cost) -> None:
     """Time some steps, and add what the run, its validations and its last scores take."""
     schedule = cast(Schedule, cost.schedule)
@@ -190,7 +249,8 @@ def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], 
     timing = time_steps(config, parts, sample, schedule.micro_batch, seconds)
     tokens = sum(cost.tokens) / len(cost.tokens)
     trained = schedule.total_steps * schedule.batch_size / schedule.ranks
-    validations = -(-schedule.total_steps // steps_between_validations(config, schedule, cost.examples["train"]))
+    examples = cost.examples.get("train", 0)  # of data that others stand in for nobody knows how often they are scored
+    validations = -(-schedule.total_steps // steps_between_validations(config, schedule, examples)) if examples else 0
     predicted = cost.examples.get("dev", 0) * (validations + 1) + cost.examples.get("test", 0)
     passes = trained + FORWARD * predicted / schedule.ranks
     cost.seconds = passes * tokens * timing.per_token + schedule.total_steps * timing.update

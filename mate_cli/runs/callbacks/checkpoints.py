@@ -39,7 +39,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self.folder, self.monitor, self.every_steps = folder, monitor, every_steps
         self.spec = spec_to_follow(monitor)
         self.best_score: float | None = None
-        self.best_step = -1
+        self.best_step = self._validated = -1
         self.stopped = self._is_best = False
         self.signal: int | None = None
         self._told = 0.0
@@ -122,6 +122,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Save the last state, and the weights when they are the best so far."""
+        self._validated = trainer.global_step
         score = self._score(trainer)
         self._is_best = self.spec.is_better(score, self.best_score)
         if self._is_best:
@@ -130,6 +131,12 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self._is_best = False
         if ranks.any_rank(self.signal is not None):
             raise Interrupted
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Save after a validation at whose end another callback fails: that one comes first."""
+        fails = trainer.validating and isinstance(exception, Exception) and self._validated != trainer.global_step
+        if fails and self.monitor in trainer.callback_metrics and ranks.world_size() == 1:
+            self.on_validation_end(trainer, pl_module)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]

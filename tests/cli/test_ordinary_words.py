@@ -1,0 +1,188 @@
+"""Words that people bring from Hydra, Lightning and their templates: they work, or one line says what to type."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mate_cli.cli.app import main
+
+CELLS = ["train", "--cfg", "job", "experiment=quickstart_cells"]
+DRY = ["train", "--dry", "-m", "experiment=quickstart_cells", "debug=fast", "logger=none"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder, in which nothing may be written."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("group", ["callbacks", "logger"])
+@pytest.mark.parametrize("typed", ["~{}", "~{}=none", "{}=[]", "{}=none"])
+def test_a_group_that_is_taken_away_is_none(group, typed, capsys):
+    assert main([*CELLS, typed.format(group)]) == 0
+    assert f"\n{group}: {{}}\n" in capsys.readouterr().out
+
+
+def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
+    assert main(["train", "--cfg", "job", "experiment=quickstart", "~callbacks"]) == 0
+    for words in (["explain", "logger", "~logger"], ["train", "--help", "callbacks", "~callbacks"]):
+        assert main(words) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "group", ["optimizer", "scheduler", "trainer", "hardware", "paths", "data", "model", "encoding", "init", "attention"]
+)
+def test_a_group_that_every_run_needs_is_named(group, capsys):
+    assert refusal(capsys, *CELLS, f"~{group}").startswith(
+        f"error: ~{group}: mate train needs a choice of this group. Type {group}=NAME; mate list {group} shows all"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["logger=null"], "logger=null: is not the name of a choice. Write logger=none."),
+        (["callbacks=null"], "callbacks=null: is not the name of a choice. Write callbacks=none."),
+        (["logger=false"], "Write logger=none."),
+        (["logger="], "Write logger=none."),
+        (["debug=null"], "debug=null: is not the name of a choice. Leave it out."),
+        (["model=null"], "model=null: mate train needs a choice of this group. Type model=NAME;"),
+        (["model=[mate,tapas]"], "model=[mate,tapas]: takes one choice. Add -m to run each: model=mate,tapas."),
+        (["~model._target_"], "model: has no _target_. Choose a file of conf/model: model=NAME."),
+        (["logger.wandb.tags+=[x]"], "logger.wandb.tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
+        (["logger.wandb.tags+=x"], "Type 'logger.wandb.tags=[x]'."),
+        (['logger.wandb.tags+="[x]"'], "Type 'logger.wandb.tags=[x]'."),
+        (["tags+=[x]"], "tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
+        (["model=glob(ma*)"], "model=glob(ma*): has several values. Add -m to run each."),
+        (["name=r${hydra:job.num}"], "name: ${hydra:...} is not known here. Use keys of the configuration, as in ${seed}"),
+        (["seed=4294967296"], "seed: must be less than 4294967296"),
+        (["seed=18446744073709551616"], "seed: must be less than 4294967296"),
+        (["optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),
+        (["trainer.max_epochs=inf"], "trainer.max_epochs: must be a finite number (got inf)."),
+        (["-m"], "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry;"),
+    ],
+)
+def test_one_line_says_what_to_type(words, said, capsys):
+    assert said in refusal(capsys, *CELLS, *words)
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("trainer.devices=2", "hardware.devices=2"),
+        ("+trainer.devices=2", "hardware.devices"),
+        ("trainer.accelerator=gpu", "hardware.accelerator=gpu"),
+        ("trainer.precision=16", "hardware.precision=..."),
+        ("trainer.strategy=ddp", "hardware=ddp"),
+        ("trainer.fast_dev_run=true", "debug=fast"),
+        ("trainer.profiler=simple", "+trainer.options.profiler=simple"),
+        ("trainer.val_check_interval=10", "trainer.val_every=..."),
+        ("ckpt_path=last.ckpt", "resume=last.ckpt"),
+        ("+ckpt_path=last.ckpt", "resume"),
+        ("tags=[a]", "logger.wandb.tags=[a]"),
+        ("+tags=[a]", "logger.wandb.tags"),
+        ("task_name=a", "name=a"),
+        ("data.batch_size=4", "trainer.batch_size=4"),
+        ("model.optimizer.lr=1", "optimizer.lr=1"),
+        ("epochs=3", "trainer.max_epochs=3"),
+        ("learning_rate=1", "optimizer.lr=1"),
+        ("data_dir=x", "data.root=x"),
+        ("output_dir=x", "paths.outputs=x"),
+        ("max_length=256", "encoding.max_tokens=256"),
+        ("train=false", "mate evaluate run=..."),
+    ],
+)
+def test_keys_of_other_programs_lead_to_ours(typed, ours, capsys):
+    assert f"unknown key. Did you mean {ours}?" in refusal(capsys, *CELLS, typed)
+
+
+def test_other_keywords_of_the_trainer_lead_to_its_options(capsys):
+    assert "+trainer.options.NAME=..." in refusal(capsys, *CELLS, "trainer.sync_batchnorm=true")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "callbacks"],
+        ["explain", "trainer.options"],
+        ["explain", "logger", "logger=none"],
+        ["explain", "callbacks", "experiment=quickstart"],
+        ["train", "--help", "callbacks"],
+        ["train", "--help", "trainer.options"],
+        ["compare", "--help", "logger", "logger=none"],
+    ],
+)
+def test_what_is_empty_is_explained(words, capsys):
+    assert main(words) == 0
+    key = next(word for word in words[1:] if "=" not in word and not word.startswith("-"))
+    assert capsys.readouterr().out.startswith(key)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["explain", "locale"], "locale: is a key of mate predict. Type mate predict --help locale."),
+        (["explain", ""], "mate explain: needs one key."),
+        (["explain", "callbacks", "callbacks=null"], "Write callbacks=none."),
+        (["explain", "devices"], "Did you mean hardware.devices?"),
+        (["data", "chek"], "chek: mate data has no such action. Did you mean mate data check?"),
+        (["data", "downlod", "data=wtq"], "Did you mean mate data download?"),
+        (["data", "check", "~data"], "~data: mate data needs a choice of this group."),
+        (["evaluate", "ckpt_path=x"], "ckpt_path: unknown key. Search for it: mate evaluate --help ckpt_path."),
+        (["train", "--info", "-m"], "exclude each other"),
+        (["foo"], "foo: no such command. mate --help lists all."),
+    ],
+)
+def test_other_commands_lead_on(words, said, capsys):
+    assert said in refusal(capsys, *words)
+
+
+def test_a_sweep_over_files_of_a_group(capsys):
+    assert main([*DRY, "model=glob([ma*,ta*])"]) == 0
+    assert "0  model=mate" in (out := capsys.readouterr().out)
+    assert "1  model=tapas" in out
+
+
+@pytest.mark.parametrize("typed", ["model=glob(zz*)", "seed=glob(*)", "seed=range(3,1)"])
+def test_a_sweep_over_nothing_is_refused(typed, capsys):
+    assert f"{typed}: has no values." in refusal(capsys, *DRY, typed)
+
+
+def test_a_misspelt_folder_of_weights_leads_to_the_one_beside_it(tmp_path_factory, monkeypatch, capsys):
+    monkeypatch.chdir(folder := tmp_path_factory.mktemp("models"))
+    (folder / "exported").mkdir()
+    (folder / "exported" / "config.json").write_text("{}")
+    for words in (["evaluate", "checkpoint=exportet", "data=sample"], ["inspect", "checkpoint=exportet"]):
+        assert "Did you mean exported?" in refusal(capsys, *words)
+
+
+def test_a_working_folder_that_was_deleted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gone")
+    root = Path(__file__).parents[2]
+    script = (
+        f"import os, sys; os.chdir({str(folder)!r}); os.rmdir({str(folder)!r}); sys.path.insert(0, {str(root)!r})\n"
+        "from mate_cli.cli.app import main\n"
+        "codes = [main(words.split()) for words in sys.argv[1:]]\n"
+        "print(codes)"
+    )
+    words = ["list", "train --cfg job experiment=quickstart_cells", "predict --help", "--version", "completion bash"]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert ended.stdout.endswith("[2, 2, 0, 0, 0]\n"), ended
+    assert ended.stderr == 2 * "error: the working folder no longer exists. Change to another one: cd.\n"
+
+
+def refusal(capsys, *words: str) -> str:
+    """Return the one line with which a command is refused."""
+    assert main([*words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
