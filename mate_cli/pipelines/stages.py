@@ -24,6 +24,7 @@ from mate_cli.pipelines.summary import print_results, reused_runs_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
+from mate_cli.quoting import format_command
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release_lock
@@ -69,7 +70,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            print(f"interrupted; to continue, type mate run {run.folder.path}")
+            print(f"interrupted; to continue, type {format_command('mate', 'run', str(run.folder.path))}")
         raise
     finally:
         release_lock(run.folder.path)

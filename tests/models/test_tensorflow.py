@@ -140,7 +140,7 @@ def test_damaged_configuration(copy):
 
 def test_without_the_package_that_checks(monkeypatch):
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    with pytest.raises(MissingDependencyError, match=r"mate-cli\[tensorflow\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install google-crc32c"):
         everything(GOLDEN / "model.ckpt")
 
 

@@ -52,7 +52,7 @@ def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
 
-    folder = open_run(str(path), "mate run ")
+    folder = open_run(str(path), None)
     if not folder.has_record():
         raise RunError("this is not a training run", where=str(path), remedy="Give a folder below outputs/train/")
     return execute(load_spec(folder.path / "config.yaml", trust), folder, trust)

@@ -21,6 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
 from mate_cli.files.io_errors import LOWER
+from mate_cli.quoting import format_command
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
@@ -135,7 +136,7 @@ def follow_job(
     from mate_cli.runs.liveness import process_name
 
     errors = folder.path / "stderr.txt"
-    print(f"job: mate train {' '.join(overrides)}", flush=True)
+    print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     errors.unlink(missing_ok=True)  # it may be a link
     with (

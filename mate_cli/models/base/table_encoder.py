@@ -211,6 +211,21 @@ class TableEncoder(nn.Module):
         return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch, plans.packing), plans))]
 
 
+def check_network(network: nn.Module) -> None:
+    """Refuse a network that training, exports and pictures of attention could not ask for its layers.
+
+    Raises:
+        ConfigError: it is no `TableEncoder`, or has something else in the place of its layers.
+    """
+    name = type(network).__name__
+    if not isinstance(network, TableEncoder):
+        remedy = f"Derive the class from {TableEncoder.__module__}.{TableEncoder.__name__}"
+        raise ConfigError(f"{name} is not a TableEncoder", where="model", remedy=remedy)
+    if not isinstance(network.encoder, Encoder):
+        problem = f"{name}.encoder is {type(network.encoder).__name__}, not the layers that TableEncoder builds"
+        raise ConfigError(problem, where="model", remedy="Give it another name, such as self.reader")
+
+
 def _format_layers(layers: Sequence[int], count: int) -> str:
     """Return layers by their ascending numbers, from 1 to `count`, as people say them."""
     if len(layers) == count:
