@@ -25,7 +25,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
-MADE = {"index.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+MADE = {"index.md", "start/mate_in_a_notebook.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 """Pages of the site that `tools/site.py` makes."""
 TOPS = ("", "mate_cli", "mate_cli/tokenization")
 """Folders from which documents name files."""
