@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -131,15 +132,27 @@ def test_the_site_has_every_document():
 
 
 def test_the_configuration_page_has_every_key():
-    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "tools" / "site.py")
-    site = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(site)
-    page = "\n".join(site.configuration(ROOT / "conf"))
+    page = "\n".join(load_tool("site").configuration(ROOT / "conf"))
     files = sorted((ROOT / "conf").rglob("*.yaml"))
     assert len(re.findall(r"^(?:## (?:mate|Every)|### )", page, re.MULTILINE)) == len(files) > 100
     for file in files:
         keys = re.findall(r"^[\w.]+:.*$", file.read_text(encoding="utf-8"), re.MULTILINE)
         assert [key for key in keys if key not in page] == []
+
+
+def load_tool(name):
+    spec = importlib.util.spec_from_file_location(f"tool_{name}", ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_python_page_has_the_signatures_of_the_code():
+    tool = load_tool("python_reference")
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), "type: make reference"
+    for name in (name for names in tool.SECTIONS.values() for name in names):
+        module, _, title = name.rpartition(".")
+        assert inspect.isclass(getattr(importlib.import_module(module), title))
 
 
 def test_the_glossary_is_in_order():
@@ -172,7 +185,9 @@ def test_pages_that_code_names_exist():
 
 def test_make_targets_exist():
     named = {
-        target for document in DOCUMENTS for target in re.findall(r"\bmake ([a-z-]+)", document.read_text("utf-8"))
+        target
+        for document in DOCUMENTS
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE)
     }
     made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert named <= made

@@ -35,7 +35,7 @@ GROUPS_LAST = ("experiment", "sweep", "recipe", "debug")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the documents beside `docs/`, the README as the start page, the notebook, and the reference of the configuration."""
+    """Add the documents beside `docs/` (the README is the start page), the notebook, and the reference of `conf/`."""
     from mkdocs.structure.files import File  # not installed where tests read this module
 
     for document, page in PAGES.items():

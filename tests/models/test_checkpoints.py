@@ -17,13 +17,13 @@ from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.checkpoints import files
 from mate_cli.models.initialization.base import Initializer
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 1, 2, 32, 24)
 
 
 def network(size=SIZE, vocab_size=30, **options):
-    return Mate(size, attention=Sdpa(), vocab_size=vocab_size, **options)
+    return MateEncoder(size, attention=Sdpa(), vocab_size=vocab_size, **options)
 
 
 def saved(path, model, prefix="", **more):

@@ -56,7 +56,7 @@ class TableEncoder(nn.Module):
         extra: layers that are added behind the others, and the scheme they begin by; None for none.
         freeze: parameters that learn nothing, by names of modules and parameters, or patterns of names as in a shell:
             `*`, `?`, `[0-3]`; None for none.
-        lora: low-rank low-rank adapters, trained instead of the loaded weights.
+        lora: low-rank adapters, trained instead of the loaded weights.
 
     Raises:
         ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
@@ -168,7 +168,8 @@ class TableEncoder(nn.Module):
         name, known = type(self).__name__, type(self).forward is TableEncoder.forward
         if not known or any(type(layer) is not EncoderLayer for layer in self.layers):
             raise ConfigError(
-                f"{name} cannot be exported: its computation depends on the data", remedy="Use Mate or Tapas"
+                f"{name} cannot be exported: its computation depends on the data",
+                remedy="Use model=mate or model=tapas",
             )
         others = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
         if others:
