@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from configurations import composed, sweep_jobs
 from omegaconf import OmegaConf
+from PIL import Image
 
 from mate_cli.cli import app
 from mate_cli.cli.config.resolve import resolve
@@ -145,6 +146,12 @@ def load_tool(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs").rglob("*.png")), ids=name_of)
+def test_pictures_show_something(picture):
+    with Image.open(picture) as image:
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 16
 
 
 def test_the_python_page_has_the_signatures_of_the_code():

@@ -89,7 +89,7 @@ def signatures(node: ast.ClassDef) -> Iterator[str]:
             yield f"    {function.name}: {returns.removeprefix(' -> ')}"
         else:
             head = f"    def {function.name}({ast.unparse(function.args)}){returns}"
-            yield textwrap.fill(head, 100, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
+            yield textwrap.fill(head, 84, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
 
 
 def read_docstring(text: str) -> tuple[str, list[tuple[str, str]]]:

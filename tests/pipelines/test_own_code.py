@@ -46,6 +46,15 @@ def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
         assert out.getvalue() == printed
 
 
+@pytest.mark.parametrize("words", [[], ["model=tapas", "model.lexical_features=true", "task=table_qa"]])
+def test_the_first_snippet_for_transformers_works_on_every_export(words, tmp_path, monkeypatch, capsys):
+    export_run(str(finished_run(tmp_path / "run", words)), str(tmp_path / "exported"), here(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(re.search(r"```python\n(.*?)```", (PAGES / "use_with_transformers.md").read_text("utf-8"), re.DOTALL)[1], {})
+    assert 0 <= float(capsys.readouterr().out) <= 1
+
+
 @pytest.fixture
 def own_folder(tmp_path, monkeypatch):
     """A folder with the network of docs/how-to/write_your_own_forward.md."""
