@@ -7,7 +7,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versio
 # ones are short, where by their number of tests the few that train long would come last and leave a process idle.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: quickstart test test-long lint wheel docs constraints lock audit clean
+.PHONY: quickstart test test-long lint wheel reference docs constraints lock audit clean
 
 quickstart: .venv/.user  ## install, train the small example, compare the runs
 	$(BIN)/mate train experiment=quickstart
@@ -28,6 +28,9 @@ lint: .venv/.dev  ## style, types and floors
 wheel: .venv/.dev  ## dist/*.whl
 	rm -rf dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+reference: .venv/bin/python  ## write docs/reference/python.md from the code
+	$(BIN)/python tools/python_reference.py
 
 docs: .venv/bin/mkdocs  ## the documentation as a site, in build/site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -98,7 +98,7 @@ class OptunaSweeper(Sweeper):
             ConfigError: Optuna is not installed, or nothing can be searched so.
         """
         if find_spec("optuna") is None:
-            remedy = 'Install it: pip install "mate-cli[sweeps]"'
+            remedy = "Install it: pip install optuna cmaes"
             raise ConfigError("needs Optuna", where=f"{GROUP}=optuna", remedy=remedy)
         self._check_numbers()
         assert self.config is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from configurations import composed, sweep_jobs
 from omegaconf import OmegaConf
+from PIL import Image
 
 from mate_cli.cli import app
 from mate_cli.cli.config.resolve import resolve
@@ -25,7 +27,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
-MADE = {"index.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+MADE = {"index.md", "start/mate_in_a_notebook.md", "reference/configuration.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 """Pages of the site that `tools/site.py` makes."""
 TOPS = ("", "mate_cli", "mate_cli/tokenization")
 """Folders from which documents name files."""
@@ -131,15 +133,33 @@ def test_the_site_has_every_document():
 
 
 def test_the_configuration_page_has_every_key():
-    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "tools" / "site.py")
-    site = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(site)
-    page = "\n".join(site.configuration(ROOT / "conf"))
+    page = "\n".join(load_tool("site").configuration(ROOT / "conf"))
     files = sorted((ROOT / "conf").rglob("*.yaml"))
     assert len(re.findall(r"^(?:## (?:mate|Every)|### )", page, re.MULTILINE)) == len(files) > 100
     for file in files:
         keys = re.findall(r"^[\w.]+:.*$", file.read_text(encoding="utf-8"), re.MULTILINE)
         assert [key for key in keys if key not in page] == []
+
+
+def load_tool(name):
+    spec = importlib.util.spec_from_file_location(f"tool_{name}", ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs").rglob("*.png")), ids=name_of)
+def test_pictures_show_something(picture):
+    with Image.open(picture) as image:
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 16
+
+
+def test_the_python_page_has_the_signatures_of_the_code():
+    tool = load_tool("python_reference")
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), "type: make reference"
+    for name in (name for names in tool.SECTIONS.values() for name in names):
+        module, _, title = name.rpartition(".")
+        assert inspect.isclass(getattr(importlib.import_module(module), title))
 
 
 def test_the_glossary_is_in_order():
@@ -172,7 +192,9 @@ def test_pages_that_code_names_exist():
 
 def test_make_targets_exist():
     named = {
-        target for document in DOCUMENTS for target in re.findall(r"\bmake ([a-z-]+)", document.read_text("utf-8"))
+        target
+        for document in DOCUMENTS
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text("utf-8"), re.MULTILINE)
     }
     made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert named <= made

@@ -1,21 +1,51 @@
-"""The extras that `pip install "mate-cli[...]"` takes."""
+"""Lines that install something: they name the packages and extras of pyproject.toml, and no other project."""
 
 import re
 from itertools import chain
 from pathlib import Path
 
+import mate_cli
+
 ROOT = Path(__file__).parents[1]
-_, _, REST = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]\n")
-EXTRAS = re.findall(r"^(\S+) = \[", REST.partition("\n[")[0], re.MULTILINE)
+PROJECT, _, REST = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]\n")
+OPTIONAL = REST.partition("\n[")[0]
+EXTRAS = re.findall(r"^(\S+) = \[", OPTIONAL, re.MULTILINE)
+PACKAGES = set(re.findall(r'"([a-z0-9-]+)(?:[><=].*?)?"', PROJECT.partition("dependencies = [")[2] + OPTIONAL))
+LOGGERS = {"mlflow", "tensorboard"}
+TEXTS = [
+    *chain((ROOT / "mate_cli").rglob("*.py"), (ROOT / "hydra_plugins").rglob("*.py"), (ROOT / "conf").rglob("*.yaml")),
+    *chain((ROOT / "docs").rglob("*.md"), (ROOT / "docs").rglob("*.ipynb"), [ROOT / "README.md", ROOT / "Dockerfile"]),
+]
 
 
 def test_extras_named_to_a_user_exist():
-    texts = chain((ROOT / "mate_cli").rglob("*.py"), (ROOT / "docs").rglob("*.md"), [ROOT / "README.md"])
-    named = re.findall(r"(?:mate-cli|-e \.)\[([\w,-]+)\]", " ".join(file.read_text() for file in texts))
+    named = re.findall(
+        r"\.(?:whl)?\[([a-z,]+)\]\"", " ".join(file.read_text() for file in TEXTS if file.suffix != ".py")
+    )
     assert len(named) > 5
     assert {extra for words in named for extra in words.split(",")} <= set(EXTRAS)
+
+
+def test_packages_named_to_a_user_are_those_that_the_extras_install():
+    lines = [line for file in TEXTS for line in re.findall(r"\bpip install ([a-z][^\"'`\n.]*)", file.read_text())]
+    named = {word for line in lines for word in line.split() if re.fullmatch(r"[a-z0-9-]{4,}", word)}
+    assert len(named) > 5
+    assert named <= PACKAGES | LOGGERS
 
 
 def test_extras_are_one_word():
     """pip before 23.3 does not find an extra with _ or - in its name, warns and goes on."""
     assert [extra for extra in EXTRAS if not extra.isalpha()] == []
+
+
+def test_the_name_of_another_project_on_the_index_stands_nowhere():
+    """`mate-cli` is theirs: pip would install it in place of this one."""
+    other = "-".join(["mate", "cli"])
+    files = [*TEXTS, *(ROOT / "mate_cli").rglob("*.md"), *(file for file in ROOT.glob("*") if file.is_file())]
+    assert len(files) > 500
+    assert [file.name for file in files if other.encode() in file.read_bytes()] == []
+
+
+def test_the_wheel_in_the_documents_is_of_this_version():
+    (version,) = set(re.findall(r"mate_tables-([\d.]+)-py3", (ROOT / "docs" / "start" / "install.md").read_text()))
+    assert version == mate_cli.__version__

@@ -7,7 +7,7 @@ import torch
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.models.base.memory import TrainingMemory
 from mate_cli.models.base.sizes import encoder_size
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 SIZES, LENGTHS, CARDS = ("minilm", "base", "large"), (512, 2048, 4096), (16, 24, 40, 80)
 GIGABYTE, MOST = 10**9, 64
@@ -16,7 +16,7 @@ GIGABYTE, MOST = 10**9, 64
 def memory_of(size: str, tokens: int) -> TrainingMemory:
     """Return the memory of training MATE of a size in 16 bits, with `triton`."""
     with torch.device("meta"):
-        network = Mate(size, attention=Auto())
+        network = MateEncoder(size, attention=Auto())
     parameters = sum(parameter.numel() for parameter in network.parameters())
     shape = encoder_size(size)
     return TrainingMemory((shape,) * shape.num_layers, parameters, tokens)

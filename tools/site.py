@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,14 @@ FETCHED = re.compile(r'<script src="https?://[^"]*"></script>')
 SEARCH = f"<script>{(ROOT / 'docs' / 'images' / 'search_from_a_folder.js').read_text(encoding='utf-8')}</script>"
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 """Documents beside `docs/`, and their pages."""
-SITE_LINKS = {"../../CONTRIBUTING.md": "../CONTRIBUTING.md", "../../conf": "../reference/configuration.md"}
+NOTEBOOK = "start/mate_in_a_notebook"
+"""A notebook below `docs/`, without its ending."""
+SITE_LINKS = {
+    "../../CONTRIBUTING.md": "../CONTRIBUTING.md",
+    "../../conf": "../reference/configuration.md",
+    "mate_in_a_notebook.ipynb": "mate_in_a_notebook.md",
+    "../start/mate_in_a_notebook.ipynb": "../start/mate_in_a_notebook.md",
+}
 """Links of pages in folders to a clone, and to the site."""
 NO_PAGE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:LICENSE|wandb_sweep\.yaml|runs/[^)]*)\)")
 """Links to files of a clone that are no pages."""
@@ -27,12 +35,13 @@ GROUPS_LAST = ("experiment", "sweep", "recipe", "debug")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the documents beside `docs/`, the README as the start page, and the reference of the configuration."""
+    """Add the documents beside `docs/` (the README is the start page), the notebook, and the reference of `conf/`."""
     from mkdocs.structure.files import File  # not installed where tests read this module
 
     for document, page in PAGES.items():
         content = (ROOT / document).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, page, content=content))
+    files.append(File.generated(config, f"{NOTEBOOK}.md", content=notebook_page(ROOT / "docs" / f"{NOTEBOOK}.ipynb")))
     files.append(File.generated(config, "reference/configuration.md", content="\n".join(configuration(ROOT / "conf"))))
     return files
 
@@ -50,6 +59,13 @@ def on_post_page(output: str, **_: object) -> str:
 
 
 on_post_template = on_post_page  # of pages without a source: 404.html
+
+
+def notebook_page(file: Path) -> str:
+    """Return a notebook as a page: its texts and its code, and a link to the file."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(file.read_text("utf-8"))["cells"]]
+    parts = [text if kind == "markdown" else f"```python\n{text}\n```" for kind, text in cells]
+    return "\n\n".join([*parts, f"[Download the notebook]({file.name})"])
 
 
 def configuration(root: Path) -> Iterator[str]:

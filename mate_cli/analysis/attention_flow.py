@@ -129,7 +129,7 @@ def refuse_slots(encoder: TableEncoder) -> None:
     Raises:
         ConfigError: naming it.
     """
-    if not all(spec.backend.among_tokens for spec in encoder.specs):
+    if not encoder.specs or not all(spec.backend.among_tokens for spec in encoder.specs):
         name = type(encoder).__name__
         raise ConfigError(
             f"{name} has no plain token-to-token attention",

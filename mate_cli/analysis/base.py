@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
@@ -48,7 +49,7 @@ def analyse_run(
     folder = open_run(run)
     stages = folder.read_record().stages
     if stages:
-        remedy = f"Name one of its stages: run={folder.path / next(iter(stages))}"
+        remedy = f"Name one of its stages: {format_setting('run', folder.path / next(iter(stages)))}"
         raise RunError("this run is a system of several networks", where=run, remedy=remedy)
     config = runtime.config(folder)
     config = config.model_copy(update={"hardware": config.hardware.model_copy(update={"micro_batch": 1})})

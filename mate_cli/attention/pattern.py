@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -13,11 +14,17 @@ class AttentionPattern(ABC):
     """A definition of which token may see which: a boolean mask per group of heads, and nothing about speed.
 
     Args:
-        head_groups: how many heads share each mask, in the order of the heads.
+        head_groups: how many heads share each mask, in the order of the heads; each has one at least.
+
+    Raises:
+        ConfigError: a group has no heads.
     """
 
     def __init__(self, *head_groups: int) -> None:
-        self.head_groups = tuple(heads for heads in head_groups if heads)
+        if min(head_groups, default=0) < 1:
+            problem = f"{type(self).__name__} has a group without heads: {', '.join(map(str, head_groups)) or 'none'}"
+            raise ConfigError(problem, where="model", remedy="Leave the group out, or use a model.size with more heads")
+        self.head_groups = head_groups
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{self.head_groups}"
@@ -43,9 +50,21 @@ class AttentionPattern(ABC):
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Return the definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""
 
+    def checked_masks(self, batch: TableBatch) -> Tensor:
+        """Return `group_masks`, as many as there are groups of heads.
+
+        Raises:
+            ConfigError: there are more or fewer.
+        """
+        masks = self.group_masks(batch)
+        if masks.shape[1] != len(self.head_groups):
+            problem = f"{type(self).__name__} has {len(self.head_groups)} groups of heads and {masks.shape[1]} masks"
+            raise ConfigError(problem, where="model", remedy="Return one mask for each number of heads, in their order")
+        return masks
+
     def mask(self, batch: TableBatch) -> Tensor:
         """Return the definition for every head: Bool [B, N, T, T], or [B, 1, T, T] where all heads are alike."""
-        masks = self.group_masks(batch)
+        masks = self.checked_masks(batch)
         if masks.shape[1] == 1:
             return masks
         groups = zip(torch.split(masks, 1, dim=1), self.head_groups, strict=True)
@@ -83,7 +102,7 @@ def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
     """Count pairs of real tokens that the pattern lets through, over all heads: no exact method can do with fewer."""
     if not isinstance(pattern, SegmentedPattern):
         real = batch.attention_mask == 1
-        masks = pattern.group_masks(batch) & real[:, None, :, None]
+        masks = pattern.checked_masks(batch) & real[:, None, :, None]
         heads = torch.tensor(pattern.head_groups, device=masks.device)
         return int((masks.sum((0, 2, 3)) * heads).sum())
     groups = zip(pattern.head_groups, pattern.segment_ids(batch), strict=True)

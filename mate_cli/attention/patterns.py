@@ -70,7 +70,7 @@ class RowColumnHeads(AttentionPattern):
                 remedy="Choose a number from 0 to 1",
             )
         self.num_row_heads = int(num_heads * row_head_ratio)
-        super().__init__(self.num_row_heads, num_heads - self.num_row_heads)
+        super().__init__(*filter(None, (self.num_row_heads, num_heads - self.num_row_heads)))
 
     def group_labels(self) -> list[str]:
         """Return row heads and column heads, where there are both."""

@@ -16,7 +16,7 @@ from mate_cli.benchmark.cases import VOCABULARY
 from mate_cli.errors import ConfigError
 from mate_cli.files.targets import find_beside, find_targets
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder, check_network
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 
@@ -71,6 +71,9 @@ def find_network(
             raise ConfigError(f"conf/model/{name}.yaml has no key {key}", where="benchmark.networks") from error
     make = instantiate(node, _partial_=True)
     network: TableEncoder = make(attention=attention, **options)
+    check_network(network)
+    if not network.layers:
+        raise ConfigError(f"{name} has no layers whose work is known", where="benchmark", remedy="Leave it out")
     return network
 
 

@@ -21,7 +21,7 @@ def config_dir() -> Path:
     for folder in (PACKAGE / "conf", PACKAGE.parent / "conf"):
         if (folder / "train.yaml").is_file():
             return folder
-    raise FileNotFoundError(f"no conf/train.yaml in {PACKAGE} or {PACKAGE.parent}: install mate-cli again")
+    raise FileNotFoundError(f"no conf/train.yaml in {PACKAGE} or {PACKAGE.parent}: install mate again")
 
 
 @contextmanager

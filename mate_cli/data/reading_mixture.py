@@ -26,6 +26,7 @@ from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import Batches, TableDataModule
 from mate_cli.data.question_contamination import normalize_words
 from mate_cli.errors import ConfigError, DataError
+from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
@@ -87,7 +88,7 @@ class ReadingMixture:
             try:
                 source.splits  # noqa: B018 - says what is missing
             except DataError as error:
-                get = f"mate data download data={self.name} data.datasets={self.datasets}"
+                get = f"mate data download data={self.name} {format_setting('data.datasets', self.datasets)}"
                 leave_out = f"; or leave it out: data.weights.{name}=0" if name not in self.dev else ""
                 raise DataError(error.problem, where=error.where, remedy=f"Type: {get}{leave_out}") from error
         return SPLITS

@@ -29,6 +29,8 @@ FORMER_MODULES: Mapping[str, str] = {
     "tokenization.serializers.options": "dt_fixup.options",
 }
 """Modules by their names in `mate_cli`, and what they are called in `mate_cli.papers`."""
+FORMER_CLASSES: Mapping[str, str] = {"mate_cli.models.mate.Mate": "mate_cli.models.mate.MateEncoder"}
+"""Classes that have another name in the same module."""
 QUERIES = {"_target_": "mate_cli.papers.dt_fixup.databases.row_databases.RowDatabases", "_partial_": True}
 """What `data.queries` of files and of the hub is where they say nothing."""
 
@@ -50,6 +52,8 @@ def _renamed(value: object) -> object:
 
 
 def _name(target: object) -> object:
+    if target in FORMER_CLASSES:
+        return FORMER_CLASSES[str(target)]
     module, _, name = str(target).removeprefix("mate_cli.").rpartition(".")
     known = isinstance(target, str) and target.startswith("mate_cli.") and module in FORMER_MODULES
     return f"mate_cli.papers.{FORMER_MODULES[module]}.{name}" if known else target

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from mate_cli.quoting import format_setting
+
 NAMES = ("best.safetensors", "final.safetensors")
 """What a run leaves in its folder `checkpoints`, in the order of preference."""
 
@@ -16,4 +18,4 @@ def find_run_weights(folder: Path) -> Path | None:
 def suggest_run_weights(folder: Path, key: str = "init.checkpoint") -> str | None:
     """Return a question that offers weights of a run below a folder; None where there are none."""
     file = find_run_weights(folder)
-    return f"Did you mean {key}={file}?" if file else None
+    return f"Did you mean {format_setting(key, file)}?" if file else None

@@ -9,10 +9,10 @@ from torch import nn
 
 from mate_cli.models.base.table_encoder import initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout, FeatureEmbeddings
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 
-class Lexical(Mate):
+class Lexical(MateEncoder):
     """Row and column heads over the features of cells (`encoding=lexical`)."""
 
     def __init__(self, **options: Any) -> None:

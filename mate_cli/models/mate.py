@@ -17,7 +17,7 @@ RowHeadRatio = Annotated[float, Field(ge=0, le=1)]
 """The share of row heads."""
 
 
-class Mate(TableEncoder):
+class MateEncoder(TableEncoder):
     """A table encoder of which some heads see only the row and the others only the column.
 
     Args:

@@ -20,7 +20,7 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.freezing import freeze
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder, check_network
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import (
@@ -92,6 +92,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     cache = Path(cfg.paths.cache).expanduser()
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
     encoder: TableEncoder = build_encoder()
+    check_network(encoder)
     _check_attention(encoder, backend)
     task: TableTask[Any, Any] = build_task(TaskContext(encoder, cast(SpanSerializer, serializer), cache))
     initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
@@ -192,7 +193,7 @@ class CellRanker:
 
     def __init__(self, run: str, here: ModelConfig) -> None:
         try:
-            self.folder = open_run(run, "encoding.ranked_by=", "cell_selection")
+            self.folder = open_run(run, "encoding.ranked_by", "cell_selection")
             self.weights = best_weights(self.folder)
         except RunError as error:
             raise RunError(f"encoding.ranked_by: {error.problem}", where=error.where, remedy=error.remedy) from error

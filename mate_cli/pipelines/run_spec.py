@@ -232,7 +232,7 @@ def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tupl
         RunError: it is not there, not finished, or of another task.
     """
     try:
-        folder = finished_run(run, outputs, "train", f"stages.{stage}.run=", stage)
+        folder = finished_run(run, outputs, "train", f"stages.{stage}.run", stage)
     except RunError as error:
         problem = f"stages.{stage}.run: {error.problem}"
         raise MissingRunError(problem, where=error.where, remedy=error.remedy, stage=stage) from error

@@ -7,7 +7,6 @@ that a system joins with those of the others.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shlex import quote
 
 from hydra.utils import instantiate
 from rich.text import Text
@@ -27,6 +26,7 @@ from mate_cli.pipelines.summary import print_results, reused_runs_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
+from mate_cli.quoting import format_command
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release_lock
@@ -77,12 +77,12 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         return run
     except KeyboardInterrupt:
         if not is_stage:
-            words = [str(run.folder.path), *(f"trust={word}" for word in spec.trusted(run.folder.path))]
-            print(f"interrupted; to continue, type mate run {' '.join(map(quote, words))}")
+            trust = (f"trust={word}" for word in spec.trusted(run.folder.path))
+            print(f"interrupted; to continue, type {format_command('mate', 'run', str(run.folder.path), *trust)}")
         raise
     finally:
-        if run.folder.has_record() and not (run.folder.path / "config.yaml").exists():
-            run.folder.write_text("config.yaml", to_yaml(spec.document()))  # somebody has removed it meanwhile
+        if run.folder.has_record() and not (run.folder.path / "config.yaml").exists():  # somebody removed it
+            run.folder.write_text("config.yaml", to_yaml(spec.document(run.folder.path)))
         release_lock(run.folder.path)
 
 

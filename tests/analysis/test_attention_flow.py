@@ -17,7 +17,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import Linformer
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.reports.attention_flow import PAPER, network_flows, read_flows
 from mate_cli.reports.compare.report import build_report
@@ -102,7 +102,7 @@ def test_a_network_that_sees_its_own_cell_alone_looks_nowhere_else():
 
 
 def test_row_heads_and_column_heads_of_mate_are_told_apart():
-    found = flow(Mate("tiny", attention=Eager(), vocab_size=128), batch())
+    found = flow(MateEncoder("tiny", attention=Eager(), vocab_size=128), batch())
     assert found["groups"] == [
         {"label": "1 row head", "heads": [(0, 0), (1, 0)]},
         {"label": "1 column head", "heads": [(0, 1), (1, 1)]},

@@ -7,7 +7,14 @@ from batches import batch_from, batches, one_table, pad
 from golden import others, tapas
 from hypothesis import given
 
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn, SatLayer, Window
+from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import LayerSpec
 
 MASKS = np.load(tapas("g1_masks.npz"))
 LOWER, UPPER = SatLayer(4, columns=False), SatLayer(4, columns=True)
@@ -87,3 +94,24 @@ def test_a_window_reaches_as_far_as_its_radius():
     assert seen == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3], [3]]
     assert torch.equal(Window(2, 4).mask(batch), Full(2).mask(batch))
     assert Window(2, 4) != Window(2, 3)
+
+
+class Thirds(AttentionPattern):
+    """Three masks; the heads of each as they are given."""
+
+    def group_masks(self, batch):
+        return Full(1).group_masks(batch).expand(-1, 3, -1, -1)
+
+
+@pytest.mark.parametrize("heads", [(1, 1, 0), (2, -1, 1), ()])
+def test_a_group_without_heads_is_refused_by_name(heads):
+    with pytest.raises(ConfigError, match=r"Thirds has a group without heads: .*\. Leave the group out"):
+        Thirds(*heads)
+
+
+@pytest.mark.parametrize("backend", [Eager(), Sdpa()])
+def test_masks_that_are_not_as_many_as_groups_are_refused(backend):
+    batch = batch_from(*[[[0] * 5]] * 3, [[1] * 5])
+    network = TableEncoder(EncoderSize(16, 1, 2, 32, 40), [LayerSpec(Thirds(1, 1), backend)], vocab_size=9)
+    with pytest.raises(ConfigError, match="Thirds has 2 groups of heads and 3 masks"):
+        network(batch)

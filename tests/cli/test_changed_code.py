@@ -95,5 +95,5 @@ def test_modules_are_followed_within_their_folder_and_not_into_what_is_installed
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    reached = hash_modules(["lab_parts.patterns.Near", "torch.optim.SGD", "mate_cli.models.mate.Mate"])
+    reached = hash_modules(["lab_parts.patterns.Near", "torch.optim.SGD", "mate_cli.models.mate.MateEncoder"])
     assert reached.keys() == files.keys() - {"lab_parts/unused.py"}

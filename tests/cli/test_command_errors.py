@@ -38,7 +38,7 @@ HYDRA_SEES = {
     (
         "train",
         "seed=a (b",
-    ): "seed=a (b: this value cannot be read. Put special characters in quotes inside quotes: 'seed=\"a (b\"'.",
+    ): "seed=a (b: this value cannot be read. Put special characters in quotes inside quotes: \"seed='a (b'\".",
     ("train", "model=tapas", "model.row_head_ratio=0.3"): (
         "model.row_head_ratio: model=tapas has no such key. It is a key of model=dot or model=lexical or model=mate."
     ),

@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mate_cli.cli.app import main
 
-optuna = pytest.importorskip("optuna", reason='not installed: pip install "mate-cli[sweeps]"')
+optuna = pytest.importorskip("optuna", reason="not installed: pip install optuna")
 
 SEARCH = ["experiment=quickstart_cells", "hydra/sweeper=optuna", "hydra.sweeper.direction=maximize"]
 STORE = "sqlite:///search.db"

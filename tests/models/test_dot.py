@@ -17,7 +17,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
 from mate_cli.models.heads.token_scores import TokenScores, best_tokens
 from mate_cli.models.layers.encoder import FirstState
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.positions import cell_position_ids
@@ -123,7 +123,10 @@ def test_the_first_tokens_are_those_of_the_reference():
 
 SIZE = EncoderSize(32, 2, 4, 48, 512)
 TABLES = ((4, 3, 3, 2), (2, 5, 2, 3), (6, 1, 4, 4))
-PRUNERS = {"tapas": partial(Tapas, PRUNER), "mate": partial(Mate, EncoderSize(16, 2, 4, 24, 512), row_head_ratio=0.5)}
+PRUNERS = {
+    "tapas": partial(Tapas, PRUNER),
+    "mate": partial(MateEncoder, EncoderSize(16, 2, 4, 24, 512), row_head_ratio=0.5),
+}
 
 
 def words(batch):

@@ -12,7 +12,7 @@ from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TableBatch
 
@@ -85,14 +85,14 @@ def test_exact_variants(variant, attention):
     if variant.startswith("full"):
         model = network(Tapas, attention)
     else:
-        model = network(Mate, attention, row_head_ratio=0.25 if variant.endswith("r25") else 0.5)
+        model = network(MateEncoder, attention, row_head_ratio=0.25 if variant.endswith("r25") else 0.5)
     assert_same(*beside(variant, model, variant.endswith("reset")))
 
 
 @pytest.mark.parametrize("variant", ["efficient_b4_h8", "efficient_b4_h8_reset", "efficient_b8_h16"])
 def test_efficient_variants(variant):
     bucket, first = (8, 16) if "b8" in variant else (4, 8)
-    assert_same(*beside(variant, network(Mate, Bucketed(first, bucket, pad=False)), variant.endswith("reset")))
+    assert_same(*beside(variant, network(MateEncoder, Bucketed(first, bucket, pad=False)), variant.endswith("reset")))
 
 
 @pytest.mark.parametrize("attention", EXACT.values(), ids=EXACT)
@@ -124,7 +124,7 @@ def test_embeddings():
     ids=[*EXACT, "bucketed"],
 )
 def test_gradients(variant, attention, checkpointing):
-    model, given = network(Mate, attention, gradient_checkpointing=checkpointing), batch(reset=False)
+    model, given = network(MateEncoder, attention, gradient_checkpointing=checkpointing), batch(reset=False)
     probe = torch.from_numpy(OUTPUTS["grad_probe"])
     loss = (model(given).states * probe * given.attention_mask.unsqueeze(-1)).sum()
     loss.backward()

@@ -23,7 +23,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
 from mate_cli.models.layers.global_local import find_links
 from mate_cli.models.linformer import MixedAttention, Mixer
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.sat import Sat
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.models.tapas import Tapas
@@ -87,14 +87,14 @@ def test_a_network_costs_its_dense_layers_and_the_attention_of_every_layer():
     batch = pad([one_table(np.random.default_rng(0), 4, 3, 3, 2)], 2)
     tokens = int(batch.attention_mask.sum())
     dense = dense_flops(SIZE, tokens, backward=False)
-    own = Mate(SIZE, attention=Segments())
+    own = MateEncoder(SIZE, attention=Segments())
     assert flops_of(own, batch) == dense + 2 * attention_flops(
         needed_pairs(own.specs[0].pattern, batch), 8, backward=False
     )
     every = attention_flops(4 * tokens**2, 8, backward=False)
     assert flops_of(Tapas(SIZE, attention=Auto()), batch) == dense + 2 * every
     long = pad([one_table(np.random.default_rng(0), 4, 40, 8, 2)])
-    assert flops_of(Mate(SIZE, attention=Auto()), long) < flops_of(Tapas(SIZE, attention=Auto()), long)
+    assert flops_of(MateEncoder(SIZE, attention=Auto()), long) < flops_of(Tapas(SIZE, attention=Auto()), long)
 
 
 def test_a_network_with_two_patterns_counts_each():

@@ -11,7 +11,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.linformer import Linformer
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.sat import Sat
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.models.tapas import Tapas
@@ -19,9 +19,9 @@ from mate_cli.tokenization.layout import SUMMARY_ROW
 
 SIZE = EncoderSize(16, 4, 4, 32, 40)
 SPARSE = {
-    "mate": (Mate, {}),
-    "only rows": (Mate, {"row_head_ratio": 1.0}),
-    "only columns": (Mate, {"row_head_ratio": 0.0}),
+    "mate": (MateEncoder, {}),
+    "only rows": (MateEncoder, {"row_head_ratio": 1.0}),
+    "only columns": (MateEncoder, {"row_head_ratio": 0.0}),
     "sat": (Sat, {}),
     "original sat": (Sat, {"variant": "original"}),
 }
@@ -139,7 +139,7 @@ def test_row_heads_need_memory_for_the_number_of_rows_and_not_for_its_square(dro
     """512, 1024 and 2048 tokens in rows of eight."""
     rows = (64, 128, 256)
     options = {"row_head_ratio": 1.0, "attention_dropout": dropout}
-    peaks = [largest(Mate, count, Segments(), **options) for count in rows]
+    peaks = [largest(MateEncoder, count, Segments(), **options) for count in rows]
     dense = [largest(Tapas, count, Eager(), attention_dropout=dropout) for count in rows[:2]]
     assert peaks[1] <= 2.1 * peaks[0]
     assert peaks[2] <= 2.1 * peaks[1]
@@ -160,7 +160,7 @@ def count(network, size, **options):
 def test_the_number_of_parameters_at_full_size(size, width, layers):
     """BERT's, and what each network says that it adds; every other pattern adds none."""
     tapas = BERT[size] + (3 + 4 * 256 + 2 + 10 - 2) * width
-    assert count(Tapas, size) == count(Mate, size) == count(Sat, size) == tapas
+    assert count(Tapas, size) == count(MateEncoder, size) == count(Sat, size) == tapas
     assert count(Sat, size, variant="original") == BERT[size] + width  # a third segment
     mixers = {"headwise": 2 * layers, "key_value": layers, "layerwise": 1}
     for sharing, matrices in mixers.items():

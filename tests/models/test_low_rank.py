@@ -11,7 +11,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.low_rank import Lora, add_adapters, merge_adapters, merge_state
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 12, 2, 32, 128)
 
@@ -21,7 +21,7 @@ BATCH = pad([one_table(np.random.default_rng(0), *shape) for shape in ((4, 3, 3,
 
 def network():
     torch.manual_seed(0)
-    return Mate(SIZE, attention=Sdpa(), vocab_size=50).eval()
+    return MateEncoder(SIZE, attention=Sdpa(), vocab_size=50).eval()
 
 
 def trained(model):

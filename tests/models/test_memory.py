@@ -11,7 +11,7 @@ from mate_cli.attention.base import AttentionBackend
 from mate_cli.benchmark.cases import draw_table, together
 from mate_cli.models.base.memory import TrainingMemory, training_memory
 from mate_cli.models.base.sizes import SIZES, EncoderSize
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 LARGE = TrainingMemory((SIZES["large"],) * 24, 336_203_776, 2048)
 WIDTH, TOKENS = 128, 300
@@ -39,7 +39,7 @@ class Fused(AttentionBackend):
 def kept_bytes(layers, *, half, checkpointing=False):
     """Bytes that autograd keeps for the backward pass of a network without dropout, weights left out."""
     size = EncoderSize(WIDTH, layers, 4, 4 * WIDTH)
-    network = Mate(size, attention=Fused(), hidden_dropout=0.0, gradient_checkpointing=checkpointing).train()
+    network = MateEncoder(size, attention=Fused(), hidden_dropout=0.0, gradient_checkpointing=checkpointing).train()
     batch = together([draw_table("tall", TOKENS, seed) for seed in range(2)])
     weights = {one.untyped_storage().data_ptr() for one in network.parameters()}
     found, kept = {}, []
@@ -84,12 +84,12 @@ def test_a_large_network_on_known_cards():
 
 def test_it_is_read_off_a_network():
     for words, checkpointing in (({}, False), ({"gradient_checkpointing": True}, True)):
-        network = Mate("tiny", attention=Fused(), **words)
+        network = MateEncoder("tiny", attention=Fused(), **words)
         found = training_memory(network, 7, 99, half=True)
         assert found == TrainingMemory((SIZES["tiny"],) * 2, 7, 99, checkpointing=checkpointing)
     from mate_cli.attention.backends.segments import Segments
 
-    assert training_memory(Mate("tiny", attention=Segments()), 7, 99, half=True).copies
+    assert training_memory(MateEncoder("tiny", attention=Segments()), 7, 99, half=True).copies
 
 
 def test_the_documented_table_is_this_count(monkeypatch):

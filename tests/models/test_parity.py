@@ -10,7 +10,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
@@ -80,7 +80,7 @@ def test_minilm():
 
 
 def test_an_unknown_type_adds_nothing_and_a_late_position_is_the_last():
-    model = Mate(SIZE, attention=Sdpa(), vocab_size=99).eval()
+    model = MateEncoder(SIZE, attention=Sdpa(), vocab_size=99).eval()
     given = batch(TOKEN_TYPES)
     beyond = TableBatch(**{**given.tensors(), "row_ids": given.row_ids + 256, "position_ids": given.position_ids + 99})
     with torch.no_grad():
@@ -92,7 +92,7 @@ def test_an_unknown_type_adds_nothing_and_a_late_position_is_the_last():
 
 def test_attention_dropout_only_while_training():
     torch.manual_seed(0)
-    model, given = Mate(SIZE, attention=Segments(), vocab_size=99), batch(TOKEN_TYPES)
+    model, given = MateEncoder(SIZE, attention=Segments(), vocab_size=99), batch(TOKEN_TYPES)
     assert not torch.equal(model(given).states, model(given).states)
     model.eval()
     assert torch.equal(model(given).states, model(given).states)

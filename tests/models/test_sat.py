@@ -18,7 +18,7 @@ from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.heads.span import allowed_spans
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.sat import Sat
 from mate_cli.tokenization.layout import SUMMARY_ROW
 
@@ -121,7 +121,7 @@ def test_the_original_embeds_no_rows_columns_or_ranks():
 
 
 def test_all_it_lacks_are_the_tables_of_token_types():
-    mate = Mate(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50).state_dict()
+    mate = MateEncoder(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50).state_dict()
     assert make("tapas").state_dict().keys() == mate.keys()
     types = {f"embeddings.token_type_embeddings_{i}.weight" for i in range(1, 7)}
     assert make("original").state_dict().keys() == mate.keys() - types

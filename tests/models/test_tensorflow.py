@@ -18,7 +18,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle, read_bundle
 from mate_cli.models.checkpoints.tensorflow import read_variables
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 
 GOLDEN = ROOT / "tests" / "golden" / "tensorflow"
@@ -71,7 +71,7 @@ def test_names_and_matrices_are_those_of_torch():
 
 @pytest.mark.parametrize("name", ["", "model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"])
 @pytest.mark.parametrize("kind", ["tapas", "path"])
-@pytest.mark.parametrize("cls", [Tapas, Mate])
+@pytest.mark.parametrize("cls", [Tapas, MateEncoder])
 def test_a_network_is_filled_from_a_folder_or_a_prefix(name, kind, cls):
     model = network(cls)
     report = InitialWeights(kind, str(GOLDEN / name)).load(model)
@@ -140,7 +140,7 @@ def test_damaged_configuration(copy):
 
 def test_without_the_package_that_checks(monkeypatch):
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    with pytest.raises(MissingDependencyError, match=r"mate-cli\[tensorflow\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install google-crc32c"):
         everything(GOLDEN / "model.ckpt")
 
 

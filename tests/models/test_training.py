@@ -8,7 +8,7 @@ from batches import exact_backends, one_table, pad
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 2, 4, 32)
 STEPS = 50
@@ -18,7 +18,7 @@ def losses(backend):
     """Losses of learning which tokens lie in the second row, from random ids, on batches of all shapes."""
     random = np.random.default_rng(0)
     torch.manual_seed(0)
-    model = Mate(SIZE, attention=backend, vocab_size=50, hidden_dropout=0.0, attention_dropout=0.0)
+    model = MateEncoder(SIZE, attention=backend, vocab_size=50, hidden_dropout=0.0, attention_dropout=0.0)
     head = torch.nn.Linear(SIZE.hidden_size, 1)
     optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=2e-3)
     found = []

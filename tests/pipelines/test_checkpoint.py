@@ -207,12 +207,12 @@ WRONG = {
     "another size": ("ours", text("mate.yaml", "size: tiny", "size: mini"), "weights of another network"),
     "foreign code": (
         "ours",
-        text("mate.yaml", "mate_cli.models.mate.Mate", "os.system"),
+        text("mate.yaml", "mate_cli.models.mate.MateEncoder", "os.system"),
         "os.system is not a class of",
     ),
     "imported code": (
         "ours",
-        text("mate.yaml", "mate_cli.models.mate.Mate", "mate_cli.models.auto_encoder.load_file"),
+        text("mate.yaml", "mate_cli.models.mate.MateEncoder", "mate_cli.models.auto_encoder.load_file"),
         "is not a class of mate",
     ),
     "their late code": ("theirs", config(hidden_act="${oc.create:{_target_:os.getcwd}}"), "is an interpolation"),

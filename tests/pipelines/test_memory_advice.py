@@ -14,7 +14,7 @@ from mate_cli.cli.app import main
 from mate_cli.errors import RunError
 from mate_cli.models.base.memory import TrainingMemory
 from mate_cli.models.base.sizes import SIZES
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.pipelines import memory, training
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
@@ -77,7 +77,7 @@ def test_other_errors_pass():
 
 
 def test_the_precision_of_the_card_counts():
-    network = Mate("tiny", attention=Sdpa())
+    network = MateEncoder("tiny", attention=Sdpa())
     for words, half in ((["hardware=auto"], True), (["hardware=gpu"], False), (["hardware=gpu_bf16"], True)):
         with pretended_gpu():
             assert step_memory(network, network, 64, run_config([*SMALL, *words]).hardware).half is half

@@ -3,9 +3,7 @@
 import contextlib
 import io
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -38,11 +36,13 @@ def test_every_cell_runs(tmp_path, monkeypatch):
     assert [set(one) >= {"answer", "coordinates", "confidence"} for one in names["found"]] == [True, True]
 
 
-@pytest.mark.parametrize("in_colab", [False, True])
-def test_it_installs_the_package_in_colab_alone(monkeypatch, in_colab):
+@pytest.mark.parametrize("missing", [False, True])
+def test_it_installs_the_uploaded_wheel_where_the_package_is_missing(tmp_path, monkeypatch, missing):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mate_tables-1.0-py3-none-any.whl").touch()
     started = []
     monkeypatch.setattr("subprocess.run", lambda words, check: started.append(words[1:]))
-    if in_colab:
-        monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    if missing:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     exec("".join(cells()[0]["source"]), {})
-    assert started == ([["-m", "pip", "install", "--quiet", "mate-cli"]] if in_colab else [])
+    assert started == [["-m", "pip", "install", "--quiet", "mate_tables-1.0-py3-none-any.whl"]] * missing

@@ -46,19 +46,100 @@ def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
         assert out.getvalue() == printed
 
 
-@pytest.mark.parametrize("name", ["striped", "nearby"])
-def test_the_networks_of_the_page_train(name, tmp_path, monkeypatch):
-    page = (PAGES / "add_your_own_network.md").read_text("utf-8")
-    blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", page, flags=re.DOTALL)
-    for file, content in blocks:
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).write_text(content)
+@pytest.mark.parametrize("words", [[], ["model=tapas", "model.lexical_features=true", "task=table_qa"]])
+def test_the_first_snippet_for_transformers_works_on_every_export(words, tmp_path, monkeypatch, capsys):
+    export_run(str(finished_run(tmp_path / "run", words)), str(tmp_path / "exported"), here(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(re.search(r"```python\n(.*?)```", (PAGES / "use_with_transformers.md").read_text("utf-8"), re.DOTALL)[1], {})
+    assert 0 <= float(capsys.readouterr().out) <= 1
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """A folder with the network of docs/how-to/write_your_own_forward.md."""
+    write_blocks("write_your_own_forward", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("plain", "towns"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+def write_blocks(page, folder):
+    """Write the files that a page shows."""
+    text = (PAGES / f"{page}.md").read_text("utf-8")
+    for file, content in re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", text, flags=re.DOTALL):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("striped", "add_your_own_network"), ("nearby", "add_your_own_network"), ("cell_lstm", "write_your_own_forward")],
+)
+def test_the_networks_of_the_pages_train(name, page, tmp_path, monkeypatch):
+    write_blocks(page, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     words = ["experiment=quickstart_cells", f"model={name}", "debug=fast", "logger=none", "hardware.threads=1"]
     assert main(["train", *words, "name=own", "paths.outputs=outputs"]) == 0
     (folder,) = tmp_path.glob("outputs/**/record.json")
     assert json.loads(folder.read_text())["model"] == name
+    network = Mate.from_pretrained(folder.parent, trust=name)
+    with torch.no_grad():
+        together, alone = network(FRAME, QUESTIONS).last_hidden_state[0], network(FRAME, QUESTIONS[0]).last_hidden_state
+    torch.testing.assert_close(together[: alone.shape[1]], alone[0])  # padding changes nothing
+
+
+PLAIN = """
+from torch import nn
+from mate_cli.models.base.table_encoder import TableEncoder
+class Plain(nn.Module):
+    def __init__(self, size, attention, vocab_size, **options):
+        super().__init__()
+class Clash(TableEncoder):
+    def __init__(self, size, *, attention, **options):
+        super().__init__(size, [], **options)
+        self.encoder = nn.LSTM(128, 64)
+"""
+
+
+@pytest.mark.parametrize("command", ["train debug=fast", "inspect"])
+@pytest.mark.parametrize(
+    ("name", "problem"), [("Plain", "is not a TableEncoder"), ("Clash", ".encoder is LSTM, not the layers")]
+)
+def test_a_network_that_is_not_built_on_ours_is_refused_by_name(name, problem, command, own_folder, capsys):
+    (own_folder / "plain.py").write_text(PLAIN)
+    (own_folder / "conf" / "model" / "other.yaml").write_text(f"defaults: [tapas]\n_target_: plain.{name}\n")
+    assert main([*command.split(), "experiment=quickstart_cells", "model=other"]) == 2
+    assert f"error: model: {name}{' ' * problem.startswith('is')}{problem}" in capsys.readouterr().err
+
+
+def test_a_dataset_without_coordinates_says_what_is_missing(own_folder, capsys):
+    (own_folder / "towns.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from mate_cli.data.datasets.hybridqa.reader import Sample\n"
+        "from mate_cli.tables.example import Answer, TableExample\n"
+        "class Towns(Sample):\n"
+        "    def examples(self, split):\n"
+        "        return [TableExample(e.example_id, e.question, e.table, Answer(('Bonn',)))"
+        " for e in super().examples(split)]\n"
+    )
+    (own_folder / "conf" / "data").mkdir()
+    (own_folder / "conf" / "data" / "towns.yaml").write_text("defaults: [sample]\n_target_: towns.Towns\n")
+    assert main(["train", "experiment=quickstart_cells", "data=towns", "debug=fast"]) == 2
+    said = capsys.readouterr().err
+    assert "no usable example in split 'train': 1,200 unusable: neither cells nor number" in said
+    assert "where answers have coordinates" in said
+
+
+def test_a_network_without_attention_is_counted_and_shown(own_folder, capsys):
+    words = ["experiment=quickstart_cells", "model=cell_lstm", "hardware.threads=1"]
+    assert main(["train", *words, "--dry"]) == 0
+    assert re.search(r"memory +about", capsys.readouterr().out)
+    assert main(["inspect", *words]) == 0
+    assert "attention masks: none" in capsys.readouterr().out
 
 
 @torch.no_grad()

@@ -62,5 +62,8 @@ def test_the_page_from_a_spreadsheet_to_an_export(tmp_path, monkeypatch, capsys)
         capsys.readouterr()
         assert main([word.replace("DATE", date) for word in words]) == 0
     assert re.search(r"answer +\w+ \w+", capsys.readouterr().out)
+    page = PAGE.with_name("use_with_transformers.md").read_text(encoding="utf-8")
+    exec(re.search(r"```python\n(.*?)```", page, flags=re.DOTALL)[1], {})
+    assert 0 <= float(capsys.readouterr().out) <= 1
     metrics = [json.loads(file.read_text())["metrics"] for file in Path("outputs/train/wtq_mate").glob("*/record.json")]
     assert min(found["dev/denotation_accuracy"] for found in metrics) > 0.6

@@ -52,7 +52,7 @@ def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dty
 
 def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
     """Return one additive mask per group of heads, None where everything may be seen (the kernel is then fastest)."""
-    masks = plan.pattern.group_masks(plan.batch)
+    masks = plan.pattern.checked_masks(plan.batch)
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]
     groups = torch.split(masks, 1, dim=1)

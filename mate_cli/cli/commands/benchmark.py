@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +74,7 @@ def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
 def show_stopped(folder: Path) -> None:
     """Print what a benchmark had measured when it was stopped, and how to see it again."""
     from mate_cli.errors import RunError
+    from mate_cli.quoting import format_setting
     from mate_cli.reports.benchmark.results import read_benchmark
     from mate_cli.reports.terminal.comparison import report_console
 
@@ -84,5 +84,4 @@ def show_stopped(folder: Path) -> None:
     except RunError:
         console.print("stopped before the first measurement")
         return
-    word = shlex.quote(f"show={folder}")
-    console.print(f"stopped; results so far are kept: mate benchmark {word}", soft_wrap=True)
+    console.print(f"stopped; results so far are kept: mate benchmark {format_setting('show', folder)}", soft_wrap=True)

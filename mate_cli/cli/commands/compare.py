@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quote_list, quote_text
 from mate_cli.cli.flags import LONG, VALUED
+from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Compare

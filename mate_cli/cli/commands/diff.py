@@ -22,6 +22,7 @@ def run(cfg: Diff) -> None:
         RunError: one cannot be read.
     """
     from mate_cli.errors import ConfigError
+    from mate_cli.quoting import format_command
     from mate_cli.reports.page.page import write_difference
     from mate_cli.reports.runs.load import first_runs, open_runs
     from mate_cli.reports.sections.difference import difference_section
@@ -32,7 +33,11 @@ def run(cfg: Diff) -> None:
     if len({folder.resolve() for folder in folders}) != 2 or len(folders) != 2:
         problem = f"two different runs are needed, not {', '.join(map(str, folders)) or 'none'}"
         below = first_runs(folders[0], 2) if folders else []
-        pair = f"mate diff {' '.join(below)}" if len(below) == 2 else "mate diff outputs/train/<name>/<date> <another>"
+        pair = (
+            format_command("mate", "diff", *below)
+            if len(below) == 2
+            else "mate diff outputs/train/<name>/<date> <another>"
+        )
         raise ConfigError(problem, where="runs", remedy=f"Type: {pair}")
     loaded = open_runs(folders)
     section = difference_section((loaded.runs[0], loaded.runs[1]), cfg.questions)

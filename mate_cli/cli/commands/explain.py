@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.override import Override
 from mate_cli.errors import ConfigError
+from mate_cli.quoting import quote_for_shell
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import KeyDescription
@@ -110,7 +111,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         first = one.homes[0]
         listed = f"{one.key} is a key of {', '.join(one.homes)}"
         (found,) = explain_keys(command, one.key, [*words, first])
-        typed = f"  type    mate {command} {first} {one.key}={found.value}"
+        typed = f"  type    mate {command} {first} {quote_for_shell(f'{one.key}={found.value}')}"
         head = textwrap.fill(listed, width, subsequent_indent="  ")
         parts.append("\n".join([head, *_one(found, width).splitlines()[1:], typed]))
     if parts:

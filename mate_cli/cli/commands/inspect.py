@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.quoting import format_setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,9 +85,12 @@ def run(cfg: Inspect) -> None:
     else:
         kept = kept_tokens(reader, encoding) if reader.task else None
         show(example, encoding, reader.serializer, cfg.tokens, kept)
-        figure = draw_masks(reader.config, example, encoding)
-    path = save_figure(figure, Path(cfg.paths.outputs), f"{example.example_id}_{name or 'masks'}")
-    print(f"{name or 'attention masks'}: {path}")
+        figure, name = draw_masks(reader.config, example, encoding), "masks"
+    if figure is None:
+        print("attention masks: none, as no layer of this network has attention")
+        return
+    path = save_figure(figure, Path(cfg.paths.outputs), f"{example.example_id}_{name}")
+    print(f"{'attention masks' if name == 'masks' else name}: {path}")
 
 
 def save_figure(figure: Figure, outputs: Path, name: str) -> Path:
@@ -151,7 +155,9 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
         folder = open_run(cfg.run)
         if stages := folder.read_record().stages:
             own = folder.path / next(iter(stages))
-            raise RunError("this run is a system of stages", where=cfg.run, remedy=f"Use one of them: run={own}")
+            raise RunError(
+                "this run is a system of stages", where=cfg.run, remedy=f"Use one of them: {format_setting('run', own)}"
+            )
         config = runtime.config(folder)
         parts = load_best(config, folder)
         dataset = parts.data.dataset
@@ -262,13 +268,14 @@ def cell_lengths(
     return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
 
 
-def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure:
-    """Draw what each group of heads of the configured model sees."""
+def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure | None:
+    """Draw what each group of heads of the configured model sees; None without attention."""
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
     kinds, rows = encoding.kinds, encoding.row_ids.tolist()
     title = f"{example.example_id}: attention masks, {len(kinds)} tokens"
-    return attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
+    masks = head_masks(config, encoding)
+    return attention_masks_figure(masks, kinds, rows, title) if masks else None
 
 
 def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
@@ -277,12 +284,14 @@ def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.nda
     from hydra.utils import instantiate
 
     from mate_cli.data.loading.collate import collate
+    from mate_cli.models.base.table_encoder import check_network
 
     with torch.device("meta"):  # only the pattern is wanted, not the weights
         model = instantiate(config.model, attention=instantiate(config.attention), vocab_size=1)
+    check_network(model)
     batch = collate([encoding], reset_positions=False, max_positions=len(encoding))
     masks: dict[str, np.ndarray] = {}
     for layers, pattern in model.patterns.items():
         names = [f"{layers}, {name}" if len(model.patterns) > 1 else name for name in pattern.group_labels()]
-        masks |= zip(names, pattern.group_masks(batch)[0].numpy(), strict=True)
+        masks |= zip(names, pattern.checked_masks(batch)[0].numpy(), strict=True)
     return masks

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.quoting import is_written, quote_list, quote_text
 from mate_cli.errors import ConfigError
+from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict

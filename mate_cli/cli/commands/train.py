@@ -37,7 +37,7 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def quote_pattern(word: str) -> str:
     """Quote a pattern of names with brackets in it, which is neither a list nor several values of a sweep."""
-    from mate_cli.cli.config.quoting import quote_text
+    from mate_cli.quoting import quote_text
 
     key, _, value = word.partition("=")
     plain = key.endswith(TEXTS) and "[" in value and value[0] not in "['\"" and "," not in value

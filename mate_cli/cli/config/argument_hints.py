@@ -5,7 +5,6 @@ quotes. Each of these is refused before anything is composed, with what to type 
 """
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from mate_cli.cli.config_dir import choices
 from mate_cli.cli.flags import DRY, FLAGS, LONG, PRINT_SCRIPT, VALUED
 from mate_cli.cli.shell.help import groups_of, keys_of, list_defaults, nearest, nearest_choice
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.quoting import format_setting, quote_for_shell
 
 FORM = "settings are written key=value"
 BRACKETS = {"[": "]", "{": "}"}
@@ -113,7 +113,7 @@ class Syntax:
                 return ConfigError(FORM, where=word, remedy=suggest(f"{word}={after}"))
             return ConfigError(FORM, where=word, remedy=f"Type {word}=NAME, with one of {', '.join(choices(word))}")
         if setting := self._guess_setting(word):
-            return ConfigError(FORM, where=word, remedy=suggest(setting))
+            return ConfigError(FORM, where=word, remedy=f"Type {setting}")
         if homes := [group for group in groups if word in choices(group)]:
             return ConfigError(FORM, where=word, remedy=suggest(*(f"{group}={word}" for group in homes)))
         for group in groups:
@@ -124,20 +124,20 @@ class Syntax:
         return ConfigError(FORM, where=word, remedy=f"All of them: mate {self.config_name} --help")
 
     def _guess_setting(self, word: str) -> str | None:
-        """Guess the setting that a file or folder is meant for: a table, or its newest run; None for other words."""
+        """Guess the setting that a file or folder is meant for, as a shell takes it: a table, or its newest run."""
         from mate_cli.runs.folders import open_run
 
         keys, path = keys_of(self.config_name), Path(word)
         if path.suffix.lower() in TABLES:
-            return f"table={word}" if "table" in keys else None
+            return format_setting("table", word) if "table" in keys else None
         key = "run" if "run" in keys else "resume" if "resume" in keys else None
         if key is None or not (path.is_dir() or "/" in word):
             return None
         try:
-            return f"{key}={open_run(word).path}"
+            return format_setting(key, open_run(word, key).path)
         except RunError as error:
-            found = re.search(r"run=(.*)\?", error.remedy or "")
-            return f"{key}={found[1] if found else word}"
+            question = re.fullmatch(r"Did you mean (.*)\?", error.remedy or "")
+            return question[1] if question else format_setting(key, word)
 
     def _check_setting(self, words: Sequence[str], place: int) -> None:
         key, equals, value = words[place].partition("=")
@@ -153,8 +153,8 @@ class Syntax:
             raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"name={path.name or 'NAME'} " if "name" in keys_of(self.config_name) else ""
-            remedy = f"Type {named}{quote_for_shell(f'paths.outputs={path.parent}')}"
+            named = f"{format_setting('name', path.name or 'NAME')} " if "name" in keys_of(self.config_name) else ""
+            remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=words[place], remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):
             raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
@@ -193,11 +193,6 @@ class Syntax:
 def suggest(*settings: str) -> str:
     """Say what to type, as a shell takes it."""
     return "Type " + " or ".join(map(quote_for_shell, settings))
-
-
-def quote_for_shell(setting: str) -> str:
-    """Return a setting in quotes, where a shell would take it apart or look for files of that name."""
-    return setting if re.fullmatch(r"[\w@%+=:,./~-]*", setting) or setting.endswith("=...") else shlex.quote(setting)
 
 
 def _next(words: Sequence[str], place: int) -> str:

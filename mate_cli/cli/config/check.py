@@ -177,7 +177,7 @@ def check_ranker(config: RunConfig) -> None:
 
     ranked_by = config.encoding.get("ranked_by")
     if ranked_by and not str(ranked_by).startswith(FROM_STAGE):
-        open_run(str(ranked_by), "encoding.ranked_by=", "cell_selection")
+        open_run(str(ranked_by), "encoding.ranked_by", "cell_selection")
 
 
 def _prefix_stage(stage: Stage, where: str | None) -> str | None:

@@ -29,6 +29,7 @@ from mate_cli.cli.config.override import NONE, NOTHING, Override
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
+from mate_cli.quoting import format_setting
 
 MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
@@ -176,8 +177,7 @@ def _unreadable(override: str) -> ConfigError:
     if "=" not in override and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
     key, _, value = override.partition("=")
-    text = f'{key}="{value}"' if '"' not in value else 'key="a, b (c)"'
-    remedy = f"Put special characters in quotes inside quotes: '{text}'"
+    remedy = f"Put special characters in quotes inside quotes: {format_setting(key, value)}"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
@@ -197,7 +197,7 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
         remedy = f"Write override /{inner}: {name}"
         return ConfigError(f"unknown group {group}", where=parent[1] if parent else group, remedy=remedy)
     if outer == "hydra":
-        remedy = 'Optuna, joblib and submitit come with pip install "mate-cli[sweeps]"'
+        remedy = "Install what it needs: pip install optuna hydra-joblib-launcher hydra-submitit-launcher"
         return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"

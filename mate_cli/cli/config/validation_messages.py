@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 from mate_cli.cli.config.foreign_keys import offer, translate_key
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
+from mate_cli.quoting import format_setting
 
 KINDS = {
     "int_type": "an integer",
@@ -89,7 +90,7 @@ def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
     bounds = [detail for detail in details if detail["type"] not in {*KINDS, "literal_error"}]
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
-    remedy = f"Type '{place}=[{value}]'" if "a list" in phrases and isinstance(value, str) else None
+    remedy = f"Type {format_setting(place, [value])}" if "a list" in phrases and isinstance(value, str) else None
     return str(ConfigError(f"must be {' or '.join(phrases)} (got {_shorten_value(value)})", where=place, remedy=remedy))
 
 

@@ -22,6 +22,7 @@ from mate_cli.cli.app import PROGRAM
 from mate_cli.cli.sweeps.stopping import StopHandler, ignore_interrupts, is_stopped
 from mate_cli.errors import MateError
 from mate_cli.files.io_errors import LOWER
+from mate_cli.quoting import format_command
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
@@ -143,7 +144,7 @@ def follow_job(
     from mate_cli.runs.liveness import LAUNCHER, process_name
 
     errors = folder.remember("stderr.txt")
-    print(f"job: mate train {' '.join(overrides)}", flush=True)
+    print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     errors.unlink(missing_ok=True)  # it may be a link
     with (

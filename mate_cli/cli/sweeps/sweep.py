@@ -307,7 +307,7 @@ def check_direction(spec: RunSpec, asked: str) -> None:
 
 def _value_text(value: object) -> str:
     """Write a value of YAML in the grammar of overrides."""
-    from mate_cli.cli.config.quoting import quote_text
+    from mate_cli.quoting import quote_text
 
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")

@@ -12,6 +12,7 @@ from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
 from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_shard
 from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
+from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.read_options import ReadOptions
@@ -82,7 +83,8 @@ class Sources:
         info = find_dataset(name)
         root = self.datasets / info.folder
         if not self.is_on_disk(name):
-            remedy = f"Get it with mate data download data={info.folder} data.root={root}, or leave it out"
+            get = f"mate data download data={info.folder} {format_setting('data.root', root)}"
+            remedy = f"Get it with {get}, or leave it out"
             raise DataError("the dataset is not on disk", where=str(root), remedy=remedy)
         if name not in self._read:
             self._read[name] = info.open(root, damaged="skip", **info.corpus)

@@ -16,6 +16,7 @@ from mate_cli.data.check import CheckReport, Problem, raise_problems
 from mate_cli.data.datasets.catalogue import find_info
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
+from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.progress import Progress
 
@@ -66,7 +67,7 @@ class Release(ABC):
     @property
     def arguments(self) -> str:
         """Words of the command line for these data."""
-        return f"data={self.name} data.root={self.root}"
+        return f"data={self.name} {format_setting('data.root', self.root)}"
 
     @property
     @abstractmethod
@@ -241,11 +242,13 @@ class Release(ABC):
         lower = self._place_of(wanted)
         by_hand = self.info is not None and not self.info.files and self.info.homepage
         get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
+        elsewhere = f"Give another data.root, or {get}"
+        remedy = f"They are in another folder: {format_setting('data.root', lower)}" if lower else elsewhere
         return DataError(
             f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
             ".tar, .tar.*, .zip)",
             where=str(self.root),
-            remedy=f"They are in another folder: data.root={lower}" if lower else f"Give another data.root, or {get}",
+            remedy=remedy,
         )
 
     def _place_of(self, wanted: Sequence[str]) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,11 +200,14 @@ class TableDataModule:
         )
 
     def _require_examples(self, examples: list[TableExample], split: str) -> list[TableExample]:
-        if not examples:
-            raise DataError(
-                f"no usable example in split {split!r}", remedy=f"Splits here: {', '.join(self.dataset.splits)}"
-            )
-        return examples
+        if examples:
+            return examples
+        problem, remedy = f"no usable example in split {split!r}", f"Splits here: {', '.join(self.dataset.splits)}"
+        outcomes = Counter(getattr(one, "outcome", "") for one in self.dataset.examples(split))
+        if outcomes:
+            problem += f": {', '.join(f'{count:,} {outcome}'.strip() for outcome, count in outcomes.items())}"
+            remedy = "A task learns from cells where answers have coordinates, (row, column) from 0 below the header"
+        raise DataError(problem, remedy=remedy)
 
     def encodings(self, split: str, *, training: bool = False) -> EncodedSplit:
         """Return the encodings of a split, from the cache where they are there."""

@@ -92,7 +92,7 @@ def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half
         half: activations are in 16 bits.
     """
     encoders = list(encoder.encoders.values())
-    layers = tuple(layer.size for one in encoders for layer in one.layers)
+    layers = tuple(layer.size for one in encoders for layer in one.layers) or (encoder.size,)  # unknown: as much as one
     copies = _keeps_copies(type(backend).__name__ for backend in encoder.backends)
     checkpointing = all(one.encoder.gradient_checkpointing for one in encoders)
     return TrainingMemory(layers, parameters, tokens, half=half, copies=copies, checkpointing=checkpointing)

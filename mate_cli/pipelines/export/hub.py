@@ -12,6 +12,7 @@ from huggingface_hub.utils._validators import validate_repo_id
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.io_errors import shorten_reason
+from mate_cli.quoting import format_command
 
 LOG_IN = "Log in with hf auth login, or set HF_TOKEN, with a token that may write"
 
@@ -44,7 +45,7 @@ def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool)
     Raises:
         RunError: the hub refuses it, or does not answer; the folder stays.
     """
-    remedy = f"The folder is written: type hf upload {name} {folder}"
+    remedy = f"The folder is written: type {format_command('hf', 'upload', name, str(folder))}"
     with _explain_errors(name, remedy):
         api = HfApi()
         address = str(api.create_repo(name, private=private, exist_ok=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_da
 from mate_cli.lit_modules.base import TableAnswerSpec
 from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.models.auto_classes import MateForQuestionAnswering, auto_name
+from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.record import RunRecord
 
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -23,9 +24,7 @@ BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 OMITTED_WORDS = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers", "hardware.prepare_workers")
 """Overrides for the machine, not for the result."""
-UNKNOWN = DatasetInfo(
-    "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""
-)
+UNKNOWN = DatasetInfo("", "a dataset of its user", "other", "not known to mate", splits=(), evaluation=(), reader="")
 
 
 @dataclass(frozen=True)
@@ -125,12 +124,15 @@ def model_card(model: ExportedModel, folder: str) -> str:
         front_matter=yaml.safe_dump(front_matter(model), sort_keys=False, allow_unicode=True),
         tokens=f"{settings['encoding']['max_tokens']:,}",
         folder=folder,
+        folder_text=json.dumps(folder, ensure_ascii=False),  # as Python writes it, too
+        setting=format_setting,
+        command=format_command,
         pruner=pruner,
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
         results=_results(record.metrics),
         counts=", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count),
-        command=command_line(record.command, record.overrides),
+        typed=command_line(record.command, record.overrides),
         facts=facts,
     )
 
@@ -147,7 +149,7 @@ def front_matter(model: ExportedModel) -> dict[str, Any]:
         "license_name": f"terms-of-{record.dataset}" if licence == "other" else None,
         "library_name": "transformers",
         "pipeline_tag": model.pipeline,
-        "tags": ["mate-cli", record.model, record.task, "tables"],
+        "tags": ["mate-tables", record.model, record.task, "tables"],
         "datasets": [dataset.hub_name] if dataset.hub_name else None,
         "metrics": list(metrics) or None,
         "base_model": model.base_model,
@@ -183,4 +185,4 @@ def _column(name: MetricName) -> str:
 def command_line(command: str, overrides: Sequence[str]) -> str:
     """Return the command, without overrides that concern the machine alone."""
     typed = [word for word in overrides if not word.lstrip("+~").startswith(OMITTED_WORDS)]
-    return shlex.join(["mate", command, *typed])
+    return format_command("mate", command, *typed)

@@ -19,6 +19,7 @@ from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation
 from mate_cli.models.checkpoints.tensorflow import CONFIG, dot_options, list_variables
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
+from mate_cli.quoting import format_setting
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.serializers.serializer import Serializer
@@ -198,7 +199,7 @@ def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
         raise CheckpointError(
             f"its config.json is of {kind!r}, not of a TAPAS or a mate export",
             where=str(folder),
-            remedy=f"To train from these weights: mate train init=bert init.checkpoint={folder}",
+            remedy=f"To train from these weights: mate train init=bert {format_setting('init.checkpoint', folder)}",
         )
     if not set(heads) & {QUESTIONS, STATEMENTS}:
         raise CheckpointError(

@@ -21,6 +21,7 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
+from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
 
@@ -104,11 +105,14 @@ def find_checkpoint(name: str) -> Path:
     folder = Path(name).expanduser()
     if folder.is_file():
         check_archive(folder)
-        raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
+        raise CheckpointError(
+            "a checkpoint is a folder", where=name, remedy=f"Try {format_setting('checkpoint', folder.parent)}"
+        )
     if not folder.is_dir():
         folder = folder.parent if find_bundle(folder) else _fetch_model(name)
     if (folder / "record.json").is_file():
-        remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
+        run = format_setting("run", name)
+        remedy = f"Use {run}, or make a checkpoint of it: mate export {run} to=FOLDER"
         raise CheckpointError("this is a run folder, not a checkpoint", where=name, remedy=remedy)
     if (folder / ADAPTER).is_file():
         remedy = "Load it with transformers' AutoModelFor..., merge it, and save it with the vocabulary"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mate_cli.files.atomic import write_text
+from mate_cli.quoting import format_command
 from mate_cli.reports.benchmark.results import (
     BOTH,
     BOUND,
@@ -81,7 +82,7 @@ def date_text(written: str) -> str:
 def benchmark_command(results: BenchmarkResults) -> str:
     """Return the command that measured this."""
     overrides = results.run.record.get("overrides")
-    return " ".join(["mate", "benchmark", *map(clean, overrides if isinstance(overrides, list) else [])])
+    return clean(format_command("mate", "benchmark", *map(str, overrides if isinstance(overrides, list) else [])))
 
 
 def machine_cards(results: BenchmarkResults) -> list[Card]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.quoting import format_command
 from mate_cli.reports.compare.grouping import FIELDS, TARGET, settings
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.compare.statistics import summarize
@@ -113,4 +113,4 @@ def command_text(run: LoadedRun) -> str:
     if not isinstance(argv, list) or not argv:
         return ""
     program = Path(str(argv[0])).name.replace("__main__.py", "mate")
-    return clean(shlex.join([*program.split(), *map(str, argv[1:])]))
+    return clean(format_command(*program.split(), *map(str, argv[1:])))

@@ -17,7 +17,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.mate import Mate
+from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
 from mate_cli.papers.dt_fixup.models import schemes
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
@@ -204,7 +204,7 @@ def test_layers_that_were_loaded_are_left_alone_and_the_first_process_decides():
     )
 
 
-@pytest.mark.parametrize("cls", [Tapas, Mate, Candidates])
+@pytest.mark.parametrize("cls", [Tapas, MateEncoder, Candidates])
 def test_states_have_the_width_of_the_network_and_all_parts_know_the_layers(cls):
     model, plain, batch = network(replace(EXTRA, width=16), cls), network(None, cls), tables()
     assert model.eval()(batch).states.shape == (*batch.input_ids.shape, 32)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from mate_cli.data.datasets.labelled.rows import NAMES
 from mate_cli.errors import DataError
+from mate_cli.quoting import format_setting
 
 NEEDED = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
 """What rows have: of each, one."""
@@ -32,8 +33,8 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) 
             continue
         if pair := _near(wanted, unknown_columns(there, columns)):
             ours = next(one for one in needed if pair[0] in (*NAMES[one], columns.get(one, "").lower()))
-            called = ", ".join(f"{one}: {name}" for one, name in {**columns, ours: pair[1]}.items())
-            remedy = f"Did you mean {pair[1]}? Rename it, or type 'data.columns={{{called}}}'"
+            typed = format_setting("data.columns", {**columns, ours: pair[1]})
+            remedy = f"Did you mean {pair[1]}? Rename it, or type {typed}"
             raise DataError(f"no column `{pair[0]}`", where=place, remedy=remedy)
 
 

@@ -39,7 +39,7 @@ def parse(sql: str, schema: Schema) -> ir.Query:
         import sqlglot
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            "reading SQL needs the package sqlglot", remedy="pip install 'mate-cli[sql]'"
+            "reading SQL needs the package sqlglot", remedy="Install it: pip install sqlglot"
         ) from error
     try:
         _refuse_signs(sqlglot.tokenize(sql, read="sqlite"))
