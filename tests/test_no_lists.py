@@ -107,7 +107,7 @@ def test_a_run_records_them(run):
 
 def test_a_schedule_of_torch_lasts_as_long_as_the_run(run):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert [row["train/lr"] for row in rows if "train/lr" in row] == pytest.approx([0.005, 0])
+    assert [row["train/lr"] for row in rows if "train/lr" in row] == pytest.approx([0.01, 0.005])
 
 
 def test_flops_are_counted_as_the_backend_says(run):

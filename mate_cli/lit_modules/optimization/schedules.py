@@ -33,8 +33,8 @@ class LinearSchedule:
 class BertLinear:
     """Decay linearly to zero over all steps, and for the first of them rise linearly to the full rate instead.
 
-    After the warm-up the rate falls at once to where the decay is by then. Updates are counted from 1, so that the
-    first one is not lost.
+    After the warm-up the rate falls at once to where the decay is by then. Updates are counted from 0; the first one,
+    whose rate would be 0, has that of the second.
 
     Args:
         warmup: the share of all steps that warms up.
@@ -49,9 +49,8 @@ class BertLinear:
         """Return the schedule, to be advanced once per optimizer step."""
         rising = int(total_steps * self.warmup)
 
-        def factor(done: int) -> float:
-            step = done + 1
-            return step / rising if step < rising else max(0.0, 1 - step / total_steps)
+        def factor(step: int) -> float:
+            return max(step, 1) / rising if step < rising else max(0.0, 1 - step / total_steps)
 
         return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
@@ -59,7 +58,7 @@ class BertLinear:
 class PowerSchedule:
     """Raise the learning rate to its peak, then multiply it by (1 - t/T)^power in step t of T, from 1.
 
-    It is never less than a floor after the warm-up.
+    It is never less than a floor after the warm-up. The last step, whose rate would be 0, has that of the step before.
 
     Args:
         power: 0.5 for the square root, 1 for a straight line.
@@ -85,7 +84,7 @@ class PowerSchedule:
         def factor(done: int) -> float:
             if done < rising:
                 return (done + 1) / (rising + 1)
-            left = max(0.0, 1 - (done + 1 - rising) / max(1, total_steps - rising))
+            left = max(1, total_steps - done - 1) / max(1, total_steps - rising)
             return max(self.floor, float(left**self.power))
 
         return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

@@ -31,6 +31,7 @@ class FollowTraining(pl.Callback):
         self.seconds, self.steps = 0.0, 0  # steps since this process began
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
+        self._lr = 0.0
         self._began = self._shown = time.monotonic()
         self._bar: Progress | None = None
 
@@ -70,8 +71,17 @@ class FollowTraining(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
-        """Start the watch."""
+        """Start the watch, and let what other callbacks log of this step stand beside its loss."""
         self._began = time.monotonic()
+        step = trainer.global_step + 1  # Lightning's own count is one behind, and says so in its rows
+        trainer.fit_loop.epoch_loop._batches_that_stepped = step
+        trainer.log_every_n_steps = int(self._is_logged(trainer, step))  # it would look at the step that follows
+
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Note the learning rate before the schedule moves on."""
+        self._lr = optimizer.param_groups[0]["lr"]
 
     def on_train_batch_end(
         self,
@@ -91,18 +101,20 @@ class FollowTraining(pl.Callback):
         self.tokens += int(ranks.all_reduce_sum([int(torch.stack(self._new_tokens).sum())])[0])
         self._new_tokens.clear()
         self.steps += 1
-        if trainer.global_step % self.log_every == 0:
+        if self._is_logged(trainer, trainer.global_step):
             self._log(trainer)
         self._show(trainer)
+
+    def _is_logged(self, trainer: pl.Trainer, step: int) -> bool:
+        return step % self.log_every == 0 or step == _total_steps(trainer)
 
     def _log(self, trainer: pl.Trainer) -> None:
         mean = float(torch.stack([loss.cpu() for loss in self._losses]).mean())
         loss = ranks.all_reduce_sum([mean])[0] / ranks.world_size() * trainer.accumulate_grad_batches
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
-        lr = trainer.optimizers[0].param_groups[0]["lr"]
         self._loss = loss
-        self._row(trainer, {"train/loss": loss, "train/lr": lr, **rates})
+        self._row(trainer, {"train/loss": loss, "train/lr": self._lr, **rates})
 
     def _row(self, trainer: pl.Trainer, values: Row) -> None:
         epoch = trainer.datamodule.epoch(trainer.global_step)
