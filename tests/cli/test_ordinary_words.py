@@ -38,7 +38,8 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
 
 
 @pytest.mark.parametrize(
-    "group", ["optimizer", "scheduler", "trainer", "hardware", "paths", "data", "model", "encoding", "init", "attention"]
+    "group",
+    ["optimizer", "scheduler", "trainer", "hardware", "paths", "data", "model", "encoding", "init", "attention"],
 )
 def test_a_group_that_every_run_needs_is_named(group, capsys):
     assert refusal(capsys, *CELLS, f"~{group}").startswith(
@@ -57,12 +58,18 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["model=null"], "model=null: mate train needs a choice of this group. Type model=NAME;"),
         (["model=[mate,tapas]"], "model=[mate,tapas]: takes one choice. Add -m to run each: model=mate,tapas."),
         (["~model._target_"], "model: has no _target_. Choose a file of conf/model: model=NAME."),
-        (["logger.wandb.tags+=[x]"], "logger.wandb.tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
+        (
+            ["logger.wandb.tags+=[x]"],
+            "logger.wandb.tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'.",
+        ),
         (["logger.wandb.tags+=x"], "Type 'logger.wandb.tags=[x]'."),
         (['logger.wandb.tags+="[x]"'], "Type 'logger.wandb.tags=[x]'."),
         (["tags+=[x]"], "tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
         (["model=glob(ma*)"], "model=glob(ma*): has several values. Add -m to run each."),
-        (["name=r${hydra:job.num}"], "name: ${hydra:...} is not known here. Use keys of the configuration, as in ${seed}"),
+        (
+            ["name=r${hydra:job.num}"],
+            "name: ${hydra:...} is not known here. Use keys of the configuration, as in ${seed}",
+        ),
         (["seed=4294967296"], "seed: must be less than 4294967296"),
         (["seed=18446744073709551616"], "seed: must be less than 4294967296"),
         (["optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),

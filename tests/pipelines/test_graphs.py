@@ -134,7 +134,9 @@ def test_the_page_makes_graphs(exports, monkeypatch, tmp_path):
     (program,) = re.findall(r"```python\n(.*?)```", page.partition("## One graph")[2].partition("\n## ")[0], re.DOTALL)
     shutil.copytree(exports("cells"), tmp_path / "exported")
     monkeypatch.chdir(tmp_path)
-    names = {"AutoModel": AutoModel, "inputs": inputs(exports, 4)}
+    tokenizer, frame = AutoTokenizer.from_pretrained(exports("cells")), pandas.DataFrame(FRAME)
+    names = {"AutoModel": AutoModel, "tokenizer": tokenizer, "table": frame}
     exec(program, names)
-    other = inputs(exports, 2)
-    torch.testing.assert_close(names["graph"](**other)[0], names["model"](**other)[0], atol=1e-5, rtol=1e-5)
+    alone = dict(tokenizer(table=frame, queries=QUESTIONS[:1], return_tensors="pt"))
+    for other in (inputs(exports, 2), alone):
+        torch.testing.assert_close(names["graph"](**other)[0], names["model"](**other)[0], atol=1e-5, rtol=1e-5)

@@ -38,7 +38,13 @@ def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
     blocks = re.findall(
         r"```python\n(.*?)```\n+```\n(.*?)```", (PAGES / "use_in_python.md").read_text("utf-8"), flags=re.DOTALL
     )
+    page = (PAGES / "use_in_python.md").read_text("utf-8")
+    ask, train = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[:2]
     names: dict[str, object] = {}
+    exec(ask, names)
+    assert 0 <= names["result"].confidence <= 1
+    exec(train, names)
+    assert names["record"].status == "finished"
     assert len(blocks) == 2
     for program, printed in blocks:
         with contextlib.redirect_stdout(io.StringIO()) as out:
