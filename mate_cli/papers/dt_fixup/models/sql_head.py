@@ -74,7 +74,7 @@ def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
         scored: steps with the scores of all actions.
         smoothing: the share of a column's target that all columns of the schema share.
 
-    Source: Xu et al. 2021 (DT-Fixup), appendix C.5, and the released code.
+    Source: Xu et al. 2021 (DT-Fixup), appendix C.4, and the released code.
     """
     steps, scores, columns = scored
     rules, chosen = _of(scores.rules, steps.rules), _of(scores.columns, steps.columns)
