@@ -78,6 +78,7 @@ def run(cfg: Inspect) -> None:
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
+    figure: Figure | None
     if isinstance(reader.serializer, EvidenceSerializer):
         encoder = reader.task and reader.task.encoder.eval()
         name, figure = "graph", show_graph(example, encoding, reader.serializer, encoder)
