@@ -143,8 +143,10 @@ def open_run(path: str, key: str | None = "run", stage: str = "") -> RunFolder:
     folder = Path(path)
     if not (folder / "config.yaml").is_file():
         near = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
-        typed = format_setting(key, near) if key else format_command("mate", "run", str(near))
-        remedy = f"Did you mean {typed}?" if near else "Give a folder below outputs/train/"
+        remedy = "Give a folder below outputs/train/"
+        if near:
+            typed = format_setting(key, near) if key else format_command("mate", "run", str(near))
+            remedy = f"Did you mean {typed}?"
         raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
     return RunFolder(folder)
 

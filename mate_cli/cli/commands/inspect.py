@@ -80,6 +80,7 @@ def run(cfg: Inspect) -> None:
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
+    figure: Figure | None
     if name := reader.serializer.view:
         figure = reader.serializer.draw(example, encoding, reader.task and reader.task.encoder.eval())
     else:
