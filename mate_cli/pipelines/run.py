@@ -19,8 +19,6 @@ from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copy_streams
 from mate_cli.terminal.transcript import Transcript
 
-KEPT = ("record.json", "config.yaml")
-
 
 @dataclass
 class Run:
@@ -54,9 +52,7 @@ class Run:
 def record_outcome(run: Run) -> Iterator[None]:
     """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
     record, refused = run.record, False
-    before = {name: (run.folder.path / name).read_text("utf-8") for name in KEPT if (run.folder.path / name).is_file()}
-    stood = run.folder.has_metrics() and run.folder.read_record().status != "running"
-
+    before = run.folder.read_ended()
     try:
         with copy_streams(run.transcript.write):
             yield
@@ -74,7 +70,7 @@ def record_outcome(run: Run) -> Iterator[None]:
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
-        if refused and stood:  # it could not go on, and is what it was
+        if refused and before:  # it could not go on, and is what it was
             for name, text in before.items():
                 run.folder.write_text(name, text)
         elif refused and not run.folder.has_metrics():

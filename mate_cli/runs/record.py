@@ -153,6 +153,12 @@ class RunFolder:
         """Say whether a training, of the run or of a stage of it, has begun."""
         return any(self.path.glob("**/metrics.jsonl"))
 
+    def read_ended(self) -> dict[str, str]:
+        """Return the record and configuration of a run that has trained and ended, as texts; of another one nothing."""
+        if not self.has_record() or not self.has_metrics() or self.read_record().status == "running":
+            return {}
+        return {name: (self.path / name).read_text("utf-8") for name in ("record.json", "config.yaml")}
+
     def remove(self) -> None:
         """Remove the folder of a run that was refused before its training began."""
         shutil.rmtree(self.path, ignore_errors=True)
