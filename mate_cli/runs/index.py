@@ -106,7 +106,7 @@ def index_run(folder: Path) -> IndexedRun:
         blocks = BLOCK.split(read_bytes(folder / "config.yaml", largest=MAX_YAML).decode("utf-8"))
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(record.get("code") or {})})
-    told = {key: record[key] for key in ("status", "started", "seed", "settings", "host", "process") if key in record}
+    told: dict[str, Any] = {key: record[key] for key in ("status", "started", "seed", "settings", "host", "process") if key in record}
     metrics, monitor = record.get("metrics"), record.get("monitor")
     if isinstance(metrics, dict) and isinstance(metrics.get(monitor), float):
         told["score"] = {str(monitor): metrics[monitor]}
