@@ -25,7 +25,7 @@ from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.record import read_entries
 from mate_cli.terminal.progress import track
 
-NAME = ".runs.jsonl"
+FOLDER = ".runs"
 BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 """Where a key at the top of a file of YAML begins."""
 FILES = ("config.yaml", "record.json")
@@ -63,9 +63,15 @@ class IndexedRun:
 _lines = TypeAdapter(IndexedRun)
 
 
+def index_file(parent: Path) -> Path:
+    """Return the index of the runs in OUTPUTS/COMMAND/EXPERIMENT, which lies beside the commands."""
+    place = parent.absolute()
+    return place.parents[1] / FOLDER / place.parent.name / f"{place.name}.jsonl"
+
+
 def read_index(parent: Path) -> list[IndexedRun]:
     """Return a line for each run in the folder of an experiment, by start; a stale index is written anew."""
-    known = {line.name: line for line in _read_lines(parent / NAME)}
+    known = {line.name: line for line in _read_lines(index_file(parent))}
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     stamps = {folder.name: stamp for folder in folders if FILES[0] in (stamp := _stamp(folder))}
     stale = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
@@ -75,7 +81,7 @@ def read_index(parent: Path) -> list[IndexedRun]:
         known = {name: known[name] for name in stamps}
         text = "".join(to_json(asdict(line)) for line in known.values())
         with suppress(RunError, OSError):  # others' folders may be read-only
-            write_text(parent / NAME, text) if text else (parent / NAME).unlink()
+            write_text(index_file(parent), text) if text else index_file(parent).unlink()
     return sorted(known.values(), key=lambda line: (line.started, line.name))
 
 
@@ -106,7 +112,9 @@ def index_run(folder: Path) -> IndexedRun:
         blocks = BLOCK.split(read_bytes(folder / "config.yaml", largest=MAX_YAML).decode("utf-8"))
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(record.get("code") or {})})
-    told: dict[str, Any] = {key: record[key] for key in ("status", "started", "seed", "settings", "host", "process") if key in record}
+    told: dict[str, Any] = {
+        key: record[key] for key in ("status", "started", "seed", "settings", "host", "process") if key in record
+    }
     metrics, monitor = record.get("metrics"), record.get("monitor")
     if isinstance(metrics, dict) and isinstance(metrics.get(monitor), float):
         told["score"] = {str(monitor): metrics[monitor]}

@@ -13,7 +13,7 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.runs import index
 from mate_cli.runs.folders import find_same
-from mate_cli.runs.index import NAME, read_index
+from mate_cli.runs.index import index_file, read_index
 from tests.reports.runs import build_run
 
 TRAIN = Path("outputs/train")
@@ -83,7 +83,8 @@ def test_what_is_no_run_or_at_work_is_never_removed(kind, monkeypatch, capsys):
 
 
 def test_files_of_runs_are_read_once_and_again_where_they_change(monkeypatch):
-    (TRAIN / "mine" / NAME).write_text('{"name": 3}\nnonsense\n')
+    index_file(TRAIN / "mine").parent.mkdir(parents=True)
+    index_file(TRAIN / "mine").write_text('{"name": 3}\nnonsense\n')
     first = read_index(TRAIN / "mine")
     read: list[Path] = []
     read_record = index.read_entries
@@ -104,9 +105,9 @@ def test_a_copied_index_or_an_edited_run_is_not_believed(tmp_path):
         build_run(TRAIN / "third" / name)
         (TRAIN / "third" / name / "config.yaml").write_text(json.dumps(config))
     assert find_same(Path("outputs"), "train", "third", config, {}).path.name in "ab"
-    lines = (TRAIN / "third" / NAME).read_text()
+    lines = index_file(TRAIN / "third").read_text()
     (TRAIN / "third" / "a" / "config.yaml").write_text(json.dumps(config | {"seed": 2}))
-    (TRAIN / "third" / NAME).write_text(lines)
+    index_file(TRAIN / "third").write_text(lines)
     assert find_same(Path("outputs"), "train", "third", config, {}).path.name == "b"
     assert find_same(Path("outputs"), "train", "third", config, {"lab.py": "1"}) is None
 
@@ -117,4 +118,4 @@ def test_several_may_write_the_index_at_once():
     with ThreadPoolExecutor(4) as pool:
         seen = list(pool.map(lambda _: len(read_index(TRAIN / "many")), range(12)))
     assert set(seen) == {20} == {len(read_index(TRAIN / "many"))}
-    assert len((TRAIN / "many" / NAME).read_text().splitlines()) == 20
+    assert len(index_file(TRAIN / "many").read_text().splitlines()) == 20
