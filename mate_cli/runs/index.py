@@ -6,6 +6,7 @@ once is read again by the next.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +30,8 @@ FOLDER = ".runs"
 BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 """Where a key at the top of a file of YAML begins."""
 FILES = ("config.yaml", "record.json")
+RECORDED = ("status", "started", "seed", "settings", "host", "process")
+"""Entries of the record that the index has."""
 VERSION = digest({"ignored": list(NO_EFFECT)})
 """Changes with what tells runs apart, so that lines of another version are read anew."""
 
@@ -111,13 +114,11 @@ def index_run(folder: Path) -> IndexedRun:
     with suppress(OSError, ValueError, RecursionError, YAMLError):
         blocks = BLOCK.split(read_bytes(folder / "config.yaml", largest=MAX_YAML).decode("utf-8"))
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
-        mark = digest({**values, CODE: digest(record.get("code") or {})})
-    told: dict[str, Any] = {
-        key: record[key] for key in ("status", "started", "seed", "settings", "host", "process") if key in record
-    }
+        mark = digest({**values, CODE: digest(code if isinstance(code := record.get("code"), dict) else {})})
+    told: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
     metrics, monitor = record.get("metrics"), record.get("monitor")
-    if isinstance(metrics, dict) and isinstance(metrics.get(monitor), float):
-        told["score"] = {str(monitor): metrics[monitor]}
+    if isinstance(metrics, dict) and isinstance(score := metrics.get(str(monitor)), float) and math.isfinite(score):
+        told["score"] = {str(monitor): score}
     try:
         return _lines.validate_python({"name": folder.name, "stamp": stamp, "digest": mark, **told})
     except ValidationError:
