@@ -102,8 +102,18 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
     """
     with wrap_read_errors(path, kind, "cannot be read", remedy):
         text = read_bytes(path, largest=MAX_YAML, links=links).decode("utf-8")
-        _check_events(text)
-        return _mapping(yaml.load(text, Loader=_Loader), kind, path, remedy)
+        return _mapping(parse_yaml(text), kind, path, remedy)
+
+
+def parse_yaml(text: str) -> Any:  # noqa: ANN401 - whatever it holds
+    """Return what a text of YAML holds; see `read_yaml`.
+
+    Raises:
+        RecursionError: it is nested too deep.
+        yaml.YAMLError: it is damaged, or has an alias.
+    """
+    _check_events(text)
+    return yaml.load(text, Loader=_Loader)
 
 
 def load_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> Any:  # noqa: ANN401 - whatever it holds

@@ -19,8 +19,6 @@ from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copy_streams
 from mate_cli.terminal.transcript import Transcript
 
-KEPT = ("record.json", "config.yaml")
-
 
 @dataclass
 class Run:

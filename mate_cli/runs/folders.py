@@ -11,7 +11,8 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside
 from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.configuration import read_settings
-from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, flat_keys
+from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, digest_run, flat_keys
+from mate_cli.runs.index import read_index
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.record import RunFolder
 
@@ -70,9 +71,9 @@ def find_same(
     outputs: Path, command: str, experiment: str, config: Mapping[str, Any], code: Mapping[str, str]
 ) -> RunFolder | None:
     """Find the same run that has come furthest: finished, running, with a checkpoint, newest."""
-    folders = [path.parent for path in (outputs / command / experiment).glob("*/config.yaml")]
-    alike = [RunFolder(path) for path in sorted(folders) if not first_difference(path, config)]
-    same = [folder for folder in alike if _record(folder).get("code", {}) == code]
+    parent, digest = outputs / command / experiment, digest_run(config, code)
+    alike = [parent / run.name for run in read_index(parent) if run.digest == digest]
+    same = [RunFolder(path) for path in alike if not first_difference(path, config)]
     return max(same, key=_progress, default=None)
 
 
@@ -108,14 +109,12 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     """
     if resume == "last":
         parent = outputs / command / experiment
-        found = [path.parent for path in parent.glob("*/config.yaml")] if parent.exists() else []
-        folders = sorted(found, key=_started)
+        folders = [parent / run.name for run in reversed(read_index(parent))]
         if not folders:
             raise RunError(
                 f"no run of {experiment} to resume", where=str(parent), remedy="Start one without resume=last"
             )
-        same = [folder for folder in folders if not first_difference(folder, config)]
-        path = (same or folders)[-1]
+        path = next((folder for folder in folders if not first_difference(folder, config)), folders[0])
     else:
         path = open_run(resume, "resume").path
     changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
@@ -129,12 +128,12 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     return RunFolder(path)
 
 
-def open_run(path: str, key: str | None = "run", stage: str = "") -> RunFolder:
+def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
     """Return the folder of a run.
 
     Args:
         path: as it is typed.
-        key: the setting that it is, to suggest another; None for what `mate run` takes.
+        key: the setting that it is, to suggest another; or the command that takes it, such as `mate run`.
         stage: the stage that a run is wanted of; empty for whole runs.
 
     Raises:
@@ -145,7 +144,7 @@ def open_run(path: str, key: str | None = "run", stage: str = "") -> RunFolder:
         near = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
         remedy = "Give a folder below outputs/train/"
         if near:
-            typed = format_setting(key, near) if key else format_command("mate", "run", str(near))
+            typed = format_command(*key.split(), str(near)) if " " in key else format_setting(key, near)
             remedy = f"Did you mean {typed}?"
         raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
     return RunFolder(folder)
@@ -177,12 +176,11 @@ def finished_run(run: str, outputs: Path, command: str, key: str = "run", stage:
     parent = outputs / command / run
     if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
         return open_run(run, key, stage)
-    folders = [RunFolder(path.parent) for path in sorted(parent.glob("*/config.yaml"))]
-    finished = [folder for folder in folders if _record(folder).get("status") == "finished"]
+    finished = sorted(run.name for run in read_index(parent) if run.status == "finished")
     if not finished:
         remedy = f"Train it first: mate {command} {format_setting('experiment', run)}"
         raise RunError(f"no run of {run} is finished", where=str(parent), remedy=remedy)
-    return finished[-1]
+    return RunFolder(parent / finished[-1])
 
 
 def first_difference(

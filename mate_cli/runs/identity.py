@@ -15,7 +15,7 @@ from mate_cli.files.safe_load import to_json
 
 NO_EFFECT = (
     *("resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "run", "deterministic"),
-    *("data.download", "trainer.log_every", "trainer.options.profiler."),
+    *("origin.", "data.download", "trainer.log_every", "trainer.options.profiler."),
 )
 """Keys that cannot change a result; a final dot stands for everything below that key."""
 PLACES = ("data.root", "data.datasets")
@@ -134,8 +134,12 @@ def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
         config: resolved values.
         code: the hash of each of the user's files that it is made of.
     """
-    values = {key: value_text(value) for key, value in telling_values(flat_keys(config), NO_EFFECT).items()}
-    return digest({**values, CODE: digest(code)})
+    return digest({**telling_texts(config), CODE: digest(code)})
+
+
+def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that can change a result, as texts by dotted key."""
+    return {key: value_text(value) for key, value in telling_values(flat_keys(config), NO_EFFECT).items()}
 
 
 def digest(values: Mapping[str, Any], length: int = 16) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def hash_file(file: Path) -> str:
     """Return a hash of a file; of one of YAML, of what it says, whatever its comments."""
     content = file.read_bytes()
     if file.suffix == ".yaml":
-        content = repr(yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))).encode()
+        with suppress(yaml.YAMLError):  # a damaged one is what it is
+            content = repr(yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))).encode()
     return hashlib.sha256(content).hexdigest()[:12]
 
 

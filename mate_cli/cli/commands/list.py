@@ -10,22 +10,26 @@ from itertools import groupby
 from mate_cli.cli.config_dir import choices, typed_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.cli.shell.help import WIDTH, nearest
+from mate_cli.cli.shell.run_list import list_runs
 from mate_cli.cli.shell.summaries import Summary, group_names, read_summary
 from mate_cli.errors import ConfigError
 
-HELP = """List experiments, networks, datasets, sweeps and other choices, a line each.
+HELP = """List experiments, networks, datasets, sweeps and other choices, and runs, a line each.
 
 Usage: mate list [KIND [WORD]]
+       mate list runs [EXPERIMENT] [STATUS] [OUTPUTS]
 
 Examples
   mate list
   mate list experiments
   mate list experiments tabfact
   mate list sections
+  mate list runs
+  mate list runs hybridqa_mate finished
 
 Your own files in ./conf, or in the folder of --config-dir, are marked (yours)."""
-SECTIONS = "sections"
-"""The kind that is no group: what a comparison shows."""
+SECTIONS, RUNS = "sections", "runs"
+"""The kinds that are no group: what a comparison shows, and what was trained."""
 SYNONYMS = {"dataset": "data", "network": "model", "loader": "data", "analyse": "analysis"}
 YOURS = " (yours)"
 MAX_NAME = 30
@@ -44,6 +48,9 @@ def run_plain(words: Sequence[str]) -> int:
         return 0
     if unknown := next((flag for flag in flags if flag != "--config-dir"), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate list --help")
+    if names[:1] in (["runs"], ["run"]):
+        print("\n".join(list_runs(names[1:])))
+        return 0
     with typed_config_dir(flags.get("--config-dir")):
         print("\n".join(_listing(names[0], names[1:]) if names else _overview()))
     return 0
@@ -51,7 +58,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 def kinds() -> list[str]:
     """Return all kinds, in many."""
-    return [*map(_plural, group_names()), SECTIONS]
+    return [*map(_plural, group_names()), SECTIONS, RUNS]
 
 
 def _overview() -> Iterator[str]:
@@ -61,6 +68,7 @@ def _overview() -> Iterator[str]:
     for group in groups:
         yield f"  {_plural(group):<{width}}  {len(choices(group)):>3}  {group}=NAME"
     yield f"  {SECTIONS:<{width}}  {len(list(_sections())):>3}  of a comparison (mate compare)"
+    yield f"  {RUNS:<{width}}       trained here (mate list runs [EXPERIMENT] [STATUS])"
     yield ""
     yield "mate list experiments   a line about each of a kind"
 

@@ -65,7 +65,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     from mate_cli.runs.places import explain_places, read_base
     from mate_cli.runs.record import RunFolder
 
-    folder = open_run(str(path), None)
+    folder = open_run(str(path), "mate run")
     if (base := read_base(folder.path).folder) != Path.cwd():
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())

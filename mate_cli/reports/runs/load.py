@@ -17,6 +17,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import MAX_SIZE, open_file
 from mate_cli.runs.configuration import read_settings
+from mate_cli.runs.identity import flat_keys
 from mate_cli.runs.record import MAX_PARTS as MAX_FIGURES
 from mate_cli.runs.record import read_entries
 from mate_cli.terminal.progress import track
@@ -275,16 +276,12 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
     """Read a file once for as long as it stays the same: YAML is slow."""
-    return dict(flat_settings(read_settings(file.parent)))
+    leaves = flat_keys(read_settings(file.parent)).items()
+    return {clean(key): shorten_text(_list_text(value)) for key, value in leaves}
 
 
-def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the leaves of nested mappings as (dotted key, text); a list is one leaf, an empty mapping none."""
-    if isinstance(tree, dict) and tree:
-        for key, value in tree.items():
-            yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
-    elif prefix and tree != {}:
-        yield prefix, shorten_text(f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree))
+def _list_text(value: object) -> str:
+    return f"[{','.join(map(_word, value))}]" if isinstance(value, list) else _word(value)
 
 
 def _word(value: object) -> str:

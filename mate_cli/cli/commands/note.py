@@ -1,0 +1,42 @@
+"""`mate note RUN TEXT`: write down what a run was for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mate_cli.errors import ConfigError
+
+HELP = """Write a note about a run, which mate list runs shows.
+
+Usage: mate note RUN [TEXT]
+
+Examples
+  mate note outputs/train/quickstart/2026-11-25_10-00-00_0 "wrong labels, do not cite"
+  mate note outputs/train/quickstart/2026-11-25_10-00-00_0
+
+Without TEXT it prints the note; TEXT "" removes it."""
+
+
+def run_plain(words: Sequence[str]) -> int:
+    """Write or print the note of a run.
+
+    Raises:
+        ConfigError: no run is named, or the text is too long.
+        RunError: it is not a run folder, or cannot be written.
+    """
+    from mate_cli.cli.shell.run_list import MAX_NOTE, NOTE, read_note
+    from mate_cli.runs.folders import open_run
+
+    if not words or {"--help", "-h"} & set(words):
+        print(HELP)
+        return 0
+    folder, text = open_run(words[0], "mate note"), " ".join(words[1:])
+    if len(text.encode(errors="replace")) > MAX_NOTE:
+        raise ConfigError(f"has more than {MAX_NOTE:,} bytes", where="note", remedy="Write less")
+    if len(words) == 1:
+        print(read_note(folder.path))
+    elif text:
+        folder.write_text(NOTE, f"{text}\n")
+    else:
+        folder.place(NOTE).unlink(missing_ok=True)
+    return 0
