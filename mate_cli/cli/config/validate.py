@@ -88,7 +88,10 @@ def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
 def quick_problems(value: object, path: str = "") -> Iterator[str]:
     """Yield values of the wrong type in parts that classes of ours are built of, by their source: without torch."""
     if isinstance(value, dict):
-        hints = parameter_types(str(value["_target_"])) if "_target_" in value else {}
+        target = value.get("_target_")
+        if not isinstance(target, (str, type(None))):
+            yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
+        hints = parameter_types(str(target)) if target else {}
         for key, part in value.items():
             place = f"{path}.{key}" if path else str(key)
             if key in hints and not _holds_target(part):
