@@ -218,12 +218,13 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
         if record.status != "finished":
             record.argv = ["mate", "train", *spec.overrides]
             folder.write_text("config.yaml", to_yaml(spec.document()))
-            folder.write_record(record)
+            try:
+                folder.write_record(record)
+            except KeyboardInterrupt:
+                folder.complete_records("interrupted", STOPPED)
+                raise
     except MateError:
         folder.undo()
-        raise
-    except KeyboardInterrupt:
-        folder.complete_records("interrupted", STOPPED)
         raise
     return folder, record
 

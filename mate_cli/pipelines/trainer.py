@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
@@ -147,7 +148,7 @@ def build_trainer(
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
     options = build_options(cfg.trainer.options)
     trainer = _trainer(
-        [*own, *build_callbacks(cfg, task.spec.monitor), checkpoints],
+        [*own, *build_callbacks(cfg, task.spec.monitor, run.folder.path), checkpoints],
         {
             **options,
             **devices_of(cfg.hardware),
@@ -227,13 +228,17 @@ def check_trainer(cfg: RunConfig) -> None:
         _trainer(callbacks, {**options, **one_cpu})
 
 
-def build_callbacks(cfg: RunConfig, monitor: str) -> list[pl.Callback]:
-    """Build what the `callbacks` group lists; `monitor` and `mode` are those of the task where they are left open.
+def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) -> list[pl.Callback]:
+    """Build what the `callbacks` group lists.
+
+    What is left open of `monitor` and `mode` is that of the task, and a file that would lie in the working folder goes
+    to that of the run.
 
     Raises:
         ConfigError: one is refused, or refuses its settings.
     """
     given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
+    given |= {"exclude_batches_path": str(folder)} if folder else {}
     found = []
     for key, node in cfg.callbacks.items():
         if node is None:

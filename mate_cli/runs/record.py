@@ -285,7 +285,7 @@ class ReadOnlyFolder(RunFolder):
                 where=str(path),
                 remedy="Put paths.outputs on a file system that all nodes share",
             )
-        self.path = path
+        super().__init__(path)
 
     def write_text(self, name: str, text: str) -> Path:
         """Leave the writing to the first process."""
