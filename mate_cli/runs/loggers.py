@@ -180,7 +180,7 @@ class Dashboard(WandbLogger):
             self.lost = True
             _tell_lost(error, self.folder)
 
-    def log_hyperparams(self, params: Any) -> None:  # type: ignore[override] # noqa: ANN401 - Lightning's
+    def log_hyperparams(self, params: Any) -> None:  # noqa: ANN401 - Lightning's
         """Log the configuration."""
         self.attempt(super().log_hyperparams, params)
 

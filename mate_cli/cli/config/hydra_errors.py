@@ -178,7 +178,7 @@ def _not_utf8() -> ConfigError:
     """Name the file of the user's that Hydra could not decode; its error does not."""
     files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
     file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
-    return ConfigError("is not in UTF-8", where=file and str(file), remedy="Save it as UTF-8")
+    return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
 
 
 def _no_choice(error: MissingConfigException) -> ConfigError:
