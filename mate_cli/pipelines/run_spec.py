@@ -20,7 +20,7 @@ from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.names import Names
-from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
+from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
 """Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
@@ -244,6 +244,11 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
         named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
+    last = folder.checkpoints / "last.ckpt"
+    if record.reason == DAMAGED and last.exists():
+        from mate_cli.pipelines.last_state import read_start
+
+        record.started = read_start(last) or record.started
     if record.status != "finished":
         record.status, record.reason, record.finished = "running", None, None
         record.process, record.host = process_id(), platform.node()

@@ -35,7 +35,7 @@ def run(cfg: Evaluate) -> None:
     Raises:
         ConfigError: neither a run nor a checkpoint is named, or both, or what does not go with them.
     """
-    from mate_cli.cli.config.check import check_folder
+    from mate_cli.cli.config.validate import check_folder
 
     if (not cfg.run) == (not cfg.checkpoint):
         problem = "needs a value" if not cfg.run else "cannot be combined with checkpoint"

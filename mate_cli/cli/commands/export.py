@@ -12,7 +12,7 @@ CONFIG = "export"
 
 def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card, and upload them; prints what was written."""
-    from mate_cli.cli.config.check import check_folder
+    from mate_cli.cli.config.validate import check_folder
 
     check_folder(cfg.run, cfg.trust)  # quick; what follows loads torch
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides

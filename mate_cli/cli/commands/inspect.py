@@ -125,7 +125,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     """Open the run or the checkpoint that is named; the examples are those that its task predicts."""
     from hydra.utils import instantiate
 
-    from mate_cli.cli.config.check import check_folder
+    from mate_cli.cli.config.validate import check_folder
     from mate_cli.pipelines.assembly import load_best
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.checkpoint import open_checkpoint

@@ -80,7 +80,7 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.cli.config.check import check_folder
+    from mate_cli.cli.config.validate import check_folder
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.predict_request import find_questions
 
@@ -101,7 +101,7 @@ def predict_dataset(cfg: Predict) -> None:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.cli.config.check import check_folder
+    from mate_cli.cli.config.validate import check_folder
     from mate_cli.pipelines.inference.check_model import check_model
     from mate_cli.terminal.progress import Progress
 

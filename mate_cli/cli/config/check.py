@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,21 +76,6 @@ def check_quickly(spec: RunSpec) -> None:
             raise type(error)(error.problem, where=_prefix_stage(stage, error.where), remedy=error.remedy) from error
         find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
-
-
-def check_folder(run: str, trust: Sequence[str] = ()) -> None:
-    """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
-
-    Raises:
-        MateError: naming the key, or what the folder lacks.
-    """
-    from mate_cli.cli.config.validate import quick_problems, refuse
-    from mate_cli.runs.configuration import read_parts
-    from mate_cli.runs.folders import open_run
-
-    folder = open_run(run).path
-    for place in (folder, *(file.parent for file in folder.glob("*/config.yaml"))):
-        refuse(quick_problems(read_parts(place, trust)), "")
 
 
 def check_devices(spec: RunSpec) -> None:

@@ -99,6 +99,20 @@ def quick_problems(value: object, path: str = "") -> Iterator[str]:
             yield from quick_problems(part, place)
 
 
+def check_folder(run: str, trust: Sequence[str] = ()) -> None:
+    """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
+
+    Raises:
+        MateError: naming the key, or what the folder lacks.
+    """
+    from mate_cli.runs.configuration import read_parts
+    from mate_cli.runs.folders import open_run
+
+    folder = open_run(run).path
+    for place in (folder, *(file.parent for file in folder.glob("*/config.yaml"))):
+        refuse(quick_problems(read_parts(place, trust)), "")
+
+
 def target_problems(value: object, path: str = "") -> Iterator[str]:
     """Yield the problems of all parts with a `_target_`, at any depth."""
     if isinstance(value, dict):
