@@ -208,7 +208,8 @@ def change_record(world: World, config: dict[str, Any], chance: random.Random) -
     odd = [{"first": str(world.other)}, {"../../mine/first": str(world.outside)}, "../../../..", str(world.outside)]
     key, value = chance.choice(["stages", "pretraining", "experiment", "status", "host", "started"]), chance.choice(odd)
     if file.is_file() and not file.is_symlink():
-        file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+        record = json.loads((world.other / "record.json").read_text())
+        file.write_text(json.dumps(record | {"status": "interrupted", key: value}))
     return f"record: {key}={value}"
 
 

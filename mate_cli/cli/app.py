@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import re
 import sys
@@ -106,6 +107,7 @@ def plain_warnings() -> Iterator[None]:
         return f"warning: {' '.join(str(message).split())}\n"
 
     warnings.formatwarning = plain
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it speaks of its folders where nothing is drawn
     try:
         yield
     finally:

@@ -75,15 +75,21 @@ def read_config(path: Path | None) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8") if path else ""
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, yaml.YAMLError):
+    except (OSError, ValueError, yaml.YAMLError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def defaults_of(content: Mapping[str, Any]) -> list[Any]:
+    """Return the defaults of a file; none where they are no list, which Hydra refuses."""
+    found = content.get("defaults")
+    return found if isinstance(found, list) else []
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
     """Yield the primary configuration of a command, after those that it extends."""
     content = read_config(find_config(command))
-    for entry in content.get("defaults") or []:
+    for entry in defaults_of(content):
         if isinstance(entry, str) and entry not in ("_self_", "program"):
             yield from read_extended(entry)
     yield content
@@ -91,7 +97,7 @@ def read_extended(command: str) -> Iterator[dict[str, Any]]:
 
 def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the groups in the defaults of a file, with its choices."""
-    for entry in content.get("defaults") or []:
+    for entry in defaults_of(content):
         if isinstance(entry, dict):
             yield from ((str(name), value) for name, value in entry.items())
 
@@ -107,7 +113,7 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the content of a choice's file after those of its group that it extends."""
     content = read_config(find_config(f"{group}/{name}"))
-    for entry in content.get("defaults") or []:
+    for entry in defaults_of(content):
         if isinstance(entry, str) and entry != "_self_":
             outer, _, inner = entry.removeprefix("/").rpartition("/")
             yield from extended_choice(outer or group, inner)

@@ -27,8 +27,8 @@ LOCAL_LOGGERS = (
 """Loggers that write files, and know nothing of a server unless it is named."""
 PLACE = re.compile(r"dir$|path$|root|folder|location|cache|_args_", re.IGNORECASE)
 """Keys of folders and files, whose values are relative to the folder in which a command is typed."""
-OUTSIDE = re.compile(r"[/\\~]|.*(://|::|^\.\.$|^\.\.[/\\]|[/\\]\.\.([/\\]|$))", re.DOTALL)
-"""Values that lead elsewhere wherever they begin: absolute paths, those with a step up, and addresses."""
+ELSEWHERE = re.compile(r"^~|://|::")
+"""Places that are nowhere below a folder: homes and addresses."""
 WRITERS = ("callbacks", "logger", "trainer")
 """Parts whose classes write what they are told to, where they are told to."""
 NAME = re.compile(r"\w[\w.@=+-]*(/\w[\w.@=+-]*)*")
@@ -165,16 +165,11 @@ def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _leads_out(keys: tuple[str | int, ...], value: str, folder: Path | None) -> bool:
     """Say whether a text is of a place outside: only that of a folder or file begins where the command is typed."""
     key = next(key for key in reversed(keys) if isinstance(key, str))
-    if not PLACE.search(key) and not (found := OUTSIDE.match(value)):
-        return key.endswith("uri")
-    if (
-        folder is None
-        or key.endswith("uri")
-        or "://" in value
-        or (not PLACE.search(key) and not found[0].startswith("/"))
-    ):
+    if key.endswith("uri") or ELSEWHERE.search(value):
         return True
-    return not Path(os.path.realpath(value)).is_relative_to(os.path.realpath(folder))
+    if not PLACE.search(key) and not value.startswith("/"):  # relative to a place that is looked at by itself
+        return ".." in re.split(r"[/\\]", value)
+    return folder is None or not Path(os.path.realpath(value)).is_relative_to(os.path.realpath(folder))
 
 
 def _leaves(value: object, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], object]]:

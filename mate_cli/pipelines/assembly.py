@@ -31,7 +31,7 @@ from mate_cli.models.checkpoints.settings import (
 )
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.low_rank import add_adapters
-from mate_cli.pipelines.machine import device_of, resolve_profile
+from mate_cli.pipelines.machine import device_of, open_cache, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
@@ -89,7 +89,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
     backend, replaced = _attention(cfg.attention, device.type, moved=moved)
-    cache = Path(cfg.paths.cache).expanduser()
+    cache = open_cache(cfg.paths.cache)
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
     encoder: TableEncoder = build_encoder()
     check_network(encoder)

@@ -32,6 +32,16 @@ def last_step(path: Path | None) -> int | None:
     return None if path is None else int(read_state(path)["global_step"])
 
 
+def read_start(path: Path) -> str | None:
+    """Return when the run was started that a last state belongs to, by which it knows its run.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    state = read_state(path)["callbacks"].get("Checkpoints")
+    return str(state["run"]) if isinstance(state, Mapping) and "run" in state else None
+
+
 def read_state(path: Path) -> Mapping[str, Any]:
     """Read the parts of a last state; its tensors are read when they are used.
 

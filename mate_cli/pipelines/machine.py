@@ -1,17 +1,46 @@
 """The machine: a profile of hardware filled in, and the device that a process computes on."""
 
 import platform
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import torch
 
 from mate_cli.errors import ConfigError
+from mate_cli.files.atomic import make_folders
+from mate_cli.files.io_errors import shorten_reason
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
+
+
+@cache
+def open_cache(folder: str) -> Path:
+    """Return the folder of encodings; where it cannot be written, one that vanishes with this process."""
+    try:
+        path = Path(folder).expanduser()
+        make_folders(path)
+        with TemporaryFile(dir=path):
+            return path
+    except (OSError, RuntimeError) as error:  # the latter where nobody knows the home of the user
+        _temporary.append(TemporaryDirectory(prefix="mate_cache_"))
+        print(
+            f"warning: {folder}: the cache cannot be written ({shorten_reason(error)}), so nothing is kept in it. "
+            "Choose another with paths.cache= or MATE_CACHE",
+            file=sys.stderr,
+            flush=True,
+        )
+        return Path(_temporary[-1].name)
+
+
+_temporary: list[TemporaryDirectory[str]] = []
+"""Caches of this process."""
 
 
 def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:

@@ -23,7 +23,7 @@ from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
 from mate_cli.runs.own_code import hash_modules
 from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
-from mate_cli.runs.record import STOPPED, RunFolder, RunRecord
+from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
 """Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
@@ -259,12 +259,13 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
         if record.status != "finished":
             record.argv = ["mate", "train", *spec.overrides]
             folder.write_text("config.yaml", to_yaml(spec.document(folder.path)))
-            folder.write_record(record)
+            try:
+                folder.write_record(record)
+            except KeyboardInterrupt:
+                folder.complete_records("interrupted", STOPPED)
+                raise
     except MateError:
         folder.undo()
-        raise
-    except KeyboardInterrupt:
-        folder.complete_records("interrupted", STOPPED)
         raise
     return folder, record
 
@@ -284,6 +285,11 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
         named = {"seed": spec.last.config.seed, "settings": spec.told_by, "code": spec.code, **asdict(spec.names)}
         return RunRecord(command="train", overrides=spec.overrides, **named)
     record = folder.read_record()
+    last = folder.checkpoints / "last.ckpt"
+    if record.reason == DAMAGED and last.exists():
+        from mate_cli.pipelines.last_state import read_start
+
+        record.started = read_start(last) or record.started
     if record.status != "finished":
         record.status, record.reason, record.finished = "running", None, None
         record.process, record.host = process_id(), platform.node()

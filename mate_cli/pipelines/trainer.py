@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
@@ -160,7 +161,7 @@ def build_trainer(
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
     options = build_options(cfg.trainer.options)
     trainer = _trainer(
-        [*own, *build_callbacks(cfg, task.spec.monitor).values(), checkpoints],
+        [*own, *build_callbacks(cfg, task.spec.monitor, run.folder.path).values(), checkpoints],
         {
             **options,
             **devices_of(cfg.hardware),
@@ -245,13 +246,17 @@ def check_trainer(cfg: RunConfig) -> None:
         _trainer(callbacks, {**options, **one_cpu})
 
 
-def build_callbacks(cfg: RunConfig, monitor: str) -> dict[str, pl.Callback]:
-    """Build what the `callbacks` group lists; `monitor` and `mode` are those of the task where they are left open.
+def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) -> dict[str, pl.Callback]:
+    """Build what the `callbacks` group lists.
+
+    What is left open of `monitor` and `mode` is that of the task, and a file that would lie in the working folder goes
+    to that of the run.
 
     Raises:
         ConfigError: one is refused, or refuses its settings.
     """
     given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
+    given |= {"exclude_batches_path": str(folder)} if folder else {}
     built: dict[str, pl.Callback] = {}
     for key, node in _chosen(cfg.callbacks).items():
         where = f"callbacks.{key}"

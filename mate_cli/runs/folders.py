@@ -120,11 +120,9 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     changed = first_difference(path, config, (*PLACES, *NO_EFFECT))
     if changed:
         key, before, today = changed
-        raise RunError(
-            f"that run was started with {key}={before}, not {today}",
-            where=str(path),
-            remedy=f"Resume with {key}={before}, or start a new run without resume",
-        )
+        told = f"with {key}={before}, not {today}" if before is not None else f"without {key}={today}"
+        remedy = f"Resume with {key}={before}, or start" if before is not None else "Start"
+        raise RunError(f"that run was started {told}", where=str(path), remedy=f"{remedy} a new run without resume")
     return RunFolder(path)
 
 

@@ -1,15 +1,17 @@
 """The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from pydantic import PositiveFloat
 from pytorch_lightning.loggers import Logger, WandbLogger
 
-from mate_cli.errors import RunError
+from mate_cli.errors import MateError, RunError
 from mate_cli.files.atomic import free_name
+from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.identity import configuration_name
@@ -107,8 +109,10 @@ def open_loggers(
     found: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, node in nodes.items():
         if node is not None:
-            found.append(build_part(node, given, f"logger.{key}"))
-            found[-1].log_hyperparams(dict(config))
+            logger = build_part(node, given, f"logger.{key}")
+            if logger is not None:
+                logger.log_hyperparams(dict(config))
+                found.append(logger)
     return found
 
 
@@ -122,8 +126,8 @@ def wandb_logger(
     group: WandbText | None = None,
     tags: Sequence[str] = (),
     timeout: PositiveFloat = 20.0,
-) -> WandbLogger:
-    """Build Lightning's logger of W&B on a run that is offline unless the user asks for more.
+) -> WandbLogger | None:
+    """Build Lightning's logger of W&B on a run that is offline unless the user asks for more; None where W&B fails.
 
     Args:
         folder: the run's; W&B writes below it.
@@ -138,18 +142,69 @@ def wandb_logger(
     """
     configuration = configuration_name(record.experiment, record.settings)
     names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
-    run = open_wandb(
-        {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
-        group=group or configuration,
-        name=f"{configuration} · seed {record.seed}",
-        tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
-        job_type=record.task,
-        dir=str(folder.path),
-        config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
-    )
-    run.define_metric(STEP)
-    run.define_metric("*", step_metric=STEP)
-    return WandbLogger(experiment=run, project=project, save_dir=str(folder.path))
+    try:
+        run = open_wandb(
+            {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
+            group=group or configuration,
+            name=f"{configuration} · seed {record.seed}",
+            tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
+            job_type=record.task,
+            dir=str(folder.path),
+            config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
+        )
+        run.define_metric(STEP)
+        run.define_metric("*", step_metric=STEP)
+    except MateError:
+        raise
+    except Exception as error:  # whatever W&B raises
+        _tell_lost(error, folder)
+        return None
+    return Dashboard(folder, experiment=run, project=project, save_dir=str(folder.path))
+
+
+class Dashboard(WandbLogger):
+    """Lightning's logger of W&B, which loses its figures rather than the run: its first failure is its last word."""
+
+    def __init__(self, folder: RunFolder, **arguments: Any) -> None:
+        self.lost = False
+        self.folder = folder
+        super().__init__(**arguments)
+
+    def attempt(self, act: Callable[..., object], *arguments: Any, **named: Any) -> None:
+        """Do something of W&B's, unless that has failed before."""
+        if self.lost:
+            return
+        try:
+            act(*arguments, **named)
+        except Exception as error:  # whatever W&B raises
+            self.lost = True
+            _tell_lost(error, self.folder)
+
+    def log_hyperparams(self, params: Any) -> None:  # noqa: ANN401 - Lightning's
+        """Log the configuration."""
+        self.attempt(super().log_hyperparams, params)
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Log a row."""
+        self.attempt(super().log_metrics, metrics, step)
+
+    def log_table(self, key: str, *arguments: Any, **named: Any) -> None:
+        """Log a table."""
+        self.attempt(super().log_table, key, *arguments, **named)
+
+    def write_logs(self, text: str) -> None:
+        """Show lines that the run prints."""
+        self.attempt(lambda: self.experiment.write_logs(text))
+
+    def close(self, summary: Mapping[str, float], exit_code: int) -> None:
+        """Log the last figures, and end."""
+        self.attempt(lambda: self.experiment.summary.update(dict(summary)))
+        self.attempt(lambda: self.experiment.finish(exit_code=exit_code))
+
+
+def _tell_lost(error: Exception, folder: RunFolder) -> None:
+    text = f"warning: W&B has failed, and the run goes on without it ({folder.path / 'wandb'}: {shorten_reason(error)})"
+    print(text, file=sys.stderr, flush=True)
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
@@ -170,16 +225,15 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
 def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
     """Hand the lines that a run prints to the logger that shows them."""
     for logger in loggers:
-        if isinstance(logger, WandbLogger):
-            transcript.hand_to(logger.experiment.write_logs)
+        if isinstance(logger, Dashboard):
+            transcript.hand_to(logger.write_logs)
 
 
 def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:
     """Log the last figures of a run and end it in each logger, so that the next job of a sweep starts its own."""
     for logger in loggers:
-        if isinstance(logger, WandbLogger):
-            logger.experiment.summary.update(dict(summary))
-            logger.experiment.finish(exit_code=exit_code)
+        if isinstance(logger, Dashboard):
+            logger.close(summary, exit_code)
         elif not isinstance(logger, MetricsFile):
             if summary:
                 log_row([logger], dict(summary), step)

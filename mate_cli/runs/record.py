@@ -19,7 +19,7 @@ import mate_cli
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.files.safe_load import open_file, read_object, read_yaml, to_json
+from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.runs.configuration import ORIGIN
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import release_lock
@@ -27,6 +27,8 @@ from mate_cli.runs.lock import release_lock
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
 """The reason of a run that was interrupted."""
+DAMAGED = "its record was damaged"
+"""The reason of one whose record was made again."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Bytes of a record, and entries or letters of a part of it."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
@@ -208,7 +210,7 @@ class RunFolder:
                 folder.write_record(record)
 
     def read_record(self) -> RunRecord:
-        """Read record.json; a damaged one is made again from config.yaml and last.ckpt, and that is said.
+        """Read record.json; a damaged one is made again from config.yaml, and that is said.
 
         Raises:
             RunError: it is missing or damaged, and config.yaml too.
@@ -247,35 +249,22 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
 
 def _rebuild_record(folder: Path) -> RunRecord | None:
-    """Make a record from config.yaml, and from last.ckpt when the run was started; None where they do not say."""
+    """Make a record from config.yaml; None where that does not say all."""
     values: Any = {}
     with suppress(RunError):
         values = read_yaml(folder / "config.yaml", RunError, REMEDY)
     try:
         names = {name: values[ORIGIN][name] for name in (*NAMES, "overrides", "settings")}
         stages = {name: str(folder / name) for name in (values.get("stages") or {}) if values.get("system")}
-        state = {"status": "interrupted", "reason": "its record was damaged", "process": "", "stages": stages}
-        return _record({"command": "train", "seed": values["seed"], **names, **state, **_read_start(folder)})
+        state = {"status": "interrupted", "reason": DAMAGED, "process": "", "stages": stages}
+        return _record({"command": "train", "seed": values["seed"], **names, **state})
     except (KeyError, TypeError, AttributeError, ValueError):
         return None
 
 
-def _read_start(folder: Path) -> dict[str, str]:
-    """Read from the last state when the run was started, as what follows belongs to the same run."""
-    path = folder / "checkpoints" / "last.ckpt"
-    with suppress(Exception):  # a damaged file can make torch fail in any way
-        with open_file(path):
-            pass
-        import torch
-
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        return {"started": str(state["callbacks"]["Checkpoints"]["run"])}
-    return {}
-
-
 @cache
 def _say_rebuilt(folder: Path) -> None:
-    print(f"{folder / 'record.json'} is missing or damaged: made again from config.yaml and last.ckpt", flush=True)
+    print(f"{folder / 'record.json'} is missing or damaged: made again from config.yaml", flush=True)
 
 
 def _with_nan(value: object) -> object:
@@ -298,7 +287,7 @@ class ReadOnlyFolder(RunFolder):
                 where=str(path),
                 remedy="Put paths.outputs on a file system that all nodes share",
             )
-        self.path = path
+        super().__init__(path)
 
     def write_text(self, name: str, text: str) -> Path:
         """Leave the writing to the first process."""

@@ -20,6 +20,8 @@ Row = dict[str, float]
 MAX_TAG = 64
 WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
+OF_WANDB = {"WANDB_DATA_DIR": "data", "WANDB_CACHE_DIR": "cache"}
+"""Folders in which W&B keeps files for a while, which are below the run's: that of the user may not be writable."""
 OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 """Set by an agent of a W&B sweep for the run that it starts."""
 
@@ -90,6 +92,10 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
     check_inside(Path(arguments["dir"]), Path(arguments["dir"], "wandb", "run"))
     import wandb
 
+    for name, part in OF_WANDB.items():
+        place = Path(arguments["dir"], "wandb", part).absolute()
+        place.mkdir(parents=True, exist_ok=True)
+        os.environ[name] = str(place)
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
     mode, sweep = wandb_mode(options), os.environ.get(SWEEP)
     if sweep and mode == "offline":

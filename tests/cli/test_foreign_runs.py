@@ -11,9 +11,10 @@ from forked_commands import start
 
 from mate_cli.cli.app import main
 
-SECONDS = 120
-ROUNDS = int(os.environ.get("MATE_FOREIGN", "40"))
-"""Tests of twelve folders each; the first is quick enough for every day."""
+SECONDS = 900
+"""Only a command that hangs takes so long, however busy the machine is."""
+ROUNDS = int(os.environ.get("MATE_FOREIGN", "60"))
+"""Tests of eight folders each; the first is quick enough for every day."""
 COMMANDS = {
     "run": (["run", "{run}"], ()),
     "run there": (["run", "."], ()),
@@ -71,7 +72,7 @@ def check_foreign(place, run, seed, monkeypatch):
     assert "Traceback" not in said, (seed, name, told, said)
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(12 * one, marks=pytest.mark.long) for one in range(1, ROUNDS))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(8 * one, marks=pytest.mark.long) for one in range(1, ROUNDS))])
 def test_a_stranger_can_do_no_harm(tmp_path, run, first, monkeypatch):
-    for seed in range(first, first + 12):
+    for seed in range(first, first + 8):
         check_foreign(tmp_path / str(seed), run, seed, monkeypatch)

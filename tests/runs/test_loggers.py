@@ -21,6 +21,7 @@ from mate_cli.runs.tracking import read_rows
 from mate_cli.terminal.transcript import Transcript
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
+WANDB = {"_target_": "mate_cli.runs.loggers.wandb_logger"}
 CONFIG = {"seed": 1, "optimizer": {"lr": 1e-4, "betas": [0.9, 0.999]}, "hardware": {"micro_batch": 8}}
 
 
@@ -49,8 +50,13 @@ def test_rows_after_the_resumed_step_are_dropped(tmp_path):
 
 
 def test_a_new_run_begins_with_an_empty_file(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
-    assert read_rows(MetricsFile(RunFolder(tmp_path)).path) == []
+    log = MetricsFile(RunFolder(tmp_path))
+    assert log.path.read_text() == ""
+    log.path.write_text('{"step": 1}\n')  # of a run that is trained from its beginning again
+    log = MetricsFile(RunFolder(tmp_path))
+    assert read_rows(log.path) == [{"step": 1}]  # it may yet be refused
+    log.log_metrics({"time": 1.0}, 2)
+    assert read_rows(log.path) == [{"step": 2, "time": 1.0}]
 
 
 @pytest.mark.long
@@ -228,3 +234,38 @@ def test_a_logger_that_refuses_its_settings_is_named(tmp_path):
     node = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
     with pytest.raises(ConfigError, match=r"^logger\.mine: pytorch_lightning\.loggers\.WandbLogger cannot be built: "):
         open_loggers({"mine": node}, RunFolder(tmp_path), record(), CONFIG)
+
+
+def test_wandb_keeps_its_files_below_the_run(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "WANDB_DATA_DIR", "WANDB_CACHE_DIR"):
+        monkeypatch.setenv(name, "/proc/nowhere")
+    loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path), record(), CONFIG)
+    log_table(loggers, "predictions/dev", ["a"], [[1]])
+    close_loggers(loggers, {}, 1, 0)
+    assert len(loggers) == 2
+    assert not loggers[1].lost
+    assert list(tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*"))
+
+
+def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mate_cli.runs.loggers.open_wandb", fail)
+        loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path / "a"), record(), CONFIG)
+    assert [type(logger) for logger in loggers] == [MetricsFile]
+    told = capsys.readouterr().err
+    assert "W&B has failed, and the run goes on without it" in told
+    assert (f"{tmp_path / 'a' / 'wandb'}: no space left on device" in told, told.count("\n")) == (True, 1)
+    loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path / "b"), record(), CONFIG)
+    run = loggers[1].experiment
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(run), "log", fail)
+        log_row(loggers, {"time": 1.0}, 1)
+        log_table(loggers, "predictions/dev", ["a"], [[1]])
+        close_loggers(loggers, {"dev/f1": 0.5}, 1, 0)
+    assert capsys.readouterr().err.count("W&B has failed") == 1
+    assert [row["step"] for row in read_rows(tmp_path / "b" / "metrics.jsonl")] == [1]
+    run.finish()

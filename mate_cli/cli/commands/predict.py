@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -83,14 +84,14 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
+    from mate_cli.cli.config.validate import check_folder
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.predict_request import find_questions
-    from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
         problem = "needs a run, not a checkpoint" if cfg.checkpoint else "needs a run"
         raise ConfigError(problem, where="input", remedy="Set run=FOLDER, a folder of outputs/train/")
-    open_run(cfg.run)
+    check_folder(cfg.run, cfg.trust)
     find_questions(str(cfg.input))
     output = Path(cfg.output or "predictions.json").expanduser()
     check_writable(output, f"output={output}")
@@ -106,6 +107,7 @@ def predict_dataset(cfg: Predict) -> None:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
+    from mate_cli.cli.config.validate import check_folder
     from mate_cli.pipelines.inference.check_model import check_model
     from mate_cli.terminal.progress import Progress
 
@@ -113,8 +115,13 @@ def predict_tables(cfg: Predict) -> None:
         from mate_cli.reports.answers.files import check_output, write_answers
 
         check_output(cfg.output)
+        read = [os.path.realpath(Path(file).expanduser()) for file in (*cfg.table, cfg.questions) if file]
+        if os.path.realpath(Path(cfg.output).expanduser()) in read:
+            raise ConfigError("is also read", where=f"output={cfg.output}", remedy="Choose another place for it")
     if cfg.question or cfg.questions:  # else the question is missing, which is an error below
         check_model(cfg.run, cfg.checkpoint)
+        if cfg.run is not None:
+            check_folder(cfg.run, cfg.trust)
     with Progress("starting") as work:
         ask = read_inputs(cfg, work.begin)
         work.begin("starting")

@@ -60,7 +60,7 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     if type(error) is ValueError:
         return "hydra/_internal" not in Path(files[-1]).as_posix()
-    composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError))
+    composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError, UnicodeDecodeError))
     elsewhere = isinstance(error, InstantiationException) and "locating target" in str(error)
     return not (composing or elsewhere) and file in files
 
@@ -73,6 +73,8 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
         return _no_choice(error)
     if isinstance(error, YAMLError):
         return _not_yaml(error)
+    if isinstance(error, UnicodeDecodeError):
+        return _not_utf8()
     message = str(error) or str(error.__cause__)
     for pattern, answer in ANSWERS:
         if found := re.search(pattern, message):
@@ -184,6 +186,13 @@ def _unreadable(override: str) -> ConfigError:
 def _not_yaml(error: YAMLError) -> ConfigError:
     mark = getattr(error, "problem_mark", None)
     return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
+
+
+def _not_utf8() -> ConfigError:
+    """Name the file of the user's that Hydra could not decode; its error does not."""
+    files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
+    file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
+    return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
 
 
 def _no_choice(error: MissingConfigException) -> ConfigError:

@@ -13,7 +13,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
@@ -99,12 +99,29 @@ def _endless_numbers(value: object, path: str = "") -> Iterator[str]:
 def quick_problems(value: object, path: str = "") -> Iterator[str]:
     """Yield values of the wrong type in parts that classes of ours are built of, by their source: without torch."""
     if isinstance(value, dict):
-        hints = parameter_types(str(value["_target_"])) if "_target_" in value else {}
+        target = value.get("_target_")
+        if not isinstance(target, (str, type(None))):
+            yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
+        hints = parameter_types(str(target)) if target else {}
         for key, part in value.items():
             place = f"{path}.{key}" if path else str(key)
             if key in hints and not _holds_target(part):
                 yield from _mismatches(hints[key], part, place)
             yield from quick_problems(part, place)
+
+
+def check_folder(run: str, trust: Sequence[str] = ()) -> None:
+    """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
+
+    Raises:
+        MateError: naming the key, or what the folder lacks.
+    """
+    from mate_cli.runs.configuration import read_parts
+    from mate_cli.runs.folders import open_run
+
+    folder = open_run(run).path
+    for place in (folder, *(file.parent for file in folder.glob("*/config.yaml"))):
+        refuse(quick_problems(read_parts(place, trust)), "")
 
 
 def target_problems(value: object, path: str = "") -> Iterator[str]:

@@ -1,0 +1,149 @@
+"""Ways out of the folder of a run: only what is typed is trusted, whatever its own file says of trust."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from configurations import run_config
+from finished_runs import SMALL
+from hostile import PARTS
+from hydra._internal import target_policy
+
+from mate_cli.cli.config.resolve import resolve
+from mate_cli.errors import RunError, TrustError
+from mate_cli.files.outside import check_inside_run, find_ways_out, stay_inside
+from mate_cli.files.safe_load import to_yaml
+from mate_cli.files.targets import check_targets
+from mate_cli.pipelines.run_spec import load_spec
+
+LIGHTNING = "pytorch_lightning"
+SAVE = f"{LIGHTNING}.callbacks.ModelCheckpoint"
+CSV = f"{LIGHTNING}.loggers.CSVLogger"
+PROFILER = f"{LIGHTNING}.profilers.SimpleProfiler"
+WANDB = "mate_cli.runs.loggers.wandb_logger"
+REFUSED = [
+    ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "/elsewhere"}}}, "/elsewhere"),
+    ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "outputs/train/other"}}}, "outputs/train/other"),
+    ({"callbacks": {"x": {"_target_": SAVE, "_args_": ["elsewhere"]}}}, "elsewhere"),
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "../../other/last"}}}, "../../other/last"),
+    ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "~/x"}}}, "~/x"),
+    ({"logger": {"x": {"_target_": CSV, "save_dir": "elsewhere"}}}, "elsewhere"),
+    ({"logger": {"x": {"_target_": CSV, "version": "../../x"}}}, "../../x"),
+    ({"logger": {"x": {"_target_": CSV, "save_dir": "http://a/b"}}}, "http://a/b"),
+    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.WandbLogger", "offline": True}}}, "online"),
+    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.CometLogger"}}}, "online"),
+    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.MLFlowLogger"}}}, "online"),
+    ({"logger": {"x": {"_target_": f"{LIGHTNING}.loggers.MLFlowLogger", "tracking_uri": "databricks"}}}, "databricks"),
+    ({"trainer": {"options": {"profiler": {"_target_": PROFILER, "dirpath": "/elsewhere"}}}}, "/elsewhere"),
+    ({"trainer": {"options": {"profiler": {"_target_": PROFILER, "filename": "/elsewhere/x"}}}}, "/elsewhere/x"),
+]
+
+
+def plain(values):
+    """A configuration as YAML without aliases."""
+    return to_yaml(json.loads(json.dumps(values)))
+
+
+@pytest.mark.parametrize(("config", "word"), REFUSED)
+def test_what_leads_out_is_refused_unless_it_is_typed(tmp_path, config, word):
+    for made in (config, {"stages": {"first": config}}):
+        with pytest.raises(TrustError, match="If you trust its author, add trust="):
+            stay_inside(made, tmp_path, ["another"], "config.yaml")
+        assert stay_inside(made, tmp_path, [word], "config.yaml") == made
+
+
+@pytest.mark.parametrize(
+    ("config", "word", "inside"),
+    [
+        ({"paths": {"cache": "/x"}}, "/x", {"paths": {"cache": "~/.cache/mate"}}),
+        ({"data": {"root": "/x", "download": "auto"}}, "/x", {"data": {"root": "/x", "download": False}}),
+        ({"data": {"cache": "/x"}}, "/x", {"data": {"cache": "~/.cache/mate"}}),
+        (
+            {"logger": {"wandb": {"_target_": WANDB, "mode": "online"}}},
+            "online",
+            {"logger": {"wandb": {"_target_": WANDB, "mode": "offline"}}},
+        ),
+    ],
+)
+def test_what_can_stay_inside_does(tmp_path, monkeypatch, config, word, inside):
+    monkeypatch.delenv("MATE_CACHE", raising=False)
+    assert stay_inside(config, tmp_path, [], "config.yaml") == inside
+    assert stay_inside(config, tmp_path, [word], "config.yaml") == config
+
+
+def test_what_is_below_the_folder_needs_no_trust(tmp_path):
+    nodes = {
+        "x": {"_target_": SAVE, "dirpath": str(tmp_path / "kept"), "filename": "{epoch}-{dev/f1}", "monitor": "dev/f1"}
+    }
+    config = {"callbacks": nodes, "logger": {"csv": {"_target_": CSV, "name": "csv"}}}
+    assert stay_inside(config, tmp_path, [], "config.yaml") == config
+    (tmp_path / "kept").symlink_to(tmp_path.parent)
+    with pytest.raises(TrustError):
+        stay_inside(config, tmp_path, [], "config.yaml")
+    with pytest.raises(RunError, match="kept: is a link that leads out of this folder"):
+        check_inside_run(tmp_path)
+
+
+def test_trust_that_a_folder_claims_for_its_stages_is_not_believed(tmp_path, monkeypatch):
+    mark, inner = tmp_path / "mark", tmp_path / "run" / "first"
+    spec = resolve(["experiment=quickstart_cells", *SMALL])
+    inner.mkdir(parents=True)
+    values = run_config(SMALL).model_dump(mode="json")
+    values["data"] = {"_target_": "helper.Harm"}
+    (inner / "config.yaml").write_text(to_yaml(values))
+    (tmp_path / "run" / "helper.py").write_text(f"open({str(mark)!r}, 'w')\nclass Harm: pass\n")
+    document = spec.document()
+    document["stages"] = {
+        "first": {"after": "weights", "run": str(inner), "origin": {**document["origin"], "shared": False}}
+    }
+    document["stages"]["first"]["origin"]["trust"] = document["origin"]["trust"] = ["helper"]
+    document["trust"] = ["helper"]
+    file = tmp_path / "run" / "config.yaml"
+    file.write_text(plain(document))
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(TrustError, match=r"helper\.Harm is not a class of mate"):
+        load_spec(file)
+    assert not mark.exists()
+    assert load_spec(file, ["helper"]).stages[0].config.data == values["data"]
+    assert mark.exists()
+
+
+def test_own_processes_are_told_all_that_was_typed(tmp_path):
+    words = [f"+callbacks.x._target_={SAVE}", f"+callbacks.x.dirpath={tmp_path}/kept", "logger.wandb.mode=online"]
+    spec = resolve(["experiment=quickstart_cells", *SMALL, *words, f"paths.cache={tmp_path}/cache"])
+    trusted = spec.trusted()
+    assert set(trusted) == {f"{tmp_path}/kept", "online", f"{tmp_path}/cache"}
+    file = tmp_path / "run" / "config.yaml"
+    file.parent.mkdir()
+    file.write_text(to_yaml(spec.document()))
+    assert load_spec(file, trusted).values() == spec.values()
+    with pytest.raises(TrustError, match=r"callbacks\.x\.dirpath="):
+        load_spec(file)
+
+
+@pytest.mark.parametrize("name", ["../other", "/elsewhere", "a/../../b"])
+def test_names_of_stages_and_experiments_stay_inside(tmp_path, name):
+    document = resolve(["experiment=quickstart_cells", *SMALL]).document()
+    stage = {**document, "after": "weights", "origin": {**document["origin"], "shared": True}}
+    for stages in ({name: stage}, {"first": {**stage, "origin": {**stage["origin"], "experiment": name}}}):
+        (tmp_path / "config.yaml").write_text(plain({**document, "stages": stages}))
+        with pytest.raises(TrustError, match="is not the name of a folder"):
+            load_spec(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize("part", [*PARTS, "callbacks", "logger", "trainer", "system"])
+def test_what_hydra_blocks_is_refused_by_ours(part):
+    names = {name for value in vars(target_policy).values() if isinstance(value, frozenset) for name in value}
+    assert len(names) > 100
+    for name in names:
+        with pytest.raises(TrustError):
+            check_targets({part: {"x": {"_target_": name}}}, "config.yaml", [])
+
+
+def test_a_default_run_needs_no_trust():
+    assert not [
+        way for way in find_ways_out(resolve(["experiment=quickstart_cells"]).document()) if way.instead is None
+    ]
+    assert Path(resolve(["experiment=quickstart_cells"]).last.config.paths.outputs) == Path("outputs")
