@@ -38,7 +38,8 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
 
 
 @pytest.mark.parametrize(
-    "group", ["optimizer", "scheduler", "trainer", "hardware", "paths", "data", "model", "encoding", "init", "attention"]
+    "group",
+    ["optimizer", "scheduler", "trainer", "hardware", "paths", "data", "model", "encoding", "init", "attention"],
 )
 def test_a_group_that_every_run_needs_is_named(group, capsys):
     assert refusal(capsys, *CELLS, f"~{group}").startswith(
@@ -57,12 +58,18 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["model=null"], "model=null: mate train needs a choice of this group. Type model=NAME;"),
         (["model=[mate,tapas]"], "model=[mate,tapas]: takes one choice. Add -m to run each: model=mate,tapas."),
         (["~model._target_"], "model: has no _target_. Choose a file of conf/model: model=NAME."),
-        (["logger.wandb.tags+=[x]"], "logger.wandb.tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
+        (
+            ["logger.wandb.tags+=[x]"],
+            "logger.wandb.tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'.",
+        ),
         (["logger.wandb.tags+=x"], "Type 'logger.wandb.tags=[x]'."),
         (['logger.wandb.tags+="[x]"'], "Type 'logger.wandb.tags=[x]'."),
         (["tags+=[x]"], "tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
         (["model=glob(ma*)"], "model=glob(ma*): has several values. Add -m to run each."),
-        (["name=r${hydra:job.num}"], "name: ${hydra:...} is not known here. Use keys of the configuration, as in ${seed}"),
+        (
+            ["name=r${hydra:job.num}"],
+            "name: ${hydra:...} is not known here. Use keys of the configuration, as in ${seed}",
+        ),
         (["seed=4294967296"], "seed: must be less than 4294967296"),
         (["seed=18446744073709551616"], "seed: must be less than 4294967296"),
         (["optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),
@@ -123,7 +130,7 @@ def test_other_keywords_of_the_trainer_lead_to_its_options(capsys):
 def test_what_is_empty_is_explained(words, capsys):
     assert main(words) == 0
     key = next(word for word in words[1:] if "=" not in word and not word.startswith("-"))
-    assert capsys.readouterr().out.startswith(key)
+    assert key in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -132,7 +139,7 @@ def test_what_is_empty_is_explained(words, capsys):
         (["explain", "locale"], "locale: is a key of mate predict. Type mate predict --help locale."),
         (["explain", ""], "mate explain: needs one key."),
         (["explain", "callbacks", "callbacks=null"], "Write callbacks=none."),
-        (["explain", "devices"], "Did you mean hardware.devices?"),
+        (["explain", "ckpt_path"], "Did you mean resume?"),
         (["data", "chek"], "chek: mate data has no such action. Did you mean mate data check?"),
         (["data", "downlod", "data=wtq"], "Did you mean mate data download?"),
         (["data", "check", "~data"], "~data: mate data needs a choice of this group."),
