@@ -23,7 +23,7 @@ LSF |= {"JSM_NAMESPACE_RANK": "0", "JSM_NAMESPACE_LOCAL_RANK": "0"}
 def elsewhere(tmp_path, monkeypatch):
     """An empty folder with a cache apart."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MATE_SHARED", raising=False)
+    monkeypatch.delenv("MATE_DATA", raising=False)
 
 
 def refusal(capsys, *words: str) -> str:

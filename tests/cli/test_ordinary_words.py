@@ -193,3 +193,12 @@ def refusal(capsys, *words: str) -> str:
     assert main([*words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
+
+
+def test_one_variable_says_to_every_command_where_data_lie(monkeypatch, capsys):
+    monkeypatch.setenv("MATE_DATA", "/somewhere")
+    assert main(["train", "--cfg", "job", "experiment=wtq_mate", "--package", "data.root"]) == 0
+    assert capsys.readouterr().out == "/somewhere/wtq\n"
+    assert "/somewhere/wtq" in refusal(capsys, "data", "check", "data=wtq")
+    assert main(["benchmark", "--cfg", "job", "benchmark=training", "--resolve"]) == 0
+    assert "folders:\n  - /somewhere\n" in capsys.readouterr().out

@@ -201,7 +201,7 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 def _paths() -> Paths:
     cache = os.environ.get("MATE_CACHE", "~/.cache/mate")
-    return Paths(outputs="outputs", cache=cache, data="data", shared=".")
+    return Paths(outputs="outputs", cache=cache, data="data")
 
 
 def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
