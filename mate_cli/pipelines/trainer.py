@@ -235,8 +235,8 @@ def check_trainer(cfg: RunConfig) -> None:
     task: Any = get_class(cfg.task["_target_"])
     built = build_callbacks(cfg, task.spec.monitor)
     if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared
-        added = [get_class(node["_target_"]).spec.name for node in cfg.task.get("metrics") or ()]
-        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *added])
+        metrics: list[Any] = [get_class(node["_target_"]) for node in cfg.task.get("metrics") or ()]
+        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(one.spec.name for one in metrics)])
     callbacks = [*built.values()]
     options = build_options(cfg.trainer.options)
     saves = any(isinstance(one, lightning.Checkpoint) for one in callbacks)

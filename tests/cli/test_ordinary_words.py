@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,16 @@ def test_one_variable_says_to_every_command_where_data_lie(monkeypatch, capsys):
     assert "/somewhere/wtq" in refusal(capsys, "data", "check", "data=wtq")
     assert main(["benchmark", "--cfg", "job", "benchmark=training", "--resolve"]) == 0
     assert "folders:\n  - /somewhere\n" in capsys.readouterr().out
+
+
+def test_a_network_that_takes_longer_inputs_says_so(capsys):
+    words = ["train", "--cfg", "job", "--package", "encoding.max_tokens", "experiment=tabfact_mate", "scale=small"]
+    assert main(words) == 0
+    usual = capsys.readouterr()
+    assert (usual.out, usual.err) == ("256\n", "")
+    with pytest.warns(UserWarning, match="^model=linformer takes encoding.max_tokens=512 at scale=small, not 256$"):
+        assert main([*words, "model=linformer"]) == 0
+    assert capsys.readouterr().out == "512\n"
+    with warnings.catch_warnings(action="error"):
+        assert main([*words, "model=linformer", "encoding.max_tokens=256"]) == 0
+    assert capsys.readouterr().out == "256\n"
