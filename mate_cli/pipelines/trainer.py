@@ -228,7 +228,7 @@ def check_trainer(cfg: RunConfig) -> None:
     """
     for name, kind in KINDS.items():
         check_kind(getattr(cfg, name), kind, name)
-    for key, node in _chosen(cfg.logger).items():
+    for key, node in _parts_of(cfg.logger).items():
         check_kind(node, Logger, f"logger.{key}")
     if cfg.trainer.compile:
         check_compiler(cfg.hardware)
@@ -253,7 +253,7 @@ def build_callbacks(cfg: RunConfig, monitor: str) -> dict[str, pl.Callback]:
     """
     given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
     built: dict[str, pl.Callback] = {}
-    for key, node in _chosen(cfg.callbacks).items():
+    for key, node in _parts_of(cfg.callbacks).items():
         where = f"callbacks.{key}"
         check_kind(node, pl.Callback, where)
         built[key] = build_part(node, given, where)
@@ -298,7 +298,7 @@ def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping
     check_monitors(build_callbacks(cfg, task.spec.monitor), task.spec.monitor, scores)
 
 
-def _chosen(nodes: Nodes) -> dict[str, Node]:
+def _parts_of(nodes: Nodes) -> dict[str, Node]:
     """Return the parts that are not left out."""
     return {key: node for key, node in nodes.items() if node is not None}
 
