@@ -101,7 +101,7 @@ def _values(spec: RunSpec) -> Record:
 
 def _resolve(words: Sequence[str]) -> RunSpec:
     """Resolve what is typed where the environment sets no folders."""
-    plain = {name: value for name, value in os.environ.items() if name not in ("MATE_CACHE", "MATE_SHARED")}
+    plain = {name: value for name, value in os.environ.items() if name not in ("MATE_CACHE", "MATE_DATA")}
     with patch.dict(os.environ, plain, clear=True):
         return resolve(words)
 

@@ -4,7 +4,7 @@ A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from the
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -225,17 +225,30 @@ def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConf
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
 
 
-def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
+def resolve_finished_run(
+    run: str, stage: str, task: str, outputs: Path, experiments: Collection[str] = ()
+) -> tuple[RunFolder, RunRecord]:
     """Find the folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
 
+    Args:
+        run: its folder, or the experiment.
+        stage: the name of the stage.
+        task: of the stage.
+        outputs: the folder of all runs.
+        experiments: names that are known to be of experiments.
+
     Raises:
+        MissingRunError: there is none.
         RunError: it is not there, not finished, or of another task.
     """
     try:
         folder = finished_run(run, outputs, "train", f"stages.{stage}.run", stage)
     except RunError as error:
-        problem = f"stages.{stage}.run: {error.problem}"
-        raise MissingRunError(problem, where=error.where, remedy=error.remedy, stage=stage) from error
+        where, problem, remedy = error.where, f"stages.{stage}.run: {error.problem}", error.remedy
+        if run in experiments:
+            where, problem = f"stages.{stage}.run", f"there is no finished run of {run}"
+            remedy = f"Train it first: mate train experiment={run}"
+        raise MissingRunError(problem, where=where, remedy=remedy, stage=stage) from error
     record = folder.read_record()
     if record.status != "finished" or record.task != task:
         raise RunError(

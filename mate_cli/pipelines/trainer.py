@@ -229,15 +229,15 @@ def check_trainer(cfg: RunConfig) -> None:
     """
     for name, kind in KINDS.items():
         check_kind(getattr(cfg, name), kind, name)
-    for key, node in _chosen(cfg.logger).items():
+    for key, node in _parts_of(cfg.logger).items():
         check_kind(node, Logger, f"logger.{key}")
     if cfg.trainer.compile:
         check_compiler(cfg.hardware)
     task: Any = get_class(cfg.task["_target_"])
     built = build_callbacks(cfg, task.spec.monitor)
     if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared
-        added = [get_class(node["_target_"]).spec.name for node in cfg.task.get("metrics") or ()]
-        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *added])
+        metrics: list[Any] = [get_class(node["_target_"]) for node in cfg.task.get("metrics") or ()]
+        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(one.spec.name for one in metrics)])
     callbacks = [*built.values()]
     options = build_options(cfg.trainer.options)
     saves = any(isinstance(one, lightning.Checkpoint) for one in callbacks)
@@ -258,7 +258,7 @@ def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) ->
     given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
     given |= {"exclude_batches_path": str(folder)} if folder else {}
     built: dict[str, pl.Callback] = {}
-    for key, node in _chosen(cfg.callbacks).items():
+    for key, node in _parts_of(cfg.callbacks).items():
         where = f"callbacks.{key}"
         check_kind(node, pl.Callback, where)
         built[key] = build_part(node, given, where)
@@ -303,7 +303,7 @@ def check_scores(cfg: RunConfig, task: TableTask[Any, Any], development: Mapping
     check_monitors(build_callbacks(cfg, task.spec.monitor), task.spec.monitor, scores)
 
 
-def _chosen(nodes: Nodes) -> dict[str, Node]:
+def _parts_of(nodes: Nodes) -> dict[str, Node]:
     """Return the parts that are not left out."""
     return {key: node for key, node in nodes.items() if node is not None}
 

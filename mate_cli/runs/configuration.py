@@ -19,6 +19,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    model_validator,
 )
 
 from mate_cli.errors import ConfigError, RunError, known_cause
@@ -99,7 +100,12 @@ class Paths(Section):
     outputs: str
     cache: str
     data: str
-    shared: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_shared(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is given
+        """Leave out a folder that runs of earlier versions name, and nobody reads."""
+        return {key: value for key, value in values.items() if key != "shared"} if isinstance(values, dict) else values
 
 
 class ModelConfig(Section):

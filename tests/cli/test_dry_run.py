@@ -74,12 +74,14 @@ def test_absent_data_and_weights_are_named(capsys):
     assert "not known   examples: data/wtq: there is no such folder" in out
     out = dry(capsys, "experiment=hybridqa_mate", "init=random", "init.tokenizer=sample", "model.size=tiny")
     assert "parameters  " in out
-    assert "not known   examples, steps and time: data/hybridqa: there is no such folder" in out
+    assert "not known   examples and time: data/hybridqa: there is no such folder" in out
 
 
-def test_a_corpus_is_not_prepared_to_be_counted(capsys):
-    out = dry(capsys, "experiment=pretrain_mate", "init=random", "init.tokenizer=sample", "model.size=tiny")
-    assert "the corpus is not prepared yet" in out
+def test_a_corpus_is_not_prepared_to_be_counted(tmp_path_factory, capsys):
+    table = tmp_path_factory.mktemp("tables") / "table.csv"
+    table.write_text("region,sales\nnorth,3\n")
+    words = ["init=random", "init.tokenizer=sample", "model.size=tiny", f"data.sources=[{table}]"]
+    assert "the corpus is not prepared yet" in dry(capsys, "experiment=pretrain_mate", *words)
 
 
 def test_parts_that_do_not_fit_are_refused(capsys):

@@ -1,5 +1,7 @@
 """Sweeps as jobs of Slurm, prepared on a machine that has neither Slurm nor a GPU."""
 
+import warnings
+
 import pytest
 
 from mate_cli.cli.app import main
@@ -18,13 +20,23 @@ def elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize("multirun", [["-m"], []])
 def test_the_batch_script_is_printed(tmp_path, capsys, multirun):
     nodes = ["hydra.launcher.nodes=2", "hydra.launcher.tasks_per_node=4", "hydra.launcher.gpus_per_node=4"]
-    assert main([*SWEEP, *multirun, *SLURM, *nodes, "--print-script"]) == 0
+    with pytest.warns(
+        UserWarning, match="^each job ends after 60 minutes; for twelve hours add hydra.launcher.timeout"
+    ):
+        assert main([*SWEEP, *multirun, *SLURM, *nodes, "--print-script"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "#!/bin/bash"
     asked = ("array=0-1%2", "nodes=2", "ntasks-per-node=4", "gpus-per-node=4", "partition=gpu")
     assert {f"#SBATCH --{one}" for one in asked} <= set(lines)
     assert any(line.startswith("srun ") for line in lines)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_time_limit_that_is_typed_needs_no_word(capsys):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "each job ends")
+        assert main([*SWEEP, *SLURM, "hydra.launcher.timeout_min=720", "--print-script"]) == 0
+    assert "#SBATCH --time=720" in capsys.readouterr().out.splitlines()
 
 
 def test_a_sweep_without_slurm_is_refused_at_once(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.checks.downloads import downloads
@@ -29,7 +30,7 @@ def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
         MateError: anything else is wrong.
     """
     missing = None
-    for look in (lambda: check_quickly(spec, job), lambda: check_parts(spec)):
+    for look in (partial(check_quickly, spec, job), partial(check_parts, spec)):
         try:
             look()
         except DataError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mate_cli.cli.config.composition import COMMAND, Composition
+from omegaconf import OmegaConf
+
+from mate_cli.cli.config.composition import COMMAND, Composer, Composition
 from mate_cli.cli.config.override import Override
 from mate_cli.cli.config_dir import (
     extended_choice,
@@ -60,6 +63,19 @@ def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[O
     before, after = (_scale_values(str(one), base) for one in (scale, chosen.get("scale", scale)))
     debug = flat_keys(read_config(find_config(f"debug/{chosen.get('debug')}")))
     return [word for word in values if before.get(word.key) == after.get(word.key) and word.key not in debug]
+
+
+def tell_recipe(hydra: Composer, typed: Sequence[Override], whole: Composition) -> None:
+    """Warn where the network that is typed sets other keys at this scale than its own, such as the length of inputs."""
+    model, scale = last_value(typed, "model"), whole.choices.get("scale")
+    files = extended_choice("recipe/model", f"{scale}/{model}") if model else ()
+    keys = {key for content in files for key in flat_keys(content) if not key.startswith(("model", "init", "defaults"))}
+    if keys := keys - {word.key for word in typed}:
+        others = hydra.compose([word for word in typed if word.group and word.key != "model"])
+        for key in sorted(keys):
+            before, now = (OmegaConf.select(one.config, key) for one in (others, whole))
+            if before != now:
+                warnings.warn(f"model={model} takes {key}={now} at scale={scale}, not {before}", stacklevel=2)
 
 
 def _scale_values(scale: str, base: Composition) -> dict[str, Any]:

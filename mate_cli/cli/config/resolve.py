@@ -19,7 +19,13 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
-from mate_cli.cli.config.file_values import experiment_choices, fitting_values, hash_own_files, last_value
+from mate_cli.cli.config.file_values import (
+    experiment_choices,
+    fitting_values,
+    hash_own_files,
+    last_value,
+    tell_recipe,
+)
 from mate_cli.cli.config.foreign_keys import offer
 from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.override import Override, texts
@@ -28,7 +34,7 @@ from mate_cli.cli.config.settings import StageSettings, changed_options, join_se
 from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config_dir import choices, extended_choice, group_choices
 from mate_cli.cli.shell.help import nearest
-from mate_cli.errors import ConfigError, MissingRunError
+from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import (
     FROM_STAGE,
     MACHINE,
@@ -40,7 +46,6 @@ from mate_cli.pipelines.run_spec import (
 )
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import Names, find_value, flat_keys
-from mate_cli.runs.record import RunFolder, RunRecord
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
@@ -69,6 +74,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         spec = RunSpec((), whole.names, recorded, resume=resume and str(resume), name=_name_of(whole.config))
         if not options:
             whole = chosen.with_values([word for word in top if not word.group])
+            tell_recipe(hydra, top, whole)
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
             stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
             return replace(spec, stages=(stage,), settings=join_settings([own]))
@@ -261,27 +267,15 @@ class _StageWords:
                 )
             own = self._validate()
             outputs = Path(own.paths.outputs)
-            folder, record = self._find_run(self.options.run, outputs)
+            folder, record = resolve_finished_run(
+                self.options.run, self.name, self.composed.names.task, outputs, choices("experiment")
+            )
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
             config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
         config = self._validate()
         composed, conf = self.composed, hash_own_files(self.composed.choices)
         return Stage(self.name, config, composed.names, composed.overrides, None, after, self.options.shared, conf=conf)
-
-    def _find_run(self, run: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
-        """Find the finished run that stands in for it.
-
-        Raises:
-            RunError: there is none, or it is of another task.
-        """
-        try:
-            return resolve_finished_run(run, self.name, self.composed.names.task, outputs)
-        except MissingRunError as error:
-            if run not in choices("experiment"):
-                raise
-            problem, remedy = f"there is no finished run of {run}", f"Train it first: mate train experiment={run}"
-            raise MissingRunError(problem, where=f"stages.{self.name}.run", remedy=remedy, stage=self.name) from error
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.

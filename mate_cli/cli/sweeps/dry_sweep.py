@@ -54,8 +54,8 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             except MateError as error:
                 wrong.setdefault(str(error), []).append(f"{number} ({told})")
     refused = print_sweep_costs([(told, stages) for _, told, stages, _ in planned])
-    for (number, told, _, missing), error in zip(planned, refused, strict=True):
-        if reasons := [*missing, *([error] if error else [])]:
+    for (number, told, _, missing), refusal in zip(planned, refused, strict=True):
+        if reasons := [*missing, *([refusal] if refusal else [])]:
             wrong.setdefault(str(reasons[0]), []).append(f"{number} ({told})")
     for reason, names in wrong.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from unittest.mock import patch
 from mate_cli.errors import ConfigError
 
 LAUNCHER = "hydra/launcher=submitit_slurm"
+TIME_LIMIT = "hydra.launcher.timeout_min"
 
 
 def no_slurm(error: Exception) -> ConfigError | None:
@@ -30,10 +32,19 @@ def check_slurm(words: Sequence[str]) -> None:
     Raises:
         ConfigError: the words choose its launcher, and a program of it is missing.
     """
-    if LAUNCHER in words and (missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]):
+    if LAUNCHER not in words:
+        return
+    if missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:
         remedy = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"
         problem = f"Slurm is not installed on this machine (no {' and no '.join(missing)} on PATH)"
         raise ConfigError(problem, where=LAUNCHER, remedy=remedy)
+    tell_time_limit(words)
+
+
+def tell_time_limit(words: Sequence[str]) -> None:
+    """Warn that submitit ends jobs after an hour where nobody says how long they may take."""
+    if not any(word.lstrip("+").startswith(TIME_LIMIT) for word in words):
+        warnings.warn(f"each job ends after 60 minutes; for twelve hours add {TIME_LIMIT}=720", stacklevel=2)
 
 
 @contextmanager
@@ -46,6 +57,7 @@ def print_script(words: Sequence[str]) -> Iterator[None]:
     """
     if LAUNCHER not in words:
         raise ConfigError("applies to Slurm only", where="--print-script", remedy=f"Add {LAUNCHER}")
+    tell_time_limit(words)
     try:
         from submitit import AutoExecutor, SlurmExecutor
     except ImportError:  # Hydra knows no such launcher then

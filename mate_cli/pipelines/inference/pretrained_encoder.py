@@ -237,7 +237,7 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 
 def _paths() -> Paths:
-    return Paths(outputs="outputs", cache=default_cache(), data="data", shared=".")
+    return Paths(outputs="outputs", cache=default_cache(), data="data")
 
 
 def _checkpoint_dtype(folder: Path) -> torch.dtype | None:

@@ -1,0 +1,173 @@
+"""What a training refuses `--dry` refuses, in the same words; nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config_dir import choices
+
+CELLS = ["experiment=quickstart_cells", "debug=fast", "logger=none"]
+WANDB = ["experiment=quickstart_cells", "debug=fast"]
+STOP = ["callbacks=early_stopping", "+callbacks.early_stopping.monitor={}"]
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "2", "SLURM_JOB_NAME": "job", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+LSF = {"LSB_JOBID": "7", "LSB_DJOB_RANKFILE": "/nonexistent", "JSM_NAMESPACE_SIZE": "1"}
+LSF |= {"JSM_NAMESPACE_RANK": "0", "JSM_NAMESPACE_LOCAL_RANK": "0"}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder with a cache apart."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MATE_DATA", raising=False)
+
+
+def refusal(capsys, *words: str) -> str:
+    """Return the last line of a command that is refused."""
+    assert main(["train", *words]) == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def monitor(name: str) -> list[str]:
+    return [*CELLS, *(word.format(name) for word in STOP)]
+
+
+REFUSED = {
+    "wandb project": ([*WANDB, "logger.wandb.project=a/b"], "logger.wandb.project: must be a name of at most 128"),
+    "wandb tags": ([*WANDB, "logger.wandb.tags=mine"], "logger.wandb.tags: must be a list (got 'mine')."),
+    "wandb keyword": ([*WANDB, "+logger.wandb.foo=a"], "logger.wandb.foo: unknown key."),
+    "no server": ([*CELLS, "logger=mlflow", "logger.mlflow.tracking_uri=http://127.0.0.1:9"], "cannot be reached"),
+    "figure of training": (monitor("train/loss"), "no validation computes train/loss. Did you mean dev/hits@1?"),
+    "figure of Lightning": (monitor("val_loss"), "no validation computes val_loss. Did you mean dev/hits@1?"),
+    "near figure": (monitor("dev/hits@2"), "no validation computes dev/hits@2. Did you mean dev/hits@"),
+    "figure of another task": (monitor("dev/em"), "no validation computes dev/em. Did you mean dev/hits@1?"),
+    "seed": ([*CELLS, "seed=99999999999"], "seed: must be less than 4294967296 (got 99999999999)."),
+    "rate": ([*CELLS, "optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),
+    "keyword of the network": ([*CELLS, "+model.foo=1"], "model.foo: unknown key."),
+    "keyword of the optimizer": ([*CELLS, "+optimizer.foo=1"], "optimizer.foo: unknown key."),
+    "keyword of the data": ([*CELLS, "+data.foo=1"], "data.foo: unknown key."),
+    "no size": ([*CELLS, "model.size=null"], "model.size: must be text or a group of keys (got None)."),
+    "no network": ([*CELLS, "model._target_=torch.nn.Identity"], "torch.nn.Identity is not a TableEncoder."),
+    "no task": ([*CELLS, "task._target_=torch.nn.Identity"], "torch.nn.Identity is not a TableTask."),
+    "resume": ([*CELLS, "resume=nowhere"], "nowhere: this is not a run folder."),
+    "shares": ([*CELLS, "hardware.devices=3"], "hardware.devices: trainer.batch_size=4 cannot be divided among 3"),
+    "a large batch": ([*CELLS, "trainer.batch_size=1000000"], "fewer than trainer.batch_size=1000000."),
+    "endless": ([*CELLS, "trainer.max_steps=null", "trainer.max_epochs=null"], "length of training is not limited."),
+    "a narrow vocabulary": ([*CELLS, "init=minilm", "model.size=minilm:2"], "its vocabulary is 30522 word pieces"),
+    "a wide pruner": (
+        ["experiment=quickstart_dot", "scale=small", "model.pruner.size=medium", *CELLS[1:]],
+        "its size is 384 wide, 6 layers, 8 heads, 1536 inside, the network's is 512 wide",
+    ),
+    "no corpus": (
+        ["experiment=pretrain_mate", "scale=small", *CELLS[1:]],
+        "data/hybridqa: the dataset is not on disk. Get it with mate data download data=hybridqa",
+    ),
+    "no data, never fetched": (
+        ["experiment=wtq_mate", "scale=small", "data.download=false", *CELLS[1:]],
+        "data/wtq: there is no such folder",
+    ),
+    "no finished run": (
+        ["experiment=wtq_tapas_cs", "scale=small", "stages.masked_lm.run=pretrain_tapas", "stages.cs=null"],
+        "there is no finished run of pretrain_tapas. Train it first: mate train experiment=pretrain_tapas.",
+    ),
+    "no GPU": ([*CELLS, "hardware=gpu"], "hardware.accelerator: torch sees no GPU here."),
+    "no processes": ([*CELLS, "hardware.devices=2", "hardware.nodes=2"], "no processes were started on 2 nodes."),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_training_and_its_plan_refuse_alike(words, said, tmp_path, capsys):
+    trained, planned = refusal(capsys, *words), refusal(capsys, *words, "--dry")
+    assert said in trained
+    assert said in planned
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_taken_is_refused_by_both(tmp_path, capsys):
+    run = tmp_path / "outputs" / "train" / "quickstart_cells" / "a"
+    run.mkdir(parents=True)
+    (run / "record.json").write_text("{}")
+    for words in ([*CELLS, "name=a"], [*CELLS, "name=a", "--dry"]):
+        assert "a run of this name exists" in refusal(capsys, *words)
+
+
+def test_a_server_that_answers_anything_is_there(monkeypatch, capsys):
+    class Refuse(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(403)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("mate_cli.pipelines.trainer.find_spec", lambda name: None)
+    with HTTPServer(("127.0.0.1", 0), Refuse) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        words = [*CELLS, "logger=mlflow", f"logger.mlflow.tracking_uri=http://127.0.0.1:{server.server_port}"]
+        assert "needs the package mlflow" in refusal(capsys, *words, "--dry")
+        server.shutdown()
+
+
+@pytest.mark.parametrize("variables", [SLURM, LSF], ids=["Slurm", "LSF"])
+def test_one_process_in_a_job_of_several_tasks_trains_alone(variables, monkeypatch, capsys):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert main(["train", *CELLS, "trainer.max_steps=1"]) == 0
+    assert "trainer.options" not in capsys.readouterr().err
+
+
+def test_steps_of_the_configuration_are_told_without_corpus_and_vocabulary(capsys):
+    for scale, steps in (("paper", "1,000,000 of 512"), ("small", "500 of 32")):
+        assert main(["train", "experiment=pretrain_mate", f"scale={scale}", "logger=none", "--dry"]) == 2
+        assert f"  steps       {steps}" in capsys.readouterr().out
+
+
+def test_what_pretraining_costs_is_measured_before_its_corpus_is_prepared(capsys):
+    main(["train", "experiment=pretrain_mate", "scale=small", "logger=none", "model.size=minilm:1", "--dry"])
+    out = capsys.readouterr().out
+    assert re.search(r"^  time        (about|at least) \d", out, re.MULTILINE)
+    assert "tokens and time are those of the sample tables" in out
+
+
+def test_jobs_whose_runs_are_missing_are_planned_and_named_once(capsys):
+    words = ["-m", "experiment=wtq_tapas_cs", "scale=small", "logger=none", "stages.masked_lm.run=pretrain_tapas"]
+    assert main(["train", *words, "stages.cs=null", "seed=1,2,3", "--dry"]) == 2
+    out = capsys.readouterr().out
+    assert re.findall(r"^ +(\d)  seed=(\d)  ", out, re.MULTILINE) == [("0", "1"), ("1", "2"), ("2", "3")]
+    (line,) = [line for line in out.splitlines() if line.startswith("cannot be trained")]
+    assert line.startswith("cannot be trained: job 0 (seed=1) and 2 more: stages.masked_lm.run: there is no finished")
+
+
+def test_the_lexical_ranker_and_the_quick_start_fit_every_scale(capsys):
+    for experiment in ("hybridqa_lexical", "quickstart_cells"):
+        for scale in ("small", "minilm"):
+            words = [f"experiment={experiment}", f"scale={scale}", "debug=fast", "logger=none", "--dry"]
+            assert main(["train", *words]) == 0, capsys.readouterr().err
+    assert "lexical from random" in capsys.readouterr().out
+
+
+DATA = ("is not on disk", "there is no such folder", "there is no finished run of", "are missing")
+"""What is not here where there are no data."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("experiment", choices("experiment"))
+def test_every_experiment_fits_the_small_scale(experiment, capsys):
+    code = main(["train", f"experiment={experiment}", "scale=small", "logger=none", "--dry"])
+    assert code == 0 or any(text in capsys.readouterr().err for text in DATA)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sweep", sorted({*choices("sweep")} - {"learning_rate"}))
+def test_every_sweep_fits_the_small_scale(sweep, capsys):
+    paper = {"dot_table2", "dot_baselines"}  # beside those whose weights have the paper's sizes
+    words = ["init=minilm"] if sweep in paper else []
+    main(["train", "-m", f"sweep={sweep}", "scale=small", "logger=none", *words, "seed=1", "--dry"])
+    out = capsys.readouterr().out
+    refused = [line for line in out.splitlines() if line.startswith("cannot be trained")]
+    known = (*DATA, "its size is 384 wide") if sweep == "dot_table2" else DATA
+    assert all(any(text in line for text in known) for line in refused), refused
+    assert re.search(r"^ +0  ", out, re.MULTILINE)
