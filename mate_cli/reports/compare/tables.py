@@ -170,7 +170,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
     def place(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
         of_dataset = (-runs[group.dataset], datasets.index(group.dataset))
-        asked = sum(one.count for one in group.questions.values())
+        asked = sum(one.total for one in group.questions.values())
         of_block = (-runs[f"{group.dataset}\n{group.block}"], -asked, group.block)
         return *of_dataset, *of_block, summary is None, sign * summary.center if summary else 0.0
 
