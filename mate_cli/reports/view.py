@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 from mate_cli.reports.format import NOTHING
@@ -165,9 +166,10 @@ class View:
 
     @cached_property
     def highest(self) -> float:
-        """The value at the right end of its bars."""
+        """The value at the right end of its bars: a whole ten where they reach that far."""
         cells = (cell for row in self.rows for cell in row.cells if cell.value)
-        return max((cell.value + (cell.spread_value or 0) for cell in cells if cell.value), default=1)
+        highest = max((cell.value + (cell.spread_value or 0) for cell in cells if cell.value), default=1)
+        return 10 * ceil(highest / 10) if highest > 10 else highest
 
     @property
     def is_short(self) -> bool:

@@ -80,7 +80,7 @@ def test_all_sections_are_printed_where_they_are_asked_for(tmp_path, monkeypatch
     assert "Question answering on hybridqa · test" in everything
     assert "Question answering on hybridqa · test" not in brief
     assert main(["compare", "run", "sections=some"]) == 2
-    assert "sections: must be 'brief' or 'all'" in capsys.readouterr().err
+    assert "sections: must be 'brief', 'all' or 'wrong'" in capsys.readouterr().err
 
 
 def test_tables_alone_load_nothing_heavy(tmp_path):

@@ -280,3 +280,16 @@ def test_what_is_wrong_with_a_database_of_a_row_is_said(shop, row, problem):
         LabelledFiles(root=shop, dev=rows, database="shop.sqlite", queries=RowDatabases).examples("dev")
     assert problem in str(caught.value)
     assert "q7" in str(caught.value)
+
+
+def test_unusable_questions_are_named_with_what_mends_them(tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("name,town\nAda,Bath\nBo,Kiel\n")
+    rows = "question,table,answer,coordinates\nwhere is Ada?,t.csv,Bath,\nwhere is Bo?,t.csv,Rome,{}\n"
+    (tmp_path / "q.csv").write_text(rows.format(""))
+    (tmp_path / "mended.csv").write_text(rows.format('"[[1, 1]]"'))
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "check", "data=files", "data.train=q.csv", "data.dev_share=0"]) == 0
+    told = capsys.readouterr().out
+    assert 'q.csv: q-2: "Rome" for "where is Bo?" is unusable, not found: write its cells as coordinates' in told
+    assert main(["data", "check", "data=files", "data.train=mended.csv", "data.dev_share=0"]) == 0
+    assert "unusable" not in capsys.readouterr().out

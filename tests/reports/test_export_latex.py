@@ -55,9 +55,9 @@ def test_the_best_is_bold_and_what_is_within_its_error_underlined(tmp_path):
     build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.63})
     build_run(tmp_path / "sat", model="sat", metrics={"dev/em": 0.1})
     text = report_latex(build_report([tmp_path]))
-    assert r"mate & \textbf{64.0}{\scriptsize$\pm$2.0} & 3 \\" in text
-    assert r"tapas & \underline{63.0} & 1 \\" in text
-    assert r"sat & 10.0 & 1 \\" in text
+    assert r"MATE & \textbf{64.0}{\scriptsize$\pm$2.0} & 3 \\" in text
+    assert r"TAPAS & \underline{63.0} & 1 \\" in text
+    assert r"SAT & 10.0 & 1 \\" in text
     assert r"PointR + MATE & 63.4{\scriptsize$\pm$0.2} &  \\" in text
     assert r"Median $\pm$ half the interquartile range over $n$ runs. Bold: best. Underlined:" in text
 

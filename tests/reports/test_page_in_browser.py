@@ -64,14 +64,14 @@ def choose(browser, name, value):
 @pytest.mark.long
 def test_a_heading_sorts_by_mouse_and_by_key(page):
     names, heading = "#results table tbody th", "#results table tr.sort th:nth-child(2)"
-    assert texts(page, f"{names}")[:5] == ["mate", "tapas", "sat", "linformer", "etc"]
+    assert texts(page, f"{names}")[:5] == ["mate", "tapas", "sat", "linformer", "TableETC"]
     page.click(heading)
     page.click(heading)
     assert page.evaluate(f"document.querySelector('{heading}').ariaSort") == "ascending"
-    assert texts(page, names)[:5] == ["etc", "linformer", "sat", "tapas", "mate"]
+    assert texts(page, names)[:5] == ["TableETC", "linformer", "sat", "tapas", "mate"]
     page.evaluate(f"document.querySelector('{heading}').focus()")
     page.key("Enter")
-    assert texts(page, names)[:5] == ["mate", "tapas", "sat", "linformer", "etc"]
+    assert texts(page, names)[:5] == ["mate", "tapas", "sat", "linformer", "TableETC"]
 
 
 @pytest.mark.long
@@ -152,7 +152,7 @@ def test_a_score_is_drawn_against_each_cost(page):
         titles |= set(texts(page, "#cost-chart figcaption"))
         assert page.evaluate("document.querySelectorAll('#cost-chart svg > .shape').length") == 5
     assert len(titles) == 5
-    assert {"mate", "tapas", "etc"} <= set(texts(page, "#cost-chart .name"))
+    assert {"mate", "tapas", "TableETC"} <= set(texts(page, "#cost-chart .name"))
 
 
 @pytest.mark.long
@@ -166,11 +166,11 @@ def test_questions_are_searched_and_bars_chosen(page):
     choose(page, "question-filter", "")
     every = page.evaluate(shown)
     choose(page, "question-right", "mate")
-    choose(page, "question-wrong", "etc")
+    choose(page, "question-wrong", "TableETC")
     cards = "[...document.querySelectorAll('#question-list > li:not([hidden])')].map((one) => one.dataset.{})"
     assert 0 < page.evaluate(shown) < every
     assert all("mate" in json.loads(one) for one in page.evaluate(cards.format("right")))
-    assert all("etc" in json.loads(one) for one in page.evaluate(cards.format("wrong")))
+    assert all("TableETC" in json.loads(one) for one in page.evaluate(cards.format("wrong")))
     choose(page, "bar-metric", "dev/em")
     visible = "[...document.querySelectorAll('[data-metric]:not([hidden])')].map((one) => one.dataset.metric)"
     assert page.evaluate(visible) == ["dev/em"]
@@ -283,7 +283,7 @@ def test_datasets_are_drawn_apart(browser, tmp_path):
     browser.open(write_page(build_report([tmp_path]), tmp_path / "compare.html"))
     assert len(texts(browser, "#curve-legend .item:not([hidden])")) == 1
     first = browser.evaluate(SHAPES)
-    choose(browser, "curve-dataset", "1")
+    choose(browser, "curve-block", "1")
     assert browser.evaluate(SHAPES) != first
     assert len(texts(browser, "#curve-legend .item:not([hidden])")) == 1
     assert texts(browser, ".bars caption") == ["Test EM (%) on hybridqa", "Test EM (%) on sqa"]
@@ -296,7 +296,7 @@ def test_of_another_dataset_its_own_metrics_are_offered(browser, tmp_path):
     browser.open(write_page(build_report([tmp_path]), tmp_path / "compare.html"))
     offered = []
     for dataset in ("0", "1"):
-        choose(browser, "curve-dataset", dataset)
+        choose(browser, "curve-block", dataset)
         offered.append(set(texts(browser, "#curve-metrics button:not([hidden])")))
         assert browser.evaluate(LINES) > 0
         assert "nothing" not in " ".join(texts(browser, "#curve-charts")).lower()

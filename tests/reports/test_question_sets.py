@@ -84,7 +84,7 @@ def test_equal_numbers_of_other_questions_stand_apart_too(tmp_path):
     asked(tmp_path / "c", "tapas", 0.9, 40, "bbb")
     asked(tmp_path / "d", "etc", 0.3, 40)
     report = build_report([tmp_path], published=False)
-    assert [names for _, names in labels(report)] == [["mate", "sat", "etc"], ["tapas"]]
+    assert [names for _, names in labels(report)] == [["mate", "sat", "TableETC"], ["tapas"]]
     assert len({group.block for group in report.groups}) == 2
 
 

@@ -47,7 +47,7 @@ def test_a_new_section_is_shown_everywhere(report, tmp_path):
     console = Console(file=io.StringIO(), width=80)
     print_report(report, console)
     assert ["mate", "*7", "[s]±2", "*-3", "to", "1"] in [one.split() for one in console.file.getvalue().splitlines()]
-    assert r"mate & \textbf{7 {[}s{]}}{\scriptsize$\pm$2} & $-$3 to 1$^{*}$ \\" in report_latex(report)
+    assert r"MATE & \textbf{7 {[}s{]}}{\scriptsize$\pm$2} & $-$3 to 1$^{*}$ \\" in report_latex(report)
     assert r"| mate | **7 \[s\]** ±2 | **-3 to 1** |" in report_markdown(report)
     (sheet,) = (one for one in sheets(report) if one.name == "naps/Naps")
     assert sheet.columns == ["configuration", "kind", "length", "± length", "change, low", "change, high"]

@@ -287,8 +287,8 @@ def test_the_page_the_paper_and_the_notes_have_the_same_tests(tested, tmp_path):
     ]
     assert page.count('class="interval"') == 2
     latex = report_latex(tested)
-    assert r"sat & 96.7 & $-$3.3 & $-$10.0 to 0.0 & 0.63 & -- & 30 & 1 \\" in latex
-    assert r"tapas & 0.0 & $-$100.0$^{*}$ & $-$100.0 to $-$100.0 & $<$0.001 & -- & 30 & 1 \\" in latex
+    assert r"SAT & 96.7 & $-$3.3 & $-$10.0 to 0.0 & 0.63 & -- & 30 & 1 \\" in latex
+    assert r"TAPAS & 0.0 & $-$100.0$^{*}$ & $-$100.0 to $-$100.0 & $<$0.001 & -- & 30 & 1 \\" in latex
     assert r"$^{*}$: $p < 0.05$." in latex
     markdown = report_markdown(tested)
     assert "| sat | 96.7 | -3.3 | -10.0 to 0.0 | 0.63 | \u2013 | 30 | 1 |" in markdown

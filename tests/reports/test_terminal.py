@@ -37,9 +37,9 @@ mate               22.7M       41.7 25 min 46 s 3.1 GB 3 finished
 tapas              22.7M       18.8 56 min 40 s 3.1 GB 1 finished, 1 failed
 
 Not finished
-Run    Seed Status     Reason
-──────────────────────────────────────
-tapas2    2 failed     ValueError: NaN
+Run    Seed Network Status Reason
+──────────────────────────────────────────
+tapas2    2 tapas   failed ValueError: NaN
 
 2 configurations, 5 runs: 4 finished, 1 failed. Scores in percent. Ranked by Dev
 Hits@1.

@@ -18,7 +18,7 @@ function runTable(table) {
   }
   // A row as the page's own are, from what `later_runs` tells of it.
   function runRow([name, place, inside, status, above, network, reason, started, seed, full, shown, seconds, time, files, chosen, words]) {
-    const text = (at) => later.texts[at], home = text(place) + (inside ? `/${name}/` : "");
+    const text = (at) => later.texts[at], home = text(place) + (inside ? `${name}/` : "");
     const pick = element("input", "script pick"), head = element("th", "", pick, link(name, home)), command = words.map(text).join(" ");
     Object.assign(pick, { type: "checkbox", ariaLabel: "pick this run" });
     head.scope = "row";

@@ -214,5 +214,5 @@ def lines(
 
 
 def write_benchmark_figures(results: BenchmarkResults, folder: Path) -> list[Path]:
-    """Write every figure as PNG and SVG."""
+    """Write every figure as PNG, SVG and PDF."""
     return [file for cost, figure in benchmark_figures(results) for file in save_figure(figure, folder, cost.name)]

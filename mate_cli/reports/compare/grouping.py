@@ -79,7 +79,7 @@ class Configuration:
         """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
         name = MetricName.parse(metric)
         asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
-        return asked.count if asked and name.is_share else None
+        return asked.total if asked and name.is_share else None
 
     @cached_property
     def dataset(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mate_cli.metrics.specs.names import SPLITS
+from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun, is_number
 
@@ -13,7 +14,7 @@ from mate_cli.reports.runs.load import LoadedRun, is_number
 class Asked(NamedTuple):
     """Questions: how many, and a hash of them, empty where no run recorded it."""
 
-    count: int
+    total: int
     digest: str = ""
 
 
@@ -26,9 +27,10 @@ def read_question_set(run: LoadedRun) -> QuestionSet:
     data = run.part("data")
     asked: dict[str, Asked] = {}
     for split in SPLITS:
-        counts = {data.get(split)} if split in data else {data[key] for key in data if key.endswith(f"/{split}")}
-        if len(counts) == 1 and is_number(count := counts.pop()):
-            asked[split] = Asked(int(count))
+        counts = [data[split]] if split in data else [data[key] for key in data if key.endswith(f"/{split}")]
+        totals = {int(count) for count in counts if is_number(count) and is_finite(count)}
+        if len(totals) == 1:
+            asked[split] = Asked(totals.pop())
     for key, text in run.part("questions").items():
         count, _, digest = str(text).partition(":")
         if count.isdecimal():
@@ -39,7 +41,7 @@ def read_question_set(run: LoadedRun) -> QuestionSet:
 def agree(one: QuestionSet, other: QuestionSet) -> bool:
     """Say whether two sets may be the same: equal numbers, and equal hashes as far as they are known."""
     both = [(one[split], other[split]) for split in SPLITS if split in one and split in other]
-    return all(a.count == b.count and (a.digest == b.digest or not (a.digest and b.digest)) for a, b in both)
+    return all(a.total == b.total and (a.digest == b.digest or not (a.digest and b.digest)) for a, b in both)
 
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
@@ -67,6 +69,6 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
     """Write how many questions there are: `40 dev, 38 test questions`; empty where nobody knows."""
-    *others, last = [(asked[split].count, split) for split in splits if split in asked] or [(0, "")]
+    *others, last = [(asked[split].total, split) for split in splits if split in asked] or [(0, "")]
     told = [f"{count:,} {split}" for count, split in others]
     return ", ".join([*told, plural(last[0], f"{last[1]} question")]) if last[1] else ""

@@ -178,7 +178,7 @@ def _confidence(row: Mapping[str, Any]) -> float | None:
     cells = row.get("cells")
     best = cells[0] if isinstance(cells, list) and cells else None
     value = row.get("confidence", best[2] if isinstance(best, list) and len(best) > 2 else None)
-    return float(value) if is_number(value) else None
+    return float(value) if is_number(value) and is_finite(value) else None
 
 
 def _cells(found: object) -> tuple[Cell, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
 from mate_cli.reports.compare.grouping import Configuration, short_labels
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.question_sets import count_questions
-from mate_cli.reports.compare.statistics import Summary, summarize
+from mate_cli.reports.compare.statistics import Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
 
 MAX_COLUMNS = 6
@@ -160,19 +161,17 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 
     The data set of most runs comes first, and of its blocks that of most runs, then that of most questions.
     """
-    runs = Counter[str]()
-    for group in groups:
-        runs.update({group.dataset: len(group.runs)})
-        runs.update({f"{group.dataset}\n{group.block}": len(group.runs)})
+    of_dataset = Counter(group.dataset for group in groups for _ in group.runs)
+    of_block = Counter(group.block for group in groups for _ in group.runs)
     datasets = list(dict.fromkeys(group.dataset for group in groups))
     sign = 1.0 if metric and MetricName.parse(metric).direction < 0 else -1.0
 
     def place(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
-        of_dataset = (-runs[group.dataset], datasets.index(group.dataset))
-        asked = sum(one.count for one in group.questions.values())
-        of_block = (-runs[f"{group.dataset}\n{group.block}"], -asked, group.block)
-        return *of_dataset, *of_block, summary is None, sign * summary.center if summary else 0.0
+        asked = sum(one.total for one in group.questions.values())
+        dataset = (-of_dataset[group.dataset], datasets.index(group.dataset))
+        block = (-of_block[group.block], -asked, group.block)
+        return *dataset, *block, summary is None, sign * summary.center if summary else 0.0
 
     return sorted(groups, key=place)
 
@@ -262,7 +261,8 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
         for run in group.counted:
             names = {name.removeprefix(BASELINE).partition("/")[0] for name in run.metrics if name.startswith(BASELINE)}
             for name in sorted(names):
-                values = tuple(run.metrics.get(f"{BASELINE}{name}/{column.full}") for column in columns)
+                known = (run.metrics.get(f"{BASELINE}{name}/{column.full}", math.nan) for column in columns)
+                values = tuple(round(value, 6) if is_finite(value) else None for value in known)
                 if any(value is not None for value in values):
                     recorded.setdefault(name, {}).setdefault(values, group.label)
     return [

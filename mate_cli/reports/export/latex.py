@@ -24,6 +24,8 @@ SPECIAL = str.maketrans(
         **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     }
 )
+PAPER_NAMES = {"mate": "MATE", "tapas": "TAPAS", "sat": "SAT", "linformer": "Linformer", "dot": "DoT"}
+"""Names of networks as papers print them, by the words that begin the names of rows."""
 COMMANDS: dict[Mark, str] = {
     "best": r"\textbf{%s}",
     "close": r"\underline{%s}",
@@ -96,7 +98,9 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
 
 def row_latex(row: Row, kept: Sequence[int]) -> str:
     """Write one row."""
-    return " & ".join([escape(row.short or row.label), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
+    first, space, rest = (row.short or row.label).partition(" ")
+    name = first if row.kind else PAPER_NAMES.get(first, first)
+    return " & ".join([escape(f"{name}{space}{rest}"), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
 
 
 def cell_latex(cell: ViewCell) -> str:

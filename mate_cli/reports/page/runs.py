@@ -60,8 +60,7 @@ def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -
         numbers = [row["seed"], *(row["score"] or ("", "")), row["seconds"] or 0, row["time"]]
         return [name, place(above), ends, place(row["run"].status), *told, *numbers, files, settings, command]
 
-    compacted = [compact(row) for row in rows]
-    return {"texts": list(texts), "rows": compacted}
+    return {"rows": [compact(row) for row in rows], "texts": list(texts)}  # in this order: the rows fill the texts
 
 
 def list_varying_settings(report: Report) -> list[str]:

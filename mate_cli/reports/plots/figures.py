@@ -114,7 +114,7 @@ def margins(report: Report, block: str, split: str) -> Iterator[Margins]:
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
-    """Write every figure of a comparison as PNG and SVG, and return the files.
+    """Write every figure of a comparison as PNG, SVG and PDF, and return the files.
 
     Raises:
         RunError: the folder cannot be written.

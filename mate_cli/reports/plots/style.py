@@ -106,14 +106,14 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG (200 dots per inch) and SVG into a folder, which is made if need be."""
+    """Write a figure as PNG (200 dots per inch), SVG and PDF into a folder, which is made if need be."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / f"{name}.png", folder / f"{name}.svg"]
-    with rc_context({**FONT, "svg.hashsalt": name}):
+    files = [folder / f"{name}.{kind}" for kind in ("png", "svg", "pdf")]
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    with rc_context({**FONT, "svg.hashsalt": name, "pdf.fonttype": 42}):
         for file in files:
-            metadata = {"Date": None} if file.suffix == ".svg" else None
             with replace_file(file) as draft:
-                figure.savefig(draft, dpi=200, facecolor="white", metadata=metadata)
+                figure.savefig(draft, dpi=200, facecolor="white", metadata=undated.get(file.suffix))
     return files

@@ -47,7 +47,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
             told = f"{len(wrong):,} of {len(questions):,} questions are not answered right"
             notes = (
                 f"{told}; those the run was surest of come first; a cell is row:column, from 1",
-                "sections=wrong csv=FILE writes all of them",
+                "all of them: sections=wrong csv=FILE",
             )
             return ReportSection("wrong", title, "Wrong answers", (view,), notes)
     return None

@@ -161,12 +161,14 @@ def settings_view(report: Report) -> View:
 
 def unfinished_view(report: Report, most: int = MAX_ROWS) -> View:
     """Return the first runs that have not finished, and why."""
-    columns = (Column("Seed"), Column("Status", is_number=False), Column("Reason", is_number=False))
+    words = (Column(name, is_number=False) for name in ("Network", "Status", "Reason"))
+    columns = (Column("Seed"), *words)
     rows = tuple(
         Row(
             run.name,
             (
                 ViewCell(run.text("seed") or NOTHING),
+                ViewCell(run.setting("model") or NOTHING),
                 ViewCell(run.status, states=(run.status,)),
                 ViewCell(reason_text(run, report.created)),
             ),

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
 from mate_cli.data.archive import find_file, read_file
-from mate_cli.data.check import Problem
+from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.columns import check_columns, unknown_columns
 from mate_cli.data.datasets.labelled.rows import (
@@ -27,11 +28,14 @@ from mate_cli.data.datasets.labelled.rows import (
 )
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import UNUSABLE, Answer, TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
 
+MAX_NAMED, MAX_LETTERS = 10, 60
+"""Unusable questions that a check names, and letters of their texts."""
+REMEDY = "write its cells as coordinates, such as [[0, 1]] (row and column from 0), or mend the answer or the table"
 MIN_TABLES = 10
 """Fewer tables than this are not parted: questions are."""
 
@@ -116,6 +120,19 @@ class LabelledRows(Release):
             places["dev"] = self.train
         return {split: place for split, place in places.items() if place is not None}
 
+    def check(self) -> CheckReport:
+        """Check the rows, see `Release.check`; unusable questions are noted by their rows."""
+        report = super().check()
+        unusable = [
+            Problem(self.split_files[split], one.example_id, describe_unusable(one))
+            for split in self.splits
+            for one in self.examples(split)
+            if one.outcome.startswith(UNUSABLE)
+        ]
+        more = len(unusable) - MAX_NAMED
+        notes = [*unusable[:MAX_NAMED], *[Problem(str(self.root), "", f"{more:,} more are unusable")] * (more > 0)]
+        return replace(report, notes=(*report.notes, *notes))
+
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in their order; see `Release.read`."""
         place = self.split_files[split]
@@ -197,6 +214,13 @@ class LabelledRows(Release):
             found.append(replace(example, history=tuple(one.question for one in earlier), previous_cells=cells))
             earlier.append(example)
         return found
+
+
+def describe_unusable(example: TableExample) -> str:
+    """Say why a question cannot be learnt from, and what to write in its row."""
+    texts = " | ".join(example.answer.texts) if example.answer else ""
+    told = f'"{shorten(texts, MAX_LETTERS)}" for "{shorten(example.question, MAX_LETTERS)}"'
+    return f"{told} is unusable, {example.outcome.removeprefix(UNUSABLE)}: {REMEDY}"
 
 
 def _find_answer(answer: Answer, example: TableExample) -> Answer:
