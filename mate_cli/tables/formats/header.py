@@ -80,6 +80,7 @@ def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True)
     counts = Counter(name for name, below in joined if name and below and below != name)
     shared = sum(count for count in counts.values() if count > 1)
     apart = sum(not (name and below) or name == below for name, below in joined)
+    apart += bool(group[0]) and counts[group[0]] == 1  # the names of rows
     start = next((place for place, text in enumerate(group[1:], 1) if text), len(group))
     return (
         sum(map(bool, group)) > 1

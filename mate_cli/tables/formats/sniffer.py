@@ -170,12 +170,12 @@ def _has_apostrophes(fit: DialectFit, text: str) -> bool:
 
 def is_rule(line: str) -> bool:
     """Tell whether a line is drawn to part a header from rows, as Markdown and programs for databases do."""
-    return not line.strip(_DRAWN) and any(mark * 3 in line for mark in "-=─━═")
+    return not line.strip(_DRAWN) and any(mark * 2 in line for mark in "-=─━═")
 
 
 def find_ruled_slices(line: str) -> tuple[slice, ...]:
     """Find the places of columns by a rule of dashes with spaces between them; none where it is another line."""
-    if not re.fullmatch(r" *(?:[-=]{2,} +)+[-=]{2,}\s*", line):
+    if not re.fullmatch(r" *(?:[-=]+ +)+[-=]+\s*", line) or not is_rule(line):
         return ()
     starts = [0, *(dashes.start() for dashes in list(re.finditer("-+|=+", line))[1:])]
     return tuple(map(slice, starts, [*starts[1:], None]))
