@@ -162,9 +162,10 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
 
 
 def _names_total(table: Table, row: int) -> bool:
-    """Tell whether the first text of a row, if it has any, is a word for totals."""
-    texts = [cell.text for cell in table.rows[row] if cell.text and not is_mostly_digits(cell.text)]
-    return not texts or TOTAL.fullmatch(texts[0].strip(" :*")) is not None
+    """Tell whether the first text of a row is a word for totals, or there is neither a text nor a first cell."""
+    cells = [cell.text for cell in table.rows[row]]
+    texts = [text for text in cells if text and not is_mostly_digits(text)]
+    return TOTAL.fullmatch(texts[0].strip(" :*")) is not None if texts else not cells[0]
 
 
 def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:

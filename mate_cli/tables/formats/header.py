@@ -80,6 +80,7 @@ def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True)
     counts = Counter(name for name, below in joined if name and below and below != name)
     shared = sum(count for count in counts.values() if count > 1)
     apart = sum(not (name and below) or name == below for name, below in joined)
+    apart += bool(group[0]) and counts[group[0]] == 1  # the names of rows
     start = next((place for place, text in enumerate(group[1:], 1) if text), len(group))
     return (
         sum(map(bool, group)) > 1
@@ -103,8 +104,9 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
     if len(above) > 1 and _is_index(line):
         return True
     if not cells:
-        pairs = zip(above[-1], line, strict=True)
-        is_shared = all(below and (Counter(above[-1])[name] > 1 or name == below) for name, below in pairs)
+        names = ["", *above[-1], ""]
+        beside = zip(names, names[1:], names[2:], line, strict=False)
+        is_shared = all(below and name in (before, after, below) for before, name, after, below in beside)
         return (is_shared and _is_group(above[-1], line)) or None
     if all(YEAR.fullmatch(cell) for cell in cells):
         years = sum(YEAR.fullmatch(cell) is not None for place in numeric for cell in columns[place])
@@ -128,8 +130,10 @@ def _are_units(line: Sequence[str]) -> bool:
 
 
 def _are_numbers(column: Sequence[str]) -> bool:
-    cells = list(filter(None, column))
-    return bool(cells) and sum(map(is_mostly_digits, cells)) >= NUMBERS_SHARE * len(cells)
+    cells = list(filter(None, column))  # a colour such as #77DDE7 is no number
+    return bool(cells) and sum(is_mostly_digits(cell) and cell[0] != "#" for cell in cells) >= NUMBERS_SHARE * len(
+        cells
+    )
 
 
 def find_width(widths: Sequence[int]) -> int:

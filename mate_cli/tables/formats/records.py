@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,18 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     return Grid(_lists(rows, path), [spreadsheet_text(name) for name in header], notes=notes)
 
 
+def _skip(text: str, place: int) -> int:
+    """Return the place of the next value."""
+    between = _BETWEEN.match(text, place)
+    return between.end() if between else place
+
+
 def _decode_all(decoder: json.JSONDecoder, text: str) -> list[Any]:
     """Return the values that stand one after another, perhaps with commas between them."""
-    values, place = list[Any](), _BETWEEN.match(text).end()  # type: ignore[union-attr] - it may be empty
-    while place < len(text) or not values:
+    values, place = list[Any](), 0
+    while (place := _skip(text, place)) < len(text) or not values:
         value, place = decoder.raw_decode(text, place)
         values.append(value)
-        place = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
     return values
 
 
@@ -120,9 +126,9 @@ def _pause_garbage_collection() -> Iterator[None]:
 def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: list[str]) -> Grid:
     """Return a grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
     first = next(values, None)
-    rest = values if first is None else _chain(first, values)
     if first is None:
         return Grid([], notes=notes)
+    rest = chain([first], values)
     if isinstance(first, list):
         is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in first)
         if is_row:
@@ -138,11 +144,6 @@ def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: l
 
 def _is_year(value: float) -> bool:
     return isinstance(value, int) and 1000 <= value < 3000
-
-
-def _chain(first: object, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""What calamine does not tell of a sheet of .xlsx: number formats, formulas, errors, hidden rows and columns, its size.
+"""Layout of a sheet of .xlsx that calamine does not tell: number formats, formulas, errors, what is hidden, the size.
 
 Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.8 (styles); part 2 (relationships).
 """

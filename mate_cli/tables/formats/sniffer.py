@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 
 from mate_cli.tables.formats.dialect import NO_DELIMITER, Dialect, Records, is_mostly_digits
 from mate_cli.tables.formats.header import find_width, has_numbers
@@ -81,6 +81,14 @@ def find_dialect(
     close = [fit for fit in fits if fit.score > CLOSE * best]
     if len(close) > 1 and length > SAMPLE:
         close = [measure_dialect((line[:SAMPLE] for line in lines()), fit.dialect, text) for fit in close]
+    if (
+        close
+        and usual is None
+        and not delimiter
+        and "  " in text
+        and close[0].dialect.delimiter not in text.split("\n")[0]
+    ):
+        close = [] if find_slices(lines()) else close  # commas are inside of numbers
     if close:
         return max(close, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50)
     if not delimiter and "  " in text and (slices := find_slices(lines())):
@@ -170,12 +178,12 @@ def _has_apostrophes(fit: DialectFit, text: str) -> bool:
 
 def is_rule(line: str) -> bool:
     """Tell whether a line is drawn to part a header from rows, as Markdown and programs for databases do."""
-    return not line.strip(_DRAWN) and any(mark * 3 in line for mark in "-=─━═")
+    return not line.strip(_DRAWN) and any(mark * 2 in line for mark in "-=─━═")
 
 
 def find_ruled_slices(line: str) -> tuple[slice, ...]:
     """Find the places of columns by a rule of dashes with spaces between them; none where it is another line."""
-    if not re.fullmatch(r" *(?:[-=]{2,} +)+[-=]{2,}\s*", line):
+    if not re.fullmatch(r" *(?:[-=]+ +)+[-=]+\s*", line) or not is_rule(line):
         return ()
     starts = [0, *(dashes.start() for dashes in list(re.finditer("-+|=+", line))[1:])]
     return tuple(map(slice, starts, [*starts[1:], None]))
@@ -194,11 +202,16 @@ def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
         if line and len(sample) < SAMPLE_ROWS:
             sample.append(line)
     blocks = [block.start() for block in re.finditer("1+", bin(covered)[:1:-1])]
-    ends = [*blocks[1:], None]
-    texts = [[line[start:end].strip() for line in sample] for start, end in zip(blocks, ends, strict=True)]
+    starts = [0]
+    texts = [[line[start:end].strip() for line in sample] for start, end in pairwise([*blocks, None])]
     numeric = [has_numbers([(cell,) for cell in column]) for column in texts]
-    apart = {b for b, here, before in zip(blocks[1:], numeric[1:], numeric, strict=False) if here != before}
-    starts = [0, *(start for start in blocks[1:] if wide >> (start - 1) & 1 or start in apart)]
+    for number, start in enumerate(blocks[1:], 1):
+        name, *cells = texts[number]
+        is_apart = name and numeric[number] != numeric[number - 1]
+        is_wide = wide >> (start - 1) & 1 and (
+            name or all(not line[max(start - 2, 0) : start].strip() for line in sample)
+        )
+        starts += [start] if any(cells) and (is_apart or is_wide) else []
     slices = tuple(map(slice, starts, [*starts[1:], None]))
     rows = [[line[place].strip() for place in slices] for line in sample]
     is_table = len(slices) > 1 and len(rows) > 2 and (has_numbers(rows) or all(map(all, rows)))

@@ -89,6 +89,7 @@ class ColumnEvidence:
     examples: dict[str, str] = field(default_factory=dict)
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    short: int = 0
     single: int = 0
     small: int = 0
     doubtful: int = 0
@@ -149,6 +150,7 @@ class ColumnEvidence:
                     self.units[unit] += one.count
                 self.codes += one.count if one.amount.is_code else 0
                 self.surely_units += one.count if one.amount.unit and not one.amount.is_code else 0
+                self.short += one.count if one.kind == PLAIN and len(one.amount.digits) <= 3 else 0
                 if one.kind == COMMA:
                     self.single += one.count if "." not in one.amount.digits else 0
                     self.small += one.count if one.amount.digits[0] == "0" else 0
@@ -195,8 +197,9 @@ class ColumnEvidence:
         if point:
             return "." if 2 * point > self.kinds[POINT_OR_GROUP] else None
         if not comma and not groups and self.kinds[POINT_OR_GROUP] and self.is_dense:
-            is_short = all(width <= 3 and not is_padded for width, is_padded in self.widths)  # 987 beside 1.234
-            return "," if is_short and self.integers > MAX_MISFIT_SHARE * self.kinds[POINT_OR_GROUP] else None
+            is_short = self.short == self.kinds[PLAIN] and all(w <= 3 and not is_padded for w, is_padded in self.widths)
+            whole = self.integers + self.short  # 987 beside 1.234
+            return "," if is_short and whole > MAX_MISFIT_SHARE * self.kinds[POINT_OR_GROUP] else None
         if not comma or not self.is_dense:
             return None
         if self.single == comma <= MAX_MISFIT_SHARE * (comma + self.kinds[POINT_OR_GROUP]):  # 1,5 among many 1.204

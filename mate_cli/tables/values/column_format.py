@@ -55,7 +55,8 @@ class ColumnFormat:
     """Format of the numbers and dates of a column.
 
     Args:
-        decimal: the decimal mark; "" where nothing in the column is a number.
+        decimal: the decimal mark; "" where no text in the column is a number.
+        are_names: digits are names or dates here, and no numbers even where the file has numbers.
         thousands: the only mark between groups of digits; None for any that fits.
         minus_in_parentheses: (12) is -12, and 2009- is -2009.
         unit: a word behind numbers that is a unit here, besides the known ones.
@@ -70,12 +71,13 @@ class ColumnFormat:
     unit: str = ""
     fractions: bool = False
     codes: bool = False
+    are_names: bool = False
     day_first: bool | None = None
 
     def read_number(self, text: str) -> float | None:
         """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
         if type(text) is NumberText:
-            return text.number if self.decimal else None
+            return None if self.are_names else text.number
         if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
             return float(text) if self.decimal else None
         amount = self._read(text)
@@ -147,11 +149,13 @@ def find_formats(
         decimal = _choose_decimal(column, mark, usual)
         if decimal == "" and any(column.kinds[kind] for kind in MARKED):
             refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
-        if column.are_dates(is_named=DATE_NAME.search(name) is not None):
-            decimal = ""
-        if NOT_NUMBERS.fullmatch(name.strip()) or (column.is_named_by_digits and not column.stored):
-            decimal = ""
-        formats.append(_format_of(column, decimal, options.thousands))
+        are_names = (
+            NOT_NUMBERS.fullmatch(name.strip()) is not None
+            or (column.is_named_by_digits and not column.stored)
+            or column.are_dates(is_named=DATE_NAME.search(name) is not None)
+        )
+        one = _format_of(column, "" if are_names else decimal, options.thousands)
+        formats.append(replace(one, are_names=are_names))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
     formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
     return tuple(formats), _write_notes(names, columns, formats, refused, is_stated=stated is not None)

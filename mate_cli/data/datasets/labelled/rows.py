@@ -174,19 +174,10 @@ def inline_table(value: object) -> Table:
         RowError: it is none of these.
     """
     name = spreadsheet_text(value.get("id") or value.get("name")) if isinstance(value, Mapping) else ""
-    header: list[Any] | None = None
-    if isinstance(value, Mapping):
-        with suppress(DataError):
-            header, value = find_table(dict(value), Path(name or "table"), [])
-    if header:
-        rows = value
-    elif isinstance(value, (list, tuple)) and value and all(isinstance(row, Mapping) for row in value):
-        header = list(dict.fromkeys(name for row in value for name in row))
-        rows = [[row.get(name) for name in header] for row in value]
-    elif isinstance(value, (list, tuple)) and value:
-        header, *rows = value
-    else:
+    parts = _split_header(value)
+    if parts is None:
         raise RowError('the table should be a list of rows, of objects, or {"header": [...], "rows": [[...], ...]}')
+    header, rows = parts
     lines = [header, *rows]
     if not all(isinstance(line, (list, tuple)) for line in lines):
         raise RowError("a row of the table is not a list")
@@ -197,6 +188,20 @@ def inline_table(value: object) -> Table:
     top, *body = (tuple(map(Cell, line)) for line in texts)
     table = Table(name, top, tuple(body))
     return replace(table, formats=find_table_formats(table))
+
+
+def _split_header(value: Any) -> tuple[Any, list[Any]] | None:  # noqa: ANN401 - what JSON holds
+    if isinstance(value, Mapping):
+        with suppress(DataError):
+            header, value = find_table(dict(value), Path("table"), [])
+            if header:
+                return header, value
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    if all(isinstance(row, Mapping) for row in value):
+        names = list(dict.fromkeys(name for row in value for name in row))
+        return names, [[row.get(name) for name in names] for row in value]
+    return value[0], list(value[1:])
 
 
 def _cell_text(value: object) -> str:
