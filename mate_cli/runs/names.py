@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 REPEATED = (
     *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "notes"),
     *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.datasets", "data.cache"),
-    *("trainer.log_every", "trainer.checkpoint_minutes", "trainer.options.profiler."),
+    *("trainer.log_every", "trainer.options.profiler."),
 )
 """Keys that may differ between two repeats of an experiment; a final dot stands for everything below that key."""
 MAX_NAME = 120
