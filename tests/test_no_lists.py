@@ -156,7 +156,7 @@ def test_a_kind_of_example_says_what_can_be_learnt_from_it(clone):
 
 def test_a_new_label_needs_an_encoding_that_has_it(clone, capsys):
     assert main(["train", "experiment=sides", "encoding=table", *HERE]) == 2
-    says = "SideChoice needs labels of side, but this encoding marks cells. Use an encoding of side."
+    says = "SideChoice needs labels of side, but this encoding marks cells. Use encoding=sides."
     assert says in capsys.readouterr().err
     assert main(["train", "experiment=sides", "task=cell_selection", *HERE]) == 2
     assert "Use encoding=table" in capsys.readouterr().err
@@ -173,6 +173,30 @@ def test_new_kinds_are_predicted_evaluated_and_compared(sides, ordinary, clone, 
     capsys.readouterr()
     assert main(["compare", f"runs=[{sides},{ordinary}]", "html=null"]) == 0
     assert "side error" in capsys.readouterr().out.lower()
+
+
+def test_an_encoding_has_a_view_of_its_own(sides, capsys):
+    assert main(["inspect", "experiment=sides"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"dev0: (left|right), random weights", printed)
+    assert "sides: outputs/inspect/dev0_sides.png" in printed
+    assert Path("outputs/inspect/dev0_sides.png").is_file()
+
+
+def test_a_source_of_a_new_kind_is_asked(sides, capsys):
+    source = "+sources.pairs={_target_:added_parts.Pairs,file:'90:3,80:12'}"
+    words = [f"run={sides}", "question=which side is larger?", "hardware.threads=1", *TYPED]
+    assert main(["predict", source, *words]) == 0
+    assert {"left", "right"} & set(re.findall(r"[a-z]+", capsys.readouterr().out))
+    assert main(["predict", source, "table=halves.csv", *words]) == 2
+    assert "pairs: cannot be combined with table" in capsys.readouterr().err
+
+
+def test_a_section_of_a_new_kind_is_shown(sides, ordinary, capsys):
+    section = "+added_sections.steps={_target_:added_parts.steps_section,_partial_:true}"
+    assert main(["compare", f"runs=[{sides},{ordinary}]", section, "sections=all", "html=page.html"]) == 0
+    assert re.search(r"^ *Steps *$", capsys.readouterr().out, re.MULTILINE)
+    assert "Steps of all runs" in Path("page.html").read_text()
 
 
 def test_inspect_draws_the_pattern(monkeypatch, capsys):

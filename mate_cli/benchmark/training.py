@@ -32,7 +32,6 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import Dropout, SelfAttention
-from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 
 CLIP = 10.0
@@ -74,7 +73,6 @@ class TrainingBenchmark(EncoderBenchmark):
             ConfigError: a name is unknown, or the device is not there.
             DataError: the dataset is not on disk.
         """
-        keep_freed_memory()  # as in mate train; peers gain too
         with self.pace() as pace:
             yield machine_facts(pace.device)
             self.rehearse(pace.device)

@@ -33,7 +33,6 @@ from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.low_rank import add_adapters
 from mate_cli.pipelines.machine import device_of, open_cache, resolve_profile
 from mate_cli.runs import ranks
-from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
@@ -143,9 +142,7 @@ def steps_between_validations(cfg: RunConfig, schedule: Schedule, examples: int)
 
 
 def use_machine(hardware: Hardware) -> None:
-    """Set what belongs to the process: threads, what becomes of freed memory, and how a GPU multiplies 32 bits."""
-    if hardware.accelerator == "cpu":
-        keep_freed_memory()
+    """Set what belongs to the process: threads, and how a GPU multiplies 32 bits."""
     if hardware.threads:
         torch.set_num_threads(hardware.threads)
     torch.backends.cuda.matmul.allow_tf32 = hardware.tf32 and hardware.accelerator == "gpu"

@@ -47,7 +47,7 @@ def compile_layers(network: TableEncoder) -> None:
         raise ConfigError(problem, where=WHERE, remedy="Leave it out")
     import torch
 
-    apart = torch.compiler.disable(attend)  # its computation depends on the data
+    apart = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]  # its computation depends on the data
     for layer in layers:
         layer.attend = apart
         layer.compile(dynamic=True)

@@ -52,7 +52,6 @@ from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
-from mate_cli.runs.callbacks.freed_memory import FreedMemory
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
 from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
@@ -157,7 +156,7 @@ def build_trainer(
     Raises:
         ConfigError: an option or a callback is refused, or refuses its settings.
     """
-    own = [Reproducible(cfg.seed), FreedMemory(), follow]
+    own = [Reproducible(cfg.seed), follow]
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
     options = build_options(cfg.trainer.options)
     trainer = _trainer(

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import torch
+from matplotlib.figure import Figure
 from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.metrics.specs.spec import Metric, MetricSpec
@@ -18,8 +20,11 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.systems.base import System, SystemAnswers
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import Array, TableEncoding
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -177,9 +182,14 @@ WEIGHT = Array((), "float32", fill=1, name="weight")
 
 
 class SideSerializer(TapasSerializer):
-    """An encoding with a new kind of label and an array of its own."""
+    """An encoding with a new kind of label, an array and a view of its own."""
 
     arrays = (WEIGHT,)
+    view = "sides"
+
+    def draw(self, example, encoding, encoder):
+        print(f"{example.example_id}: {SIDES[example.left]}, {'random' if encoder is None else 'trained'} weights")
+        return Figure()
 
     @classmethod
     def marks(cls, options):
@@ -208,6 +218,7 @@ class SideChoice(TableTask[SideExample, Side]):
     spec = TaskSpec(
         "dev/side_error",
         label="side",
+        encoding="sides",
         table_answers=TableAnswerSpec("which side is larger?", verdict=True),
         uses_pooler=True,
     )
@@ -240,3 +251,32 @@ class SideChoice(TableTask[SideExample, Side]):
 
     def selection(self, prediction):
         return Selection((), (), prediction.probability)
+
+
+@dataclass
+class Pairs:
+    """What `mate predict` can be asked about beside tables: pairs of numbers as they are typed, `90:3,80:12`."""
+
+    file: str | None = None
+
+    def open(self, questions, questions_file):
+        rows = tuple(tuple(map(Cell, pair.split(":"))) for pair in self.file.split(","))
+        table = Table("pairs", (Cell("north"), Cell("south")), rows)
+        return [TableExample(str(place), question, table) for place, question in enumerate(questions)]
+
+    def answer(self, opened, load, say):
+        model = load()
+        encodings = EncodedExamples(opened, model.parts.serializer)
+        found = predict(model.parts.task, model.parts.data.loader_encoded(encodings), model.config)
+        texts = model.parts.task.answers(found, {one.example_id: one for one in opened})
+        return Session(model.name, [self._result(one, texts[one.example_id]) for one in opened])
+
+    def _result(self, example, text):
+        numbers = tuple(range(1, len(example.table.rows) + 1))
+        return TableAnswerResult(self.file, example.question, example.table, numbers, len(numbers), text)
+
+
+def steps_section(report, *, wide):
+    """A section of a comparison: the steps of each run."""
+    rows = tuple(Row(run.folder.name, (ViewCell(run.text("total_steps")),)) for run in report.runs)
+    return ReportSection("steps", "Steps of all runs", "Steps", (View("Steps", (Column("steps"),), rows),))

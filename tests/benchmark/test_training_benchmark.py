@@ -30,7 +30,6 @@ def metrics(tmp_path_factory):
     sample = ["~benchmark.real.hybridqa", "+benchmark.real.sample=in_the_package"]
     assert main(["benchmark", f"paths.outputs={outputs}", *TINY, *sample]) == 0
     (folder,) = outputs.glob("benchmark/training/*")
-    assert "Training step" in (folder / "benchmark.html").read_text()
     return json.loads((folder / "record.json").read_text())["metrics"]
 
 

@@ -8,15 +8,6 @@ import pytest
 from rich.console import Console
 
 from mate_cli.errors import RunError
-from mate_cli.reports.benchmark.page import (
-    COSTS,
-    benchmark_figures,
-    date_text,
-    print_benchmark,
-    render_benchmark,
-    scaling_frame,
-    write_benchmark_figures,
-)
 from mate_cli.reports.benchmark.results import (
     BOTH,
     FORWARD,
@@ -35,6 +26,13 @@ from mate_cli.reports.benchmark.tables import (
     percent_text,
     ratio_text,
     time_text,
+)
+from mate_cli.reports.benchmark.views import (
+    COSTS,
+    benchmark_figures,
+    print_benchmark,
+    scaling_frame,
+    write_benchmark_figures,
 )
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.plots.style import as_svg
@@ -153,7 +151,6 @@ def test_no_figure_is_drawn_of_a_single_length(tmp_path):
     metrics = {"attention/dense/tall/512/1/forward/ms": 1.0}
     results = read_results(build_run(tmp_path / "run", command="benchmark", metrics=metrics))
     assert [scaling_frame(results, cost) for cost in COSTS] == [None, None, None]
-    assert "Cost against length" not in render_benchmark(results)
 
 
 def test_figures_are_written_as_png_and_svg(results, tmp_path):
@@ -162,16 +159,6 @@ def test_figures_are_written_as_png_and_svg(results, tmp_path):
     assert files[0].read_bytes().startswith(b"\x89PNG")
     for _, figure in benchmark_figures(results):
         ElementTree.fromstring(as_svg(figure, "x"))
-
-
-def test_the_page_holds_everything_and_escapes_it(results):
-    page = render_benchmark(results)
-    assert "A &lt;fast&gt; one" in page
-    assert "<fast>" not in page
-    assert "mate benchmark benchmark=attention" in page
-    assert page.count("<svg") == 3
-    assert "triton not run: no GPU" in page
-    assert "1 thread<" in page
 
 
 def full_record(folder, kind):
@@ -218,11 +205,6 @@ def test_numbers_are_written_short():
     assert [error_text(value) for value in (6.4e-7, 1.13)] == ["6e-07", "1.1"]
 
 
-def test_dates_are_written_out_and_nonsense_is_left():
-    assert date_text("2026-11-21T12:19:47+00:00") == "21 November 2026, 12:19 UTC"
-    assert date_text("soon") == "soon"
-
-
 def test_networks_and_tables_have_names_that_people_know():
     names = ["transformers_tapas", "mate_native", "tapas@256", "dot_minilm:1", "mate_segments_padded", "own_net"]
     assert [variant_title(name) for name in names] == [
@@ -259,6 +241,3 @@ def test_what_is_approximate_or_beyond_the_bound_says_so(tmp_path):
     alone = read_results(build_run(tmp_path / "alone", command="benchmark", metrics=of_one))
     (case,) = alone.cases
     assert {exact, nearly} <= set(case_table(alone, case).notes)
-    page = render_benchmark(results)
-    assert "an approximation of the others" in page
-    assert "bucketed ≈" in page

@@ -40,8 +40,8 @@ def run(cfg: Benchmark) -> None:
 
 
 def show(benchmark: LoadedRun, folder: Path) -> None:
-    """Print what a benchmark measured and write its figures, and its page, into the folder of its record."""
-    from mate_cli.reports.benchmark.page import write_benchmark_figures, write_benchmark_page
+    """Print what a benchmark measured and write its figures into the folder of its record."""
+    from mate_cli.reports.benchmark.views import write_benchmark_figures
     from mate_cli.reports.terminal.comparison import report_console
 
     console, results = report_console(), print_measured(benchmark)
@@ -50,7 +50,6 @@ def show(benchmark: LoadedRun, folder: Path) -> None:
     for file in write_benchmark_figures(results, folder):
         if file.suffix == ".png":
             console.print(f"figure: {file}", soft_wrap=True)
-    console.print(f"page: {write_benchmark_page(results, folder / 'benchmark.html')}", soft_wrap=True)
 
 
 def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
@@ -59,8 +58,8 @@ def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
     Returns:
         None without tables.
     """
-    from mate_cli.reports.benchmark.page import print_benchmark, print_figures
     from mate_cli.reports.benchmark.results import parse_results
+    from mate_cli.reports.benchmark.views import print_benchmark, print_figures
     from mate_cli.reports.terminal.comparison import report_console
 
     results, console = parse_results(benchmark), report_console()

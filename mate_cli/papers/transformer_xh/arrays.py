@@ -1,4 +1,4 @@
-"""What encodings of texts that are read side by side have beside those of tables; row ids number the nodes from 1."""
+"""Arrays of texts that are read side by side beside those of tables; row ids number the nodes from 1."""
 
 from mate_cli.tokenization.layout import Array
 

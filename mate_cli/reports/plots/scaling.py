@@ -54,11 +54,11 @@ class ScalingFrame:
     axis: str = "tokens"
 
 
-def scaling_figure(frame: ScalingFrame, least: float = MIN_WIDTH) -> Figure:
-    """Draw the panels, at least so many inches wide; panels of a row share their axis of cost."""
+def scaling_figure(frame: ScalingFrame) -> Figure:
+    """Draw the panels, at least `MIN_WIDTH` inches wide; panels of a row share their axis of cost."""
     rows, columns = len(frame.panels), max(map(len, frame.panels))
     names = [name for name in frame.variants if any(name in panel.lines for row in frame.panels for panel in row)]
-    width = max(least, PANEL[0] * columns + 0.3)
+    width = max(MIN_WIDTH, PANEL[0] * columns + 0.3)
     in_a_row = legend_columns(names, width)
     height = PANEL[1] * rows + LEGEND_LINE * (1 + -(-len(names) // in_a_row))
     figure, axes = new_panels(rows, columns, width, height)

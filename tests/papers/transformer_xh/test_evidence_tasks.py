@@ -12,6 +12,7 @@ from mate_cli.lit_modules.losses.likelihood import binary
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
 from mate_cli.papers.transformer_xh.evidence_entailment import EvidenceEntailment
 from mate_cli.papers.transformer_xh.evidence_ranking import EvidenceRanking
 from mate_cli.papers.transformer_xh.evidence_reading import EvidenceReading, best_span
@@ -89,7 +90,7 @@ def test_ranking_names_the_cells_that_nodes_are_of():
 def test_a_cell_that_is_read_in_segments_is_ranked_once():
     maker = EvidenceSerializer(TOKENIZER, unit="segment", relations=["next"], node_tokens=16)
     batch = batch_of(maker, QUESTIONS[:1])
-    assert batch.node_cells.tolist()[0].count([0, 0]) == 2
+    assert batch.more[NODE_CELLS].tolist()[0].count([0, 0]) == 2
     (ranking,) = EvidenceRanking(TaskContext(network())).eval().predict(batch)
     assert sorted(ranking.cells) == [(0, 0), (1, 0), (2, 0)]
     assert list(ranking.probabilities) == sorted(ranking.probabilities, reverse=True)
@@ -137,7 +138,7 @@ def test_spans_stay_in_the_text_of_their_node_and_are_short():
             span = slice(one.start, one.end + 1)
             assert batch.segment_ids[row, span].all()
             assert len(batch.row_ids[row, span].unique()) == 1
-            assert one.cell == tuple(batch.node_cells[row, batch.row_ids[row, one.start] - 1].tolist())
+            assert one.cell == tuple(batch.more[NODE_CELLS][row, batch.row_ids[row, one.start] - 1].tolist())
 
 
 def test_the_best_end_is_looked_for_behind_the_best_start():

@@ -10,8 +10,7 @@ from mate_cli.attention.patterns import Full, PreviousSegment
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.papers.transformer_xh.models.segment_memory import SegmentMemory
-from mate_cli.papers.transformer_xh.models.transformer_xl import TransformerXl
+from mate_cli.papers.transformer_xh.models.transformer_xl import SegmentMemory, TransformerXl
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 3, 4, 64)

@@ -41,7 +41,7 @@ MIN_TABLES = 10
 
 
 class QueryRows(Protocol):
-    """What reads rows whose question is not about a table; it is built of `RowTables`, `database` and `values`."""
+    """A reader of rows whose question is not about a table, built of `RowTables`, `database` and `values`."""
 
     def has(self, row: LabelledRow) -> bool:
         """Tell whether a question is about a database."""

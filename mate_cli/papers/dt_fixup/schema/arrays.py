@@ -1,4 +1,4 @@
-"""What encodings of a question and a schema have beside those of tables; row ids number the nodes from 1."""
+"""Arrays of a question and a schema beside those of tables; row ids number the nodes from 1."""
 
 from mate_cli.tokenization.layout import Array
 

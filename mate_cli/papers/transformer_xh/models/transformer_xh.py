@@ -1,9 +1,10 @@
 """Transformer-XH: texts side by side, whose first tokens hop along the edges of a graph.
 
 Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop Attention", ICLR 2020;
-microsoft/Transformer-XH.
+microsoft/Transformer-XH, `model.py`, `model_hotpotqa.py`.
 """
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -20,8 +21,32 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.models.hop import HOPS, Combination, Hop, HopForm, HopLayer
-from mate_cli.papers.transformer_xh.models.released_names import hop_names
 from mate_cli.tokenization.layout import TableBatch
+
+HOP = {"fc.weight": "projection", "res_fc.weight": "residual", "attn_l": "source", "attn_r": "destination"}
+"""Names of the parameters of a graph layer; `attn_l` goes with the source of an edge."""
+GRAPH_LAYER = re.compile(r"encoder\.graph_layers\.(\d+)\.(.+)")
+LINEAR_LAYER = re.compile(r"encoder\.linear_layer(\d+)\.(.+)")
+LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
+
+
+def hop_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors with our names of what hops; names without the prefix of the encoder."""
+    numbers = [int(found[1]) for name in tensors if (found := GRAPH_LAYER.fullmatch(name))]
+    if not numbers:
+        return dict(tensors)
+    layers = 1 + max((int(found[1]) for name in tensors if (found := LAYER.match(name))), default=-1)
+    first = layers - (max(numbers) + 1)
+    return {_hop_name(name, first): tensor for name, tensor in tensors.items()}
+
+
+def _hop_name(name: str, first: int) -> str:
+    if (found := GRAPH_LAYER.fullmatch(name)) and found[2] in HOP:
+        return f"encoder.layer.{first + int(found[1])}.hop.{HOP[found[2]]}"
+    if found := LINEAR_LAYER.fullmatch(name):  # these are counted from 1
+        return f"encoder.layer.{first + int(found[1]) - 1}.combine.{found[2]}"
+    return name
+
 
 RELEASED_HOPS = 3
 """Layers that hop in the released code, the last ones."""

@@ -1,16 +1,107 @@
 """Transformer-XL's line of segments: the special case of Transformer-XH in which texts follow one another.
 
-Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2.
+Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2:
+of segment r in layer l, queries are of H_r, keys and
+values of [SG(H_{r-1}); H_r], all of layer l - 1. Positions there are relative; here they restart in each segment.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
-from mate_cli.attention.base import AttentionBackend
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout as drop
+
+from mate_cli.attention.base import Attention, AttentionBackend
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns import PreviousSegment
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.papers.transformer_xh.models.segment_memory import MemoryLayer, SegmentMemory
+from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, SelfAttention
+
+
+@dataclass(frozen=True)
+class VisibleSegments:
+    """The segments that the tokens of a batch see.
+
+    Args:
+        own: Bool [B, 1, T, T], those of the same segment.
+        before: Bool [B, 1, T, T], those of the segment before.
+    """
+
+    own: Tensor
+    before: Tensor
+
+
+def find_segments(plan: AttentionPlan) -> VisibleSegments:
+    """Return what the tokens of a plan's batch see."""
+    rows = plan.batch.row_ids
+    seen, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
+    return VisibleSegments(seen & same, seen & ~same)
+
+
+class SegmentMemory(Attention):
+    """One softmax over the own segment and the one before, whose keys and values may come from elsewhere."""
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept the pattern of segments.
+
+        Raises:
+            ConfigError: it is another one.
+        """
+        if not isinstance(pattern, PreviousSegment):
+            name = type(pattern).__name__
+            raise ConfigError(f"segment memory cannot compute {name}", where="model", remedy="Use another model")
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend, where the memory learns like everything else, see `Attention`."""
+        return self.attend(qkv, qkv, plan, key_bias, dropout)
+
+    def attend(
+        self, qkv: Tensor, memory: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0
+    ) -> Tensor:
+        """Attend with keys and values of the segment before from `memory`, both [P, 3, N, H]; to [P, N, H].
+
+        Raises:
+            ConfigError: keys have a bias.
+        """
+        if key_bias is not None:
+            raise ConfigError(
+                "segment memory does not support weights of single keys",
+                where="model",
+                remedy="Use model=mate or tapas",
+            )
+        seen = plan.derive("segments", find_segments)
+        query, *own = plan.heads(qkv)
+        _, *kept = plan.heads(memory)
+        scores = [
+            (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).masked_fill(~mask, torch.finfo(query.dtype).min)
+            for (key, _), mask in ((own, seen.own), (kept, seen.before))
+        ]
+        weights = drop(torch.cat(scores, -1).softmax(-1), dropout)
+        return plan.pack_heads(weights @ torch.cat([own[1], kept[1]], 2))
+
+
+class MemoryAttention(SelfAttention):
+    """Self-attention in which no gradient flows into the states of the segment before."""
+
+    backend: SegmentMemory
+
+    def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
+        """Map states [P, D] to the concatenated heads [P, D]."""
+        own, memory = (self.project(x) for x in (states, states.detach()))
+        dropout = self.attention_dropout if self.training else 0.0
+        return self.backend.attend(own, memory, plan, key_bias, dropout).flatten(1)
+
+
+class MemoryLayer(EncoderLayer):
+    """A layer over segments, of which each has the states of the one before as a memory."""
+
+    def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
+        super().__init__(size, spec, options)
+        self.attention["self"] = MemoryAttention(size, spec.backend, options.attention_dropout)
 
 
 class TransformerXl(TableEncoder):

@@ -1,0 +1,33 @@
+"""Runs and exports from before classes moved: what a configuration named then is there under its name of today."""
+
+import importlib
+
+import pytest
+
+from mate_cli.files.renamed import FORMER_MODULES, rename_targets
+
+
+@pytest.mark.parametrize("former", sorted(FORMER_MODULES))
+def test_a_module_of_today_stands_for_each_former_one(former):
+    with pytest.raises(ImportError):
+        importlib.import_module(f"mate_cli.{former}")
+    assert importlib.import_module(f"mate_cli.papers.{FORMER_MODULES[former]}")
+
+
+def test_names_are_replaced_at_any_depth_and_others_stay():
+    former = {
+        "model": {
+            "_target_": "mate_cli.models.relation_aware.RelationAware",
+            "extra": {"_target_": "mate_cli.models.layers.extra.Extra"},
+        },
+        "stages": [{"task": {"_target_": "mate_cli.lit_modules.sql_parsing.SqlParsing"}}],
+        "init": {"_target_": "mine.models.relation_aware.RelationAware", "path": "mate_cli.models.relation_aware.X"},
+        "data": {"_target_": "mate_cli.data.datasets.labelled.sources.LabelledFiles", "database": "shop.sqlite"},
+    }
+    room = "mate_cli.papers.dt_fixup"
+    renamed = rename_targets(former)
+    assert renamed["model"]["_target_"] == f"{room}.models.relation_aware.RelationAware"
+    assert renamed["model"]["extra"]["_target_"] == f"{room}.models.extra.Extra"
+    assert renamed["stages"][0]["task"]["_target_"] == f"{room}.sql_parsing.SqlParsing"
+    assert renamed["init"] == former["init"]
+    assert renamed["data"]["queries"]["_target_"].endswith(".RowDatabases")
