@@ -94,6 +94,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
             that keeps all tokens.
+        loss_counts: how many training examples had an answer of a kind, and how many of these a loss: [2] by kind, of
+            kinds whose loss may be left out.
     """
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
@@ -107,6 +109,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
+        self.loss_counts: dict[str, torch.Tensor] = {}
 
     spec: ClassVar[TaskSpec]
     """Its declaration."""
@@ -173,6 +176,12 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         if learner is None or output.early is None:
             return loss
         return loss + self.output_loss(output.early, self.early_head, learner)
+
+    def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
+        """Count the losses [B] of examples by the kind of their answer, each kind being a mask [B]."""
+        for kind, mask in kinds.items():
+            counts = torch.stack([mask.sum(), (mask & (losses > 0)).sum()])
+            self.loss_counts[kind] = counts + self.loss_counts[kind].to(counts.device)
 
     def predict(self, batch: TableBatch) -> list[Prediction]:
         """Return one prediction per example of a batch."""

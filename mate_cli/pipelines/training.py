@@ -14,6 +14,7 @@ from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
 from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.optimization.recipe import Optimization
+from mate_cli.lit_modules.processes import add_up
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_name
@@ -23,6 +24,7 @@ from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.data_report import record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
+from mate_cli.pipelines.learning_report import record_learning
 from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
@@ -33,6 +35,7 @@ from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import log_table
 from mate_cli.runs.record import RunRecord
+from mate_cli.runs.tracking import read_rows
 from mate_cli.runs.weights import load_module, save_module, sha256
 from mate_cli.terminal.progress import track
 
@@ -116,6 +119,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
                 state = read_state(checkpoint)
                 task.load_state_dict(state["state_dict"])
                 module.on_load_checkpoint(state)
+    record_learning(run.record, read_rows(run.folder.path / "metrics.jsonl"), add_up(task.loss_counts))
     merge_adapters(task)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)

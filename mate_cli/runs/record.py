@@ -25,6 +25,8 @@ from mate_cli.runs.liveness import process_id
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
 """The reason of a run that was interrupted."""
+NOT_LEARNT = "not learnt"
+"""The fact that a run, or a kind of its answers, has learnt nothing."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Bytes of a record, and entries or letters of a part of it."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
