@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -35,14 +36,22 @@ class Selection:
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
+        probabilities: of each of them.
         aggregation: what is done with them, one of `AGGREGATIONS`.
-        confidence: in the answer as a whole, from 0 to 1.
+        confidence: in the answer as a whole, from 0 to 1; to be calibrated, as what nothing was learnt about, such as
+            the column of a computed number, makes it small.
     """
 
     cells: Coordinates
     probabilities: tuple[float, ...]
     confidence: float
     aggregation: str = "none"
+
+    def share_right(self, calibration: Callable[[float], float] | None) -> float:
+        """Return the calibrated confidence; without a calibration the network's own probability of the cells."""
+        if calibration is not None:
+            return calibration(self.confidence)
+        return fmean(self.probabilities) if self.probabilities else self.confidence
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
-        save_result(run.folder, split, result)
+        if calibration := save_result(run.folder, split, result):
+            run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
         log_table(run.loggers, f"predictions/{split}", *result.table())
     run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)

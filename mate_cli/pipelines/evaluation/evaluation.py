@@ -146,7 +146,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
 
 CALIBRATION = "calibration.json"
 """File with the calibration of confidences, fitted on the development split."""
-MIN_ANSWERS = 50
+MIN_ANSWERS = 5
 """With fewer, nothing is learnt about confidences."""
 
 
@@ -164,8 +164,8 @@ def calibrate(result: SplitResult) -> Calibration | None:
     return fit_calibration(confidences, right)
 
 
-def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
-    """Write predictions/<split>.json, and for the development split calibration.json."""
+def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibration | None:
+    """Write predictions/<split>.json, and for the development split calibration.json, which is returned."""
     calibration = calibrate(result) if split == "dev" else None
     if calibration:
         folder.write_json(CALIBRATION, calibration.to_json())
@@ -178,6 +178,7 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
+    return calibration
 
 
 def save_predictions(
