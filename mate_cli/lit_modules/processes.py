@@ -16,7 +16,8 @@ class HasExampleId(Protocol):
         """The example."""
 
 
-S, T = TypeVar("S"), TypeVar("T", bound=HasExampleId)
+S = TypeVar("S")
+T = TypeVar("T", bound=HasExampleId)
 
 
 def gather_predictions(batches: list[list[T]]) -> list[T]:

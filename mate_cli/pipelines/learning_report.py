@@ -1,4 +1,4 @@
-"""A sentence on what a run did not learn, which its figures alone do not say."""
+"""What the rows of a training say as a whole: its best validation, and what was not learnt."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,13 +8,18 @@ from mate_cli.runs.tracking import Row
 
 
 def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> None:
-    """Add to the facts of a record what was not learnt, where there is something.
+    """Add to a record its best validation, and to its facts what was not learnt, where there is something.
 
     Args:
         record: of a run whose training has ended.
         rows: of its metrics.jsonl.
         loss_counts: see `TableTask`.
     """
+    spec, best = MetricName.parse(record.monitor).spec, None
+    for row in rows:
+        score = row.get(record.monitor)
+        if score is not None and spec.is_better(score, best):
+            best, record.best = score, {record.monitor: score, "step": row["step"]}
     if faults := list(_faults(record.monitor, rows, loss_counts)):
         record.facts[NOT_LEARNT] = "; ".join(faults)
 

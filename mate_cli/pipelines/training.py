@@ -33,7 +33,7 @@ from mate_cli.pipelines.trainer import build_trainer, open_run_loggers, quiet_li
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
-from mate_cli.runs.loggers import log_table
+from mate_cli.runs.loggers import TABLE_ROWS, log_table
 from mate_cli.runs.record import RunRecord
 from mate_cli.runs.tracking import read_rows
 from mate_cli.runs.weights import load_module, save_module, sha256
@@ -172,7 +172,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         if calibration := save_result(run.folder, split, result):
             run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
-        log_table(run.loggers, f"predictions/{split}", *result.table())
+        log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
     run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)
 

@@ -1,5 +1,7 @@
 """The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
 
+import os
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,13 +12,15 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from mate_cli.errors import RunError
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
-from mate_cli.runs.names import configuration_name
+from mate_cli.runs.names import configuration_name, shown_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Row, open_wandb, read_rows
 from mate_cli.terminal.transcript import Transcript
 
 TABLE_ROWS = 50
 """Predictions that are shown in a dashboard."""
+CLOCK = ("time", "epoch")
+"""Figures of a row that belong to its step."""
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
 """The optimizer step, as Lightning's logger of W&B calls it."""
@@ -83,7 +87,7 @@ def open_loggers(
     Raises:
         ConfigError: a logger cannot be built.
     """
-    name = f"{configuration_name(record.experiment, record.settings)} · seed {record.seed}"
+    name = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}"
     given = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
     found: list[Logger] = [MetricsFile(folder, resume_step)]
     for key, node in nodes.items():
@@ -91,6 +95,15 @@ def open_loggers(
             found.append(build_part(node, given, f"logger.{key}"))
             found[-1].log_hyperparams(dict(config))
     return found
+
+
+class RunLogger(WandbLogger):
+    """Lightning's logger of W&B, with the clock and the epoch of a run beside its step."""
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Log a row; Lightning's own rows have the epoch that it sees, which is always 0."""
+        clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
+        super().log_metrics({name: value for name, value in metrics.items() if name not in CLOCK} | clock, step)
 
 
 def wandb_logger(
@@ -114,23 +127,26 @@ def wandb_logger(
         project: its project in W&B.
         entity: the team; None for the user's own.
         group: None for the experiment and its settings.
-        tags: beside dataset, model, attention, init, task and seed.
+        tags: beside dataset, model, attention, init, task, seed and sweep.
         timeout: seconds to wait for the server before going on offline.
     """
     configuration = configuration_name(record.experiment, record.settings)
     names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
+    record.wandb_id = os.environ.get("WANDB_RUN_ID") or record.wandb_id or secrets.token_hex(8)
+    folder.write_record(record)  # before W&B has heard of it, so that a run that is killed goes on as the same
     run = open_wandb(
         {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
+        id=record.wandb_id,
         group=group or configuration,
-        name=f"{configuration} · seed {record.seed}",
-        tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
+        name=f"{shown_name(record.experiment, record.settings)} · seed {record.seed}",
+        tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}", record.sweep and f"sweep-{record.sweep}"],
         job_type=record.task,
         dir=str(folder.path),
         config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
     )
     run.define_metric(STEP)
     run.define_metric("*", step_metric=STEP)
-    return WandbLogger(experiment=run, project=project, save_dir=str(folder.path))
+    return RunLogger(experiment=run, project=project, save_dir=str(folder.path))
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
@@ -142,7 +158,8 @@ def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
 
 def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Log the first rows of a table where a logger shows tables."""
-    shown = [[str(value) for value in row] for row in rows[:TABLE_ROWS]]
+    plain = (bool, float, type(None))
+    shown = [[value if isinstance(value, plain) else str(value) for value in row] for row in rows[:TABLE_ROWS]]
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             logger.log_table(name, columns=list(columns), data=shown)

@@ -62,10 +62,24 @@ def configuration_name(experiment: str, overrides: Sequence[str]) -> str:
 
     Choices of a group come first, and what may differ between repeats is left out.
     """
-    keys = {item: item.lstrip("+~").partition("=")[0] for item in overrides}
-    telling = [item for item, key in keys.items() if not is_ignored(key)]
-    name = " · ".join([experiment, *sorted(telling, key=lambda item: ("." in keys[item], item))])
+    name = " · ".join([experiment, *_settings(overrides)])
     if len(name) <= MAX_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
     return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"
+
+
+def shown_name(experiment: str, overrides: Sequence[str]) -> str:
+    """Return `configuration_name` for people: a long one with every setting, but short keys and values."""
+    name = configuration_name(experiment, overrides)
+    if len(" · ".join([experiment, *_settings(overrides)])) <= MAX_NAME:
+        return name
+    pairs = [setting.partition("=") for setting in _settings(overrides)]
+    room = max(8, MAX_NAME // len(pairs) - 4)
+    short = (f"{key.rpartition('.')[2]}={value}" for key, _, value in pairs)
+    return " · ".join([experiment, *(text if len(text) <= room else f"{text[: room - 1]}…" for text in short)])
+
+
+def _settings(overrides: Sequence[str]) -> list[str]:
+    keys = {item: item.lstrip("+~").partition("=")[0] for item in overrides}
+    return sorted((item for item in keys if not is_ignored(keys[item])), key=lambda item: ("." in keys[item], item))

@@ -102,5 +102,5 @@ STILL = [{"train/loss": 0.0}, {"dev/hits@1": 0.0}]
 )
 def test_a_run_says_what_it_never_learnt(monitor, rows, counts, said):
     record = RunRecord(command="train", overrides=[], seed=1, monitor=monitor, **NAMES)
-    record_learning(record, rows, counts)
+    record_learning(record, [{"step": 1, **row} for row in rows], counts)
     assert record.facts.get("not learnt") == said
