@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -35,14 +36,22 @@ class Selection:
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
+        probabilities: of each of them.
         aggregation: what is done with them, one of `AGGREGATIONS`.
-        confidence: in the answer as a whole, from 0 to 1.
+        confidence: in the answer as a whole, from 0 to 1; to be calibrated, as what nothing was learnt about, such as
+            the column of a computed number, makes it small.
     """
 
     cells: Coordinates
     probabilities: tuple[float, ...]
     confidence: float
     aggregation: str = "none"
+
+    def share_right(self, calibration: Callable[[float], float] | None) -> float:
+        """Return the calibrated confidence; without a calibration the network's own probability of the cells."""
+        if calibration is not None:
+            return calibration(self.confidence)
+        return fmean(self.probabilities) if self.probabilities else self.confidence
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
             that keeps all tokens.
+        loss_counts: how many training examples had an answer of a kind, and how many of these a loss: [2] by kind, of
+            kinds whose loss may be left out.
     """
 
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
@@ -109,6 +120,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
+        self.loss_counts: dict[str, torch.Tensor] = {}
 
     spec: ClassVar[TaskSpec]
     """Its declaration."""
@@ -175,6 +187,12 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         if learner is None or output.early is None:
             return loss
         return loss + self.output_loss(output.early, self.early_head, learner)
+
+    def count_losses(self, losses: torch.Tensor, kinds: Mapping[str, torch.Tensor]) -> None:
+        """Count the losses [B] of examples by the kind of their answer, each kind being a mask [B]."""
+        for kind, mask in kinds.items():
+            counts = torch.stack([mask.sum(), (mask & (losses > 0)).sum()])
+            self.loss_counts[kind] = counts + self.loss_counts[kind].to(counts.device)
 
     def predict(self, batch: TableBatch) -> list[Prediction]:
         """Return one prediction per example of a batch."""

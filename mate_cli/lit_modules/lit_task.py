@@ -15,12 +15,13 @@ from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.optimization.recipe import Optimization
+from mate_cli.lit_modules.processes import add_up
 from mate_cli.metrics.pruning import pruning_scores
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
 
-COUNTS = "attention"
-"""Key of a checkpoint under which the counts of attention backends stand."""
+COUNTS, LOSSES = "attention", "losses"
+"""Keys of a checkpoint for the counts of attention backends, and of examples with a loss."""
 
 
 class LitTask(pl.LightningModule):
@@ -98,13 +99,15 @@ class LitTask(pl.LightningModule):
         self.log_dict(named, logger=False)  # a row of them has the epoch of the data, which Lightning cannot know
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the counts of the attention backends."""
+        """Keep the counts of the attention backends, and of examples with a loss."""
         checkpoint[COUNTS] = [backend.counts() for backend in self.task.encoder.backends]
+        checkpoint[LOSSES] = add_up(self.task.loss_counts)
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
-        """Let the backends count on."""
+        """Count on."""
         for backend, counts in zip(self.task.encoder.backends, checkpoint[COUNTS], strict=True):
             backend.count_on(counts)
+        self.task.loss_counts = {kind: torch.tensor(counts) for kind, counts in checkpoint[LOSSES].items()}
 
 
 def _name_below_task(module: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:

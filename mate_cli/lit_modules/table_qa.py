@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -29,6 +30,8 @@ from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+SELECTED, COMPUTED = "answers in cells", "computed numbers"
+"""Kinds of answers under weak supervision."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,8 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             positive_weight=positive_weight,
             label_weighting=label_weighting,
         )
+        if aggregation == "weak":
+            self.loss_counts = {kind: torch.zeros(2, dtype=torch.long) for kind in (SELECTED, COMPUTED)}
         self.add_heads(lambda one: TableAnswerHead(one.size.hidden_size, self.options))
         self.dropout = FastDropout(dropout)
         self.threshold = threshold
@@ -173,7 +178,11 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
         """Return the mean loss of what one encoder makes of a batch, a scalar."""
         logits = head(output.with_states(self.dropout(output.states)))
-        return self.criterion(logits, output.batch).mean()
+        losses: Tensor = self.criterion(logits, output.batch)
+        if self.criterion.aggregation == "weak":
+            computed = self.criterion.must_compute(logits, output.batch)
+            self.count_losses(losses, {SELECTED: ~computed, COMPUTED: computed})
+        return losses.mean()
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[TableAnswer]:
         """Return the cells and the aggregation of each example."""

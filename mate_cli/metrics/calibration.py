@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from mate_cli.errors import DataError
 
-ENOUGH_FOR_ISOTONIC = 1000
-"""With fewer answers, a curve with two parameters is fitted; source: scikit-learn, user guide, "Probability
-calibration", on when isotonic regression overfits."""
+PRIOR = 2
+"""Answers as good as all that are added to every step of the curve, so that a few do not make it certain."""
 BINS = 10
 FOLDS = 5
-_GRID = tuple(step / 100 for step in range(101))
-_NEARLY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,9 @@ class Calibration:
 def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
     """Learn a calibration that never ranks answers otherwise than their confidences do.
 
-    Isotonic regression where there are `ENOUGH_FOR_ISOTONIC` answers, else Platt's logistic curve over the
-    log-odds; where confidence tells nothing, every answer gets the accuracy of all.
+    Isotonic regression, drawn towards the accuracy of all: confidences of right and of wrong answers may lie close
+    together and far from others, as those of looked-up and of computed ones do, which no curve of two parameters can
+    follow. Where confidence tells nothing, every answer gets the accuracy of all.
 
     Args:
         confidences: from 0 to 1, one per answer; what is no number counts as 0.
@@ -107,30 +106,16 @@ def _interpolate(knots: Sequence[tuple[float, float]], confidence: float) -> flo
 def _fit(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:
     from sklearn.isotonic import IsotonicRegression
 
-    count, correct = len(pairs), sum(right for _, right in pairs)
+    total = (sum(right for _, right in pairs) + 1) / (len(pairs) + 2)
     if len({right for _, right in pairs}) < 2:
-        return ((0.5, (correct + 1) / (count + 2)),)
-    if count < ENOUGH_FOR_ISOTONIC:
-        return _platt(pairs)
-    # Nothing is certain after so many answers: no share is 0 or 1.
-    curve = IsotonicRegression(y_min=1 / (count + 2), y_max=(count + 1) / (count + 2))
-    curve.fit([confidence for confidence, _ in pairs], [float(right) for _, right in pairs])
+        return ((0.5, total),)
+    confidences, right = zip(*pairs, strict=True)
+    steps = IsotonicRegression().fit_transform(confidences, [float(is_right) for is_right in right])
+    sizes = Counter(steps.tolist())
+    # A few equal answers prove little: each step gets PRIOR answers that are as good as all.
+    shares = [(step * sizes[step] + PRIOR * total) / (sizes[step] + PRIOR) for step in steps.tolist()]
+    curve = IsotonicRegression().fit(confidences, shares)
     return tuple(zip(curve.X_thresholds_.tolist(), curve.y_thresholds_.tolist(), strict=True))
-
-
-def _platt(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:
-    from sklearn.linear_model import LogisticRegression
-
-    curve = LogisticRegression().fit([[_log_odds(confidence)] for confidence, _ in pairs], [r for _, r in pairs])
-    if curve.coef_[0, 0] <= 0:
-        return ((0.5, sum(right for _, right in pairs) / len(pairs)),)
-    shares = curve.predict_proba([[_log_odds(confidence)] for confidence in _GRID])[:, 1]
-    return tuple(zip(_GRID, shares.tolist(), strict=True))
-
-
-def _log_odds(share: float) -> float:
-    share = min(max(share, _NEARLY), 1 - _NEARLY)
-    return math.log(share / (1 - share))
 
 
 def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:

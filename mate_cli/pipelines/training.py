@@ -17,6 +17,7 @@ from mate_cli.files.io_errors import find_machine_error, shorten_reason
 from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.optimization.recipe import Optimization
+from mate_cli.lit_modules.processes import add_up
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.low_rank import merge_adapters
@@ -25,6 +26,7 @@ from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.data_report import record_digest, record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
+from mate_cli.pipelines.learning_report import record_learning
 from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
@@ -33,8 +35,9 @@ from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_log
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
-from mate_cli.runs.loggers import log_table
+from mate_cli.runs.loggers import TABLE_ROWS, log_table
 from mate_cli.runs.record import RunRecord
+from mate_cli.runs.tracking import read_rows
 from mate_cli.runs.weights import load_module, save_module, sha256
 from mate_cli.terminal.progress import track
 
@@ -136,6 +139,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
                 state = read_state(checkpoint)
                 task.load_state_dict(state["state_dict"])
                 module.on_load_checkpoint(state)
+    record_learning(run.record, read_rows(run.folder.path / "metrics.jsonl"), add_up(task.loss_counts))
     merge_adapters(task)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)
@@ -189,8 +193,9 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
-        save_result(run.folder, split, result)
-        log_table(run.loggers, f"predictions/{split}", *result.table())
+        if calibration := save_result(run.folder, split, result):
+            run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
+        log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
     run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)
 

@@ -158,9 +158,25 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
 
     Choices of a group come first, and what may differ between repeats is left out.
     """
-    telling = [word for word in settings if any(telling_settings([word]))]
-    name = " · ".join([experiment, *sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))])
+    name = " · ".join([experiment, *_telling_words(settings)])
     if len(name) <= MAX_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
     return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"
+
+
+def shown_name(experiment: str, settings: Sequence[str]) -> str:
+    """Return `configuration_name` for people: a long one with every setting, but short keys and values."""
+    words = _telling_words(settings)
+    if len(" · ".join([experiment, *words])) <= MAX_NAME:
+        return configuration_name(experiment, settings)
+    room = max(8, MAX_NAME // len(words) - 4)
+    pairs = (word.partition("=") for word in words)
+    short = (f"{key.rpartition('.')[2]}={value}" for key, _, value in pairs)
+    return " · ".join([experiment, *(text if len(text) <= room else f"{text[: room - 1]}…" for text in short)])
+
+
+def _telling_words(settings: Sequence[str]) -> list[str]:
+    """Return the settings that may not differ between repeats, choices of a group first."""
+    telling = [word for word in settings if any(telling_settings([word]))]
+    return sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))

@@ -1,6 +1,7 @@
 """The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
 
 import os
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -14,13 +15,15 @@ from mate_cli.files.atomic import free_name
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
-from mate_cli.runs.identity import configuration_name
+from mate_cli.runs.identity import configuration_name, shown_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Row, open_wandb, rows_until
 from mate_cli.terminal.transcript import Transcript
 
 TABLE_ROWS = 50
 """Predictions that are shown in a dashboard."""
+CLOCK = ("time", "epoch")
+"""Figures of a row that belong to its step."""
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
 """The optimizer step, as Lightning's logger of W&B calls it."""
@@ -104,7 +107,7 @@ def open_loggers(
     Raises:
         ConfigError: a logger cannot be built.
     """
-    name = f"{configuration_name(record.experiment, record.settings)} · seed {record.seed}"
+    name = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}"
     given = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
     found: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, node in nodes.items():
@@ -137,17 +140,20 @@ def wandb_logger(
         project: its project in W&B.
         entity: the team; None for the user's own.
         group: None for the experiment and its settings.
-        tags: beside dataset, model, attention, init, task and seed.
+        tags: beside dataset, model, attention, init, task, seed and sweep.
         timeout: seconds to wait for the server before going on offline.
     """
     configuration = configuration_name(record.experiment, record.settings)
     names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
+    record.wandb_id = os.environ.get("WANDB_RUN_ID") or record.wandb_id or secrets.token_hex(8)
+    folder.write_record(record)  # before W&B has heard of it, so that a run that is killed goes on as the same
     try:
         run = open_wandb(
             {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
+            id=record.wandb_id,
             group=group or configuration,
-            name=f"{configuration} · seed {record.seed}",
-            tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
+            name=f"{shown_name(record.experiment, record.settings)} · seed {record.seed}",
+            tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}", record.sweep and f"sweep-{record.sweep}"],
             job_type=record.task,
             dir=str(folder.path),
             config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
@@ -163,7 +169,10 @@ def wandb_logger(
 
 
 class Dashboard(WandbLogger):
-    """Lightning's logger of W&B, which loses its figures rather than the run: its first failure is its last word."""
+    """Lightning's logger of W&B, with the clock and the epoch of a run beside its step.
+
+    It loses its figures rather than the run: its first failure is its last word.
+    """
 
     def __init__(self, folder: RunFolder, **arguments: Any) -> None:
         self.lost = False
@@ -184,9 +193,11 @@ class Dashboard(WandbLogger):
         """Log the configuration."""
         self.attempt(super().log_hyperparams, params)
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Log a row."""
-        self.attempt(super().log_metrics, metrics, step)
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Log a row; Lightning's own rows have the epoch that it sees, which is always 0."""
+        clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
+        row = {name: value for name, value in metrics.items() if name not in CLOCK} | clock
+        self.attempt(super().log_metrics, row, step)
 
     def log_table(self, key: str, *arguments: Any, **named: Any) -> None:
         """Log a table."""
@@ -216,7 +227,8 @@ def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
 
 def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Log the first rows of a table where a logger shows tables."""
-    shown = [[str(value) for value in row] for row in rows[:TABLE_ROWS]]
+    plain = (bool, float, type(None))
+    shown = [[value if isinstance(value, plain) else str(value) for value in row] for row in rows[:TABLE_ROWS]]
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             logger.log_table(name, columns=list(columns), data=shown)

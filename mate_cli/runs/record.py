@@ -29,6 +29,8 @@ STOPPED = "stopped by the user or the scheduler"
 """The reason of a run that was interrupted."""
 DAMAGED = "its record was damaged"
 """The reason of one whose record was made again."""
+NOT_LEARNT = "not learnt"
+"""The fact that a run, or a kind of its answers, has learnt nothing."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Bytes of a record, and entries or letters of a part of it."""
 UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
@@ -44,7 +46,10 @@ class RunRecord:
         settings: what sets the run apart from others of its experiment, by values.
         status: running, finished, failed or interrupted.
         process: what trains it, see `runs/liveness.py`.
+        sweep: the folder's name of the sweep that it is a job of; empty without one.
+        wandb_id: by which W&B knows it, whatever part of it runs; empty before it is logged there.
         monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
+        best: the best value of `monitor` in validations, by its name, and the `step`.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
         questions: what its scores are of, by split, see `describe_questions`.
@@ -77,10 +82,13 @@ class RunRecord:
     code_version: str | None = field(default_factory=lambda: code_version())
     parameters: int = 0
     trainable_parameters: int = 0
+    sweep: str = ""
+    wandb_id: str = ""
     monitor: str = ""
     total_steps: int = 0
     weights_sha256: str | None = None
     resumed: int = 0
+    best: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     throughput: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
@@ -94,9 +102,11 @@ class RunRecord:
     schema: int = SCHEMA
 
     def summary(self) -> dict[str, float]:
-        """Return the final metrics, and what they cost as `cost/<name>`, for dashboards."""
+        """Return the final metrics, with the best validation as `best/<name>`, and costs as `cost/<name>`."""
         costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
-        return {**self.metrics, **{f"cost/{name}": value for name, value in {**costs, **self.throughput}.items()}}
+        parts = {"best": self.best, "cost": {**costs, **self.throughput}}
+        named = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
+        return {**self.metrics, **named}
 
 
 @dataclass

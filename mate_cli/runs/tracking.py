@@ -108,7 +108,8 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         try:
             # Asked first, because without a key wandb.init would wait for an answer at the terminal.
             if wandb.login(prompt=False, verify=False):
-                return wandb.init(mode=mode, settings=settings, **arguments)
+                # Offline nothing can be resumed: wandb sync joins the parts of one id.
+                return wandb.init(mode=mode, settings=settings, resume="allow", **arguments)
             reason = "no key; get one with: wandb login"
         except wandb.errors.Error as error:
             reason = str(error)

@@ -78,6 +78,8 @@ def test_an_answer_is_shown_and_written(run, sales, tmp_path, capsys):
     assert question in shown
     assert f"answer      {answer['answer']}" in shown
     assert f"{answer['confidence']:.2f} (uncalibrated)" in shown
+    own = [cell["probability"] for cell in answer["cells"]]
+    assert answer["confidence"] == pytest.approx(sum(own) / len(own), abs=1e-4), "the network's own probability"
     for line in SALES[1:]:
         assert f"● {line[place]}" in shown
     assert re.search(r"1 question on 1 table: [\d.,]+ questions per second", shown)

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.errors import DataError
-from mate_cli.metrics.calibration import (
-    ENOUGH_FOR_ISOTONIC,
-    Calibration,
-    expected_calibration_error,
-    fit_calibration,
-)
+from mate_cli.metrics.calibration import Calibration, expected_calibration_error, fit_calibration
 
 WRITTEN = {"knots": [[0, 0], [1, 1]], "answers": 9, "accuracy": 0.5, "error_before": 0.1, "error_after": 0.1}
 answers = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30)
@@ -25,7 +20,7 @@ def overconfident(count, seed=0):
     return confidences, [chance.random() < confidence / 2 for confidence in confidences]
 
 
-@pytest.mark.parametrize("count", [ENOUGH_FOR_ISOTONIC - 200, 3 * ENOUGH_FOR_ISOTONIC])
+@pytest.mark.parametrize("count", [800, 3000])
 def test_what_is_half_as_good_as_it_says_is_found_out(count):
     found = fit_calibration(*overconfident(count))
     assert found.error_before == pytest.approx(0.25, abs=0.04)
@@ -77,3 +72,12 @@ def test_the_error_is_the_mean_gap_by_range():
     wanted = (abs(0.95 * 2 + 1 - 2) + 0.15) / 4
     assert expected_calibration_error(confidences, right) == pytest.approx(wanted)
     assert expected_calibration_error([], []) == 0
+
+
+def test_a_few_answers_tell_right_ones_from_wrong_ones_wherever_their_confidences_lie():
+    looked_up, totals, counts = [0.96] * 12, [0.126, 0.123, 0.139, 0.129, 0.136, 0.126], [0.113, 0.115, 0.114]
+    found = fit_calibration([*looked_up, *totals, *counts], [True] * 18 + [False] * 3)
+    assert found(0.96) > 0.9
+    assert found(0.13) > 0.9
+    assert found(0.112) < 0.5
+    assert 0 < found(0.0) <= found(1.0) < 1, "nothing is certain after a few answers"

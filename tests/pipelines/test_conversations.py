@@ -108,10 +108,10 @@ def test_each_question_is_given_the_models_own_answer_to_the_one_before(parts, t
 
 def test_confidences_are_calibrated_where_there_are_enough_answers(parts, tmp_path, monkeypatch):
     result = evaluate(parts, SimpleNamespace(hardware=HARDWARE), "dev")
-    save_result(RunFolder(tmp_path), "dev", result)
-    assert not (tmp_path / CALIBRATION).exists()
-    monkeypatch.setattr(evaluation, "MIN_ANSWERS", 5)
-    save_result(RunFolder(tmp_path), "test", result)
+    with monkeypatch.context() as more:
+        more.setattr(evaluation, "MIN_ANSWERS", 6)
+        assert save_result(RunFolder(tmp_path), "dev", result) is None
+    assert save_result(RunFolder(tmp_path), "test", result) is None
     assert not (tmp_path / CALIBRATION).exists()
     save_result(RunFolder(tmp_path), "dev", result)
     calibration = Calibration.from_json(json.loads((tmp_path / CALIBRATION).read_text()))

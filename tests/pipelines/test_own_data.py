@@ -1,6 +1,8 @@
 """Training on labelled files of one's own, as the documents show it."""
 
+import csv
 import json
+import random
 import re
 import shlex
 from pathlib import Path
@@ -67,3 +69,53 @@ def test_the_page_from_a_spreadsheet_to_an_export(tmp_path, monkeypatch, capsys)
     assert 0 <= float(capsys.readouterr().out) <= 1
     metrics = [json.loads(file.read_text())["metrics"] for file in Path("outputs/train/wtq_mate").glob("*/record.json")]
     assert min(found["dev/denotation_accuracy"] for found in metrics) > 0.6
+
+
+def write_company(folder, tables, seed):
+    """Tables of sales with two look-ups, two totals and a count of each; return the file of questions."""
+    chance, questions = random.Random(seed), [("question", "table", "answer")]
+    for number in range(tables):
+        count = chance.randint(3, 5)
+        regions = chance.sample(["north", "south", "east", "west", "coast", "islands"], count)
+        people = chance.sample(["Anna Berg", "Bo Lind", "Carl Ek", "Dora Falk", "Eva Holm", "Finn Dahl"], count)
+        sales, costs = chance.sample(range(100, 999), count), chance.sample(range(10, 90), count)
+        file = f"{seed}_{number}.csv"
+        with Path(folder, file).open("w", newline="") as out:
+            csv.writer(out).writerows(
+                [("region", "sales", "costs", "manager"), *zip(regions, sales, costs, people, strict=True)]
+            )
+        for row in chance.sample(range(count), 2):
+            questions.append((f"what are the sales of the {regions[row]}?", file, sales[row]))
+            questions.append((f"who is the manager of the {regions[row]}?", file, people[row]))
+        questions.append(("what are the total sales?", file, sum(sales)))
+        questions.append(("what are the total costs?", file, sum(costs)))
+        questions.append(("how many regions are there?", file, count))
+    with Path(folder, f"{seed}.csv").open("w", newline="") as out:
+        csv.writer(out).writerows(questions)
+    return f"{seed}.csv", questions[1:]
+
+
+@pytest.mark.long
+def test_a_company_s_totals_are_learnt_and_abstaining_keeps_right_answers_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train, _ = write_company(tmp_path, 30, seed=1)
+    words = ["experiment=wtq_mate", "scale=small", "data=files", f"data.train={train}", "trainer.max_epochs=8"]
+    assert main(["train", *words, *HERE]) == 0
+    (run,) = Path("outputs/train/wtq_mate").glob("*")
+    record = json.loads((run / "record.json").read_text())
+    questions = json.loads((run / "predictions" / "dev.json").read_text())
+    totals = [row["scores"]["denotation_accuracy"] for row in questions if "total" in row["question"]]
+    assert sum(totals) / len(totals) > 0.8
+    assert record["facts"]["confidence"] == f"calibrated on {len(questions)} questions of dev"
+    assert "not learnt" not in record["facts"]
+    asked, fresh = write_company(tmp_path, 8, seed=2)
+    assert main(["predict", f"run={run}", "table=.", f"questions={asked}", "abstain=0.5", "output=answers.json"]) == 0
+    answers = json.loads(Path("answers.json").read_text())["answers"]
+    truth = {(Path(table).name, question): str(answer) for question, table, answer in fresh}
+    right = [
+        (str(answer["answer"]).replace(",", "") == truth[Path(answer["table"]).name, answer["question"]])
+        for answer in answers
+        if not answer["abstained"]
+    ]
+    assert sum(right) / len(right) > 0.9
+    assert len(right) > 0.7 * len(fresh)

@@ -57,7 +57,7 @@ def test_the_comparison_is_found_by_group_job_type_and_tags(outputs):
     found = labels(build_report([outputs], metric="dev/hits@1"), OPTIONS)
     assert (found["group"], found["job_type"]) == ("comparison", "comparison")
     assert found["name"] == "2 configurations on hybridqa"
-    assert found["tags"] == ["hybridqa", "mate", "tapas"]
+    assert found["tags"] == ["hybridqa"]
     assert found["config"]["configurations"] == ["mate", "tapas"]
     assert labels(build_report([outputs]), {**OPTIONS, "group": "mine"})["group"] == "mine"
 

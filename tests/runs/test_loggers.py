@@ -15,6 +15,7 @@ import yaml
 from configurations import run_config
 
 from mate_cli.errors import ConfigError
+from mate_cli.pipelines.learning_report import record_learning
 from mate_cli.runs.loggers import MetricsFile, close_loggers, hand_lines, log_row, log_table, open_loggers, wandb_logger
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import read_rows
@@ -57,6 +58,67 @@ def test_a_new_run_begins_with_an_empty_file(tmp_path):
     assert read_rows(log.path) == [{"step": 1}]  # it may yet be refused
     log.log_metrics({"time": 1.0}, 2)
     assert read_rows(log.path) == [{"step": 2, "time": 1.0}]
+
+
+def test_parts_of_a_run_are_one_run_of_wandb_also_offline(tmp_path):
+    """`wandb sync` sends files of one id one after the other, by their time, to the run of that id."""
+    from click.testing import CliRunner
+    from wandb.cli.cli import sync
+
+    folder, ours = RunFolder(tmp_path), record()
+    for _ in range(2):  # a run that was killed is opened from its record
+        close_loggers([wandb_logger(folder, ours, CONFIG)], {}, 1, 0)
+        ours = folder.read_record()
+        time.sleep(1.1)  # its folders are named by the second
+    parts = sorted(tmp_path.glob("wandb/offline-run-*"))
+    assert len(parts) == 2
+    assert {part.name.rpartition("-")[2] for part in parts} == {ours.wandb_id}
+    assert all((part / f"run-{ours.wandb_id}.wandb").is_file() for part in parts)
+    shown = CliRunner().invoke(sync, ["--dry-run", *map(str, parts)], catch_exceptions=False)
+    assert shown.output.count(f"run-{ours.wandb_id}.wandb") == 2, shown.output
+
+
+def test_an_agent_of_a_sweep_names_the_run_and_online_it_goes_on(tmp_path, monkeypatch):
+    import wandb
+
+    seen = {}
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    monkeypatch.setenv("WANDB_RUN_ID", "ofagent")
+    open_run(tmp_path, "online")
+    assert (seen["id"], seen["resume"]) == ("ofagent", "allow")
+    assert RunFolder(tmp_path).read_record().wandb_id == "ofagent"
+
+
+def test_names_of_runs_say_what_differs_where_there_are_many_settings(tmp_path, monkeypatch):
+    import wandb
+
+    seen = []
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.append(arguments) or MagicMock())
+    for rate in ("1e-4", "2e-4"):
+        settings = [f"data.train={'long' * 20}.csv", "trainer.max_epochs=8", f"optimizer.lr={rate}", "scale=small"]
+        run = RunRecord(command="train", overrides=[], settings=settings, seed=1, sweep="2026-01-01_10-00-00", **NAMES)
+        wandb_logger(RunFolder(tmp_path), run, CONFIG)
+    names = [arguments["name"] for arguments in seen]
+    assert [name.replace("2e-4", "1e-4") for name in names] == [names[0]] * 2
+    assert "lr=1e-4" in names[0]
+    assert "max_epochs=8" in names[0]
+    assert len({arguments["group"] for arguments in seen}) == 2
+    assert all("sweep-2026-01-01_10-00-00" in arguments["tags"] for arguments in seen)
+
+
+def test_tables_keep_booleans_and_numbers(tmp_path):
+    dashboard, seen = open_run(tmp_path, "disabled"), {}
+    dashboard.log_table = lambda name, columns, data: seen.update({name: data})
+    log_table([dashboard], "predictions/dev", ["id", "cells", "right", "f1"], [["a", [(0, 1)], True, 0.5]])
+    assert seen == {"predictions/dev": [["a", "[(0, 1)]", True, 0.5]]}
+
+
+def test_the_summary_has_the_best_validation():
+    run = RunRecord(command="train", overrides=[], seed=1, monitor="dev/hits@1", **NAMES)
+    rows = [{"step": 2, "dev/hits@1": 0.5}, {"step": 4, "dev/hits@1": 0.75}, {"step": 6, "dev/hits@1": 0.75}]
+    record_learning(run, rows, {})
+    assert {"best/dev/hits@1": 0.75, "best/step": 4}.items() <= run.summary().items()
 
 
 @pytest.mark.long
@@ -216,7 +278,10 @@ def test_several_loggers_take_the_same_rows(tmp_path, monkeypatch, choice):
     monkeypatch.setattr(wandb, "init", lambda **_: dashboard)
     assert len(log_run(tmp_path / "run", choice, "logger.wandb.project=tables")) == 3
     sent = [call.args[0] for call in dashboard.log.call_args_list]
-    assert sent[:2] == [{**row, "trainer/global_step": step} for step, row in ROWS]
+    assert sent[:2] == [
+        {"train/loss": 2.0, "trainer/epoch": 0.5, "trainer/time": 3.0, "trainer/global_step": 2},
+        {"dev/hits@1": 0.25, "trainer/epoch": 1.0, "trainer/time": 5.0, "trainer/global_step": 4},
+    ]
     dashboard.summary.update.assert_called_with({"test/hits@1": 0.5})
     dashboard.finish.assert_called_with(exit_code=0)
     assert len((tmp_path / "run" / "csv" / "version_0" / "metrics.csv").read_text().splitlines()) == 4

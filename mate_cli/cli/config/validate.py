@@ -30,6 +30,10 @@ from mate_cli.files.targets import explain_missing, find_beside
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
+OmegaConf.register_new_resolver(
+    "on_data", lambda name, value, other, *, _root_: value if _root_.data.get("name") == name else other, replace=True
+)
+"""`${on_data:wtq,0.66,null}`: a number that belongs to one dataset, and what stands in for it on any other."""
 ROWS = "rows"
 """Key of a sweep's file beside Hydra's settings; no job has it."""
 

@@ -80,6 +80,8 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
     note |= {"folder": str(run.path.absolute()), "before": before}
     notes.write_json(f"{number}.json", note)
     if record.status == "running" and not before:
+        record.sweep = notes.path.parent.name
+        run.write_record(record)
 
         def begun(process: str) -> None:
             notes.write_json(f"{number}.json", {**note, "process": process})

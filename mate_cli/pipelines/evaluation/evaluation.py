@@ -43,15 +43,24 @@ class SplitResult:
     metrics: dict[str, float]
     pruned: dict[str, Pruning] = field(default_factory=dict)
 
-    def table(self) -> tuple[list[str], list[list[Any]]]:
-        """Return columns and rows for people: question, answer, prediction, and whether it is right."""
+    def table(self, most: int) -> tuple[list[str], list[list[Any]]]:
+        """Return columns and the first rows for people: each question with its prediction, and what is known of it.
+
+        Its right cells are (row, column), both from 0; `right` and the monitored score are None without an answer.
+        """
         rows = []
-        for prediction in self.predictions:
+        for prediction in self.predictions[:most]:
             example = self.examples[prediction.example_id]
-            answer = " | ".join(example.answer.texts) if example.answer else ""
-            right = self.task.is_correct(prediction, example)
-            rows.append([example.question, answer, self.answers.get(prediction.example_id, ""), right])
-        return ["question", "answer", "prediction", "right"], rows
+            known, name = example.answer, example.example_id
+            right = self.task.is_correct(prediction, example) if known else None
+            score = self.task.all_scores([prediction], {name: example}).get(self._score) if known else None
+            texts, cells = (" | ".join(known.texts), known.coordinates) if known else ("", ())
+            rows.append([name, example.question, texts, [*cells], self.answers.get(name, ""), right, score])
+        return ["id", "question", "answer", "answer_cells", "prediction", "right", self._score], rows
+
+    @property
+    def _score(self) -> str:
+        return MetricName.parse(self.task.spec.monitor).score
 
 
 def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
@@ -148,7 +157,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
 
 CALIBRATION = "calibration.json"
 """File with the calibration of confidences, fitted on the development split."""
-MIN_ANSWERS = 50
+MIN_ANSWERS = 5
 """With fewer, nothing is learnt about confidences."""
 
 
@@ -166,8 +175,8 @@ def calibrate(result: SplitResult) -> Calibration | None:
     return fit_calibration(confidences, right)
 
 
-def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
-    """Write predictions/<split>.json, and for the development split calibration.json."""
+def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibration | None:
+    """Write predictions/<split>.json, and for the development split calibration.json, which is returned."""
     calibration = calibrate(result) if split == "dev" else None
     if calibration:
         folder.write_json(CALIBRATION, calibration.to_json())
@@ -180,6 +189,7 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
+    return calibration
 
 
 def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str, str]:

@@ -188,12 +188,11 @@ class TableAnswering(_Answering):
         if selection is None:
             return {"answer": text, "coordinates": [], "cells": []}
         value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
-        confidence = selection.confidence if self.calibration is None else self.calibration(selection.confidence)
         answer = {
             "answer": text if value is None else number_text(value, ","),
             "coordinates": list(selection.cells),
             "cells": [table.rows[row][column].text for row, column in selection.cells],
-            "confidence": confidence,
+            "confidence": selection.share_right(self.calibration),
         }
         if task.auto_config.get("aggregation_labels"):
             answer["aggregator"] = selection.aggregation.upper()

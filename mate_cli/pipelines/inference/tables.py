@@ -9,7 +9,6 @@ from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError, MateError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import Selection
-from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.inference.load_model import LoadedModel, require_table_answers
 from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, check_some, record_time
@@ -113,7 +112,9 @@ def _answer(
         if name in predictions:
             selection = parts.task.selection(predictions[name])
             answered = _with_selection(answered, selection, texts.get(name, ""), verdict)
-            answered = _with_calibration(answered, model.calibration)
+            if selection is not None:
+                share = selection.share_right(model.calibration)
+                answered = replace(answered, confidence=share, calibrated=model.calibration is not None)
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
         answers.append(answered)
@@ -161,15 +162,8 @@ def _with_selection(
         aggregation=selection.aggregation,
         value=value,
         verdict=verdict,
-        confidence=selection.confidence,
         warnings=tuple(warnings),
     )
-
-
-def _with_calibration(answered: TableAnswerResult, calibration: Calibration | None) -> TableAnswerResult:
-    if calibration is None or answered.confidence is None:
-        return answered
-    return replace(answered, confidence=calibration(answered.confidence), calibrated=True)
 
 
 def _text(selection: Selection, table: Table, text: str) -> str:

@@ -18,9 +18,10 @@ from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
 from mate_cli.reports.compare.tables import ResultTable, result_tables, sort_by_metric
 from mate_cli.reports.format import duration_text, plural
-from mate_cli.reports.runs.load import STATUSES, LoadedRun, load_runs
+from mate_cli.reports.runs.load import MAX_TEXT, STATUSES, LoadedRun, clean, load_runs
 from mate_cli.reports.view import ReportSection
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
+from mate_cli.runs.record import NOT_LEARNT
 
 MAX_NEAR = 3
 """Metrics that are offered for one that no run has."""
@@ -223,6 +224,11 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
     skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
     if skipped:
         lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
+    unlearnt: dict[str, set[str]] = {}
+    for group in groups:
+        for text in {clean(fact) for run in group.runs if (fact := run.part("facts").get(NOT_LEARNT))}:
+            unlearnt.setdefault(text[:MAX_TEXT], set()).add(group.label)
+    lines += [f"{NOT_LEARNT} by {' and by '.join(sorted(labels))}: {text}" for text, labels in unlearnt.items()]
     if mixed:
         lines.append("grouped by the keys of by: runs in one row may differ in other settings")
     return lines

@@ -50,12 +50,12 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
 def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the group, name, tags and configuration by which the comparison is found in W&B."""
-    datasets, models = ({run.setting(key) for run in report.runs} - {""} for key in ("dataset", "model"))
+    datasets = {run.setting("dataset") for run in report.runs} - {""}
     return {
         "group": options["group"] or JOB_TYPE,
         "job_type": JOB_TYPE,
         "name": f"{plural(len(report.groups), 'configuration')} on {' and '.join(sorted(datasets)) or 'no dataset'}",
-        "tags": sorted(datasets | models),
+        "tags": sorted(datasets),
         "config": {
             "folders": list(report.folders),
             "metric": report.metric,
