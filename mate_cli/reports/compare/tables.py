@@ -256,7 +256,7 @@ def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
     """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`.
 
-    One that depends on what a run was trained with has a row for each of the first outcomes, named after a configuration.
+    One that depends on what a run was trained with has a row per outcome, eight at most, named after a configuration.
     """
     recorded: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
