@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
@@ -17,7 +18,8 @@ from mate_cli.reports.compare.question_sets import count_questions
 from mate_cli.reports.compare.statistics import Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
 
-MAX_COLUMNS = 6
+MAX_COLUMNS, MAX_OUTCOMES = 6, 8
+"""Columns of a table, and rows of a baseline that depends on what a run was trained with."""
 Mark = Literal["best", "close", ""]
 
 
@@ -254,7 +256,7 @@ def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
     """Build a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`.
 
-    One that depends on what a run was trained with has a row per outcome, named after the first configuration with it.
+    One that depends on what a run was trained with has a row per outcome, eight at most, named after a configuration.
     """
     recorded: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
@@ -272,5 +274,5 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
             tuple(None if value is None else summarize([value]) for value in values),
         )
         for name, outcomes in recorded.items()
-        for values, label in outcomes.items()
+        for values, label in islice(outcomes.items(), MAX_OUTCOMES)
     ]
