@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from mate_cli.errors import ConfigError
-from mate_cli.files.atomic import make_folders
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, RunConfig
@@ -25,9 +24,8 @@ def open_cache(folder: str) -> Path:
     """Return the folder of encodings; where it cannot be written, one that vanishes with this process."""
     try:
         path = Path(folder).expanduser()
-        make_folders(path)
-        with TemporaryFile(dir=path):
-            return path
+        with TemporaryFile(dir=next(place for place in (path, *path.absolute().parents) if place.exists())):
+            return path  # made once something is kept in it
     except (OSError, RuntimeError) as error:  # the latter where nobody knows the home of the user
         _temporary.append(TemporaryDirectory(prefix="mate_cache_"))
         print(
