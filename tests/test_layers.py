@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -33,9 +32,3 @@ def test_no_circles(imports):
         TopologicalSorter(imports).prepare()
     except CycleError as circle:
         pytest.fail(" <- ".join(circle.args[1]))
-
-
-def test_no_room_has_more_than_fifteen_files():
-    files = [file for file in (ROOT / "mate_cli").rglob("*.py") if file.name != "__init__.py"]
-    rooms = Counter(file.parent.relative_to(ROOT).as_posix() for file in files)
-    assert {room: count for room, count in rooms.items() if count > 15} == {}

@@ -1,4 +1,4 @@
-"""What tells a run apart: the one answer for its name, groups in W&B, rows of a comparison, `resume=missing`, diffs.
+"""The one answer to what tells a run apart, for its name, groups in W&B, rows, `resume=missing` and differences.
 
 A run is its resolved values without those that cannot change a result, and the user's own code that it is made of.
 """
