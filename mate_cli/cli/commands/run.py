@@ -52,6 +52,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     Raises:
         RunError: it holds no run, or another process trains it.
     """
+    from mate_cli.files.targets import find_beside
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
     from mate_cli.runs.places import explain_places, read_base
@@ -61,6 +62,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     if not folder.has_record():
         raise RunError("this is not a training run", where=str(path), remedy="Give a folder below outputs/train/")
     if (base := read_base(folder.path).folder) != Path.cwd():
+        find_beside(trust)  # modules in the folder of whoever types it come first
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())
         os.chdir(base)
