@@ -21,9 +21,9 @@ from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.identity import Names, code_setting
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import acquire_lock
-from mate_cli.runs.own_code import hash_modules
 from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
+from mate_cli.runs.user_code import hash_modules
 
 After = Literal["weights", "predictions", "rows"]
 """Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
@@ -110,7 +110,7 @@ class RunSpec:
 
     @property
     def told_by(self) -> list[str]:
-        """What sets the run apart from others of its experiment: its settings, and its own code."""
+        """Settings, and the user's own code, that set the run apart from others of its experiment."""
         return [*self.settings, *code_setting(self.code)]
 
     @property

@@ -30,9 +30,9 @@ from mate_cli.quoting import format_command
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release_lock
-from mate_cli.runs.own_code import warn_changed
 from mate_cli.runs.record import ReadOnlyFolder, RunFolder, RunRecord
 from mate_cli.runs.tracking import hide_agent
+from mate_cli.runs.user_code import warn_changed
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"

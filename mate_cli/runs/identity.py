@@ -1,4 +1,4 @@
-"""What tells a run apart: the one answer for its name, groups in W&B, rows of a comparison, `resume=missing`, diffs.
+"""The one answer to what tells a run apart, for its name, groups in W&B, rows, `resume=missing` and differences.
 
 A run is its resolved values without those that cannot change a result, and the user's own code that it is made of.
 """
@@ -138,8 +138,9 @@ def digest_run(config: Mapping[str, Any], code: Mapping[str, str]) -> str:
 
 
 def telling_texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values that can change a result, as texts by dotted key."""
-    return {key: value_text(value) for key, value in telling_values(flat_keys(config), NO_EFFECT).items()}
+    """Return the values that can change a result, as texts by dotted key; null is as good as no such key."""
+    values = telling_values(flat_keys(config), NO_EFFECT)
+    return {key: value_text(value) for key, value in values.items() if value is not None}
 
 
 def digest(values: Mapping[str, Any], length: int = 16) -> str:

@@ -32,7 +32,7 @@ BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 FILES = ("config.yaml", "record.json")
 RECORDED = ("status", "started", "seed", "settings", "host", "process")
 """Entries of the record that the index has."""
-VERSION = digest({"ignored": list(NO_EFFECT)})
+VERSION = digest({"schema": 1, "ignored": list(NO_EFFECT)})
 """Changes with what tells runs apart, so that lines of another version are read anew."""
 
 

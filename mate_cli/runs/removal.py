@@ -46,6 +46,6 @@ def remove_run(path: Path) -> None:
         path.rename(gone)
         shutil.rmtree(gone)
     except OSError as error:
-        raise RunError(f"cannot be removed: {error.strerror}", where=str(path), remedy="Remove it by hand") from error
+        raise RunError(f"cannot be removed: {error.strerror}", where=str(path), remedy="Make it writable") from error
     finally:
         release_lock(path)

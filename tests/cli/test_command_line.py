@@ -46,7 +46,8 @@ def test_help_fits_a_terminal(name, capsys):
     assert app.main([name, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    keys = {"explain": "KEY [group=choice] [key=value]", "run": "FOLDER [trust=NAME]", "list": "[KIND [WORD]]"}
+    keys = {"explain": "KEY [group=choice] [key=value]", "run": "FOLDER [data.root=FOLDER] [trust=NAME]"}
+    keys |= {"list": "[KIND [WORD]]", "note": "RUN [TEXT]", "remove": "RUN ... [--yes]"}
     assert f"Usage: mate {name} {keys.get(name, '[group=choice] [key=value] [-m]')}" in lines
     assert "Examples" in lines
 

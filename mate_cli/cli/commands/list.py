@@ -14,7 +14,7 @@ from mate_cli.cli.shell.run_list import list_runs
 from mate_cli.cli.shell.summaries import Summary, group_names, read_summary
 from mate_cli.errors import ConfigError
 
-HELP = """List experiments, networks, datasets, sweeps and other choices, and runs, a line each.
+HELP = """List experiments, networks, datasets and other choices, or runs, a line each.
 
 Usage: mate list [KIND [WORD]]
        mate list runs [EXPERIMENT] [STATUS] [OUTPUTS]

@@ -11,8 +11,8 @@ HELP = """Write a note about a run, which mate list runs shows.
 Usage: mate note RUN [TEXT]
 
 Examples
-  mate note outputs/train/quickstart/2026-11-25_10-00-00_0 "wrong labels, do not cite"
-  mate note outputs/train/quickstart/2026-11-25_10-00-00_0
+  mate note outputs/train/quickstart/first "wrong labels, do not cite"
+  mate note outputs/train/quickstart/first
 
 Without TEXT it prints the note; TEXT "" removes it."""
 

@@ -60,6 +60,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     """
     from mate_cli.cli.config.check import check_parts
     from mate_cli.files.io_errors import wrap_read_errors
+    from mate_cli.files.targets import find_beside
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
     from mate_cli.runs.places import explain_places, read_base
@@ -67,6 +68,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
 
     folder = open_run(str(path), "mate run")
     if (base := read_base(folder.path).folder) != Path.cwd():
+        find_beside(trust)  # modules in the folder of whoever types it come first
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())
         os.chdir(base)

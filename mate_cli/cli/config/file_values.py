@@ -20,7 +20,7 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
 )
 from mate_cli.runs.identity import flat_keys, is_ignored
-from mate_cli.runs.own_code import CONF, hash_file
+from mate_cli.runs.user_code import CONF, hash_file
 
 
 def last_value(typed: Iterable[Override], key: str) -> str | None:

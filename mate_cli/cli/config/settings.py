@@ -60,11 +60,8 @@ class StageSettings:
             return None
         if key in self.composition.choices:
             return str(self.composition.choices[key])
-        return (
-            value_text(_leaves(self.composition.config, key).get(key))
-            if has_key(self.composition.config, key)
-            else None
-        )
+        config = self.composition.config
+        return value_text(_leaves(config, key).get(key)) if has_key(config, key) else None
 
 
 def join_settings(stages: Sequence[StageSettings]) -> list[str]:

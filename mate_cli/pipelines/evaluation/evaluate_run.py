@@ -23,8 +23,8 @@ from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
-from mate_cli.runs.own_code import hash_modules, warn_changed
 from mate_cli.runs.record import RunFolder, RunRecord, read_entries
+from mate_cli.runs.user_code import hash_modules, warn_changed
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
