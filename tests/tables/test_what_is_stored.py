@@ -122,6 +122,7 @@ HEADERS = {
     "two columns of one name": ("name,score,score\nAnn,5,6\nBob,7,8\n", ["name", "score", "score (2)"]),
     "years as rows": ("name,year,year\nAnn,2015,2016\nBob,2017,2018\n", ["name", "year", "year (2)"]),
     "a text among numbers": ("name,age\nBob,unknown\nAnn,5\nCy,7\n", ["name", "age"]),
+    "two wider rows at the end": ("a,b\n1,2\n3,4,5,6\n3,4,5,6\n", ["a", "b", "column 3", "column 4"]),
     "years as names": ("Country,2019,2020,2021\nA,1,2,3\nB,4,5,6\n", ["Country", "2019", "2020", "2021"]),
 }
 
@@ -144,6 +145,7 @@ SUMS = {
     "money with points": ("n;v\na;€ 1.234\nb;€ 987\nc;€ 12.500\n", 14721, "Decimal commas"),
     "points that nothing explains": ("n;v\na;1.234\nb;2.500\n", None, "locale=de"),
     "points beside proven ones": ("n;v;w\na;1.234;0.5\nb;2.500;1.25\n", 3.734, ""),
+    "points beside groups with commas": ("n;v;w\na;1.234;1,204\nb;2.500;3,100\n", 3.734, ""),
     "dates as numbers": ("n,v\na,20240131\nb,20240229\n", None, ""),
     "moments as numbers": ("n,v\na,20240131093000\nb,20240229101500\n", None, ""),
     "months below a name": ("n,month\na,202401\nb,202402\n", None, ""),

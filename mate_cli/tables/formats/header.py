@@ -25,7 +25,11 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
     places = range(len(lines))
     if width < 2:
         return next((place for place in places if any(lines[place])), 0)
-    return next((place for place in places if not _is_above(lines[place:], width)), 0)
+    header = next((place for place in places if not _is_above(lines[place:], width)), 0)
+    if not _are_values(lines[header]):
+        return header
+    names = (place for place in places[:header] if any(lines[place]) and not _are_values(lines[place]))
+    return next(names, header)  # the rows below are wider
 
 
 def find_levels(lines: Sequence[Sequence[str]], top: int) -> range:
@@ -54,6 +58,8 @@ def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> 
         return 1
     if _are_units(rows[first]) and count_cells(rows[first - 1]) >= count_cells(rows[first]):
         return 1
+    if any(map(is_mostly_digits, filter(_is_no_year, rows[first - 1]))):
+        return 0
     return next(
         (up for up in (1, 2) if up <= first and _is_group(rows[first - up], join_levels(rows[first - up + 1 :]))), 0
     )
@@ -90,6 +96,10 @@ def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True)
         and (start < 2 or not group[0] or 2 * start <= len(joined))
         and not any(map(is_mostly_digits, filter(_is_no_year, group)))
     )
+
+
+def _are_values(line: Sequence[str]) -> bool:
+    return any(line) and all(is_mostly_digits(cell) and _is_no_year(cell) for cell in line if cell)
 
 
 def _is_no_year(text: str) -> bool:

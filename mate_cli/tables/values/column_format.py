@@ -34,7 +34,7 @@ from mate_cli.tables.values.column_evidence import (
 )
 
 NOT_NUMBERS = re.compile(
-    r"(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
+    r"(?:\w+ )?(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
     r"(?: (?:numbers?|no\.?|nr\.?|codes?))?"
     r"|ip (?:address(?:es)?|no\.?)|postleitzahl|code postal|c[oó]digo postal|cep|postn(?:umme)?r\.?|pin ?code",
     re.IGNORECASE,
@@ -143,6 +143,8 @@ def find_formats(
         column.sum_up()
     proven = [stated or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
+    if not votes and any(column.kinds[COMMA_OR_GROUP] and column.is_dense for column in columns):
+        votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
     formats, refused = [], dict[str, list[str]]()
     for name, column, mark in zip(names, columns, proven, strict=True):
