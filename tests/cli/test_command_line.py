@@ -101,7 +101,7 @@ def test_sweep_runs_every_combination(processes, tmp_path):
     assert [overrides for _, overrides in processes] == [
         [f"seed={seed}", f"model={model}"] for seed in (2, 3) for model in ("mate", "tapas")
     ]
-    assert {command[3] for command, _ in processes} == {"run"}
+    assert {command[2] for command, _ in processes} == {"run"}
     folders = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     sweeps = {folder for folder in folders if re.fullmatch(r"outputs/sweeps/[\d_-]+(/jobs)?", folder)}
     assert len(sweeps) == 1

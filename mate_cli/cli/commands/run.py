@@ -23,8 +23,8 @@ Examples
   mate run outputs/train/quickstart/2026-11-25_10-00-00_0
 
 data.root: where its data are now
-trust: module to import for parts of the run; its code is executed. Also a folder
-outside the run's that it may write to, or online, for loggers that use a server"""
+trust: module to import for parts of the run; its code is executed. Also a
+folder outside that it may write to, or online, for loggers that use a server"""
 
 
 def run_plain(words: Sequence[str]) -> int:
