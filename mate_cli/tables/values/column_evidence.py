@@ -35,8 +35,10 @@ _DIGIT = re.compile(r"\d")
 _YEAR = r"(?:1[5-9]|20)\d\d"
 COMPACT_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?")
 """A date or moment such as 20240131, written as a number."""
-DATE_LIKE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])|[2-6]\d{4}|1\d{9}|1\d{12}")
-"""What is a month, a day of a spreadsheet or a moment of a computer below a name that says so."""
+DATE_LIKE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}")
+"""What is a month or a moment of a computer below a name that says so."""
+SERIAL_DIGITS, DATE_DIGITS = 5, 6
+"""Digits of a day of spreadsheets, and of the shortest date."""
 DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
 """A year in parentheses, or from which on something is."""
 
@@ -104,10 +106,11 @@ class ColumnEvidence:
             self.widths[width, text[0] == "0"] += 1
             if width == 4 and "1500" <= text <= "2100":
                 self.years += 1
-            elif width > 4 and COMPACT_DATE.fullmatch(text):
-                self.compact_dates += 1
-            elif width > 4 and DATE_LIKE.fullmatch(text):
-                self.like_dates += 1
+            elif width >= DATE_DIGITS:
+                self.compact_dates += COMPACT_DATE.fullmatch(text) is not None
+                self.like_dates += DATE_LIKE.fullmatch(text) is not None
+            elif width == SERIAL_DIGITS:
+                self.like_dates += "20000" <= text < "70000"
         elif type(text) is NumberText:
             self.stored += 1
         elif width <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
