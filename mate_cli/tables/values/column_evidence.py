@@ -92,6 +92,7 @@ class ColumnEvidence:
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
     short: int = 0
+    money: int = 0
     single: int = 0
     small: int = 0
     doubtful: int = 0
@@ -152,6 +153,8 @@ class ColumnEvidence:
                 if unit is not None:
                     self.units[unit] += one.count
                 self.codes += one.count if one.amount.is_code else 0
+                if one.kind == POINT_OR_GROUP and any(map(is_currency, one.amount.unit.split())):
+                    self.money += one.count
                 self.surely_units += one.count if one.amount.unit and not one.amount.is_code else 0
                 self.short += one.count if one.kind == PLAIN and len(one.amount.digits) <= 3 else 0
                 if one.kind == COMMA:
