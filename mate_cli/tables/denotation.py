@@ -155,7 +155,7 @@ def find_summands(cells: Coordinates, table: Table) -> tuple[list[Decimal | None
         others = [number for (row, column), number in numbers.items() if column == total[1] and row != total[0]]
         if others and None not in others:
             name = next((cell.text for cell in table.rows[total[0]] if cell.text), "")
-            is_sum = sum(filter(None, others)) == numbers[total]
+            is_sum = math.isclose(sum(filter(None, others)), numbers[total] or 0, rel_tol=1e-9)
             notes.append(f"Row {name!r} {'was left out: it is' if is_sum else 'may be'} the total of other rows.")
             numbers = {cell: number for cell, number in numbers.items() if cell != total or not is_sum}
     return list(numbers.values()), notes

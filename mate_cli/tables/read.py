@@ -72,7 +72,10 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
 def _open(path: Path, options: ReadOptions) -> TableFile:
     grid = _grid(path, options)
     survey = Survey(path, grid, options)
-    lines: Iterator[list[str]] = ([_clean(cell) for cell in line] for line in survey.limit_lines(grid.lines))
+    lines: Iterator[list[str]] = (
+        [cell.strip() if type(cell) is str and cell.isascii() else _clean(cell) for cell in line]
+        for line in survey.limit_lines(grid.lines)
+    )
     header: list[str] = []
     if grid.header is not None and options.header is not None:
         grid.notes.append("header= was left out: the columns of this file have names of their own.")
@@ -120,4 +123,4 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
 def _clean(text: str) -> str:
     if type(text) is NumberText:
         return text
-    return text.strip() if text.isascii() else valid(text).strip().lstrip("\ufeff")
+    return valid(text).strip().lstrip("\ufeff")

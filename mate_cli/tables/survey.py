@@ -71,13 +71,7 @@ class Survey:
             places = find_levels(start, find_header(start) if typed is None else typed - 1)
             if typed is None and not any(map(any, start[places.stop :])):  # a wider last row is no header
                 places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
-        header = (
-            join_levels([start[place] for place in places])
-            if len(places) > 1
-            else [*start[places[0]]]
-            if places
-            else []
-        )
+        header = join_levels([start[place] for place in places]) if places else []
         if len(places) > 1:
             example = next((name for name in header if " " in name), "")
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")

@@ -36,7 +36,10 @@ class RowStore:
 
     def add(self, number: int, row: Sequence[str]) -> None:
         """Add a row."""
-        line = json.dumps([[cell, cell.number] if type(cell) is NumberText else cell for cell in row]).encode() + b"\n"
+        cells: Sequence[str | list[str | float]] = row
+        if NumberText in map(type, row):
+            cells = [[cell, cell.number] if isinstance(cell, NumberText) else cell for cell in row]
+        line = json.dumps(cells).encode() + b"\n"
         self._file.seek(self._places[-1])
         self._file.write(line)
         self._places.append(self._places[-1] + len(line))

@@ -46,6 +46,11 @@ def test_squad_with_its_references_and_without_an_answer(tmp_path):
     assert nothing.table is something.table, "one passage is one table"
 
 
+def test_ids_of_squad_may_be_numbers(tmp_path):
+    written(tmp_path, "train-v1.1.json", squad(question(262), question("b", "where is it cold?")))
+    assert sorted(example.example_id for example in SQuAD(tmp_path).examples("train")) == ["262", "b"]
+
+
 def test_files_are_read_that_are_there_and_what_they_repeat_is_left_out(tmp_path):
     written(tmp_path, "train-v1.1.json", squad(question("a"), question("b", "Where was Ann born")))
     seen = squad(question("e", answers=[(4, "saw")]), context="Ann  SAW Rome", title="")

@@ -146,6 +146,7 @@ SUMS = {
     "points that nothing explains": ("n;v\na;1.234\nb;2.500\n", None, "locale=de"),
     "points beside proven ones": ("n;v;w\na;1.234;0.5\nb;2.500;1.25\n", 3.734, ""),
     "points beside groups with commas": ("n;v;w\na;1.234;1,204\nb;2.500;3,100\n", 3.734, ""),
+    "money with points beside commas": ("n;v;w\na;€ 1.234;1,204\nb;€ 2.500;3,100\n", None, "locale=de"),
     "dates as numbers": ("n,v\na,20240131\nb,20240229\n", None, ""),
     "moments as numbers": ("n,v\na,20240131093000\nb,20240229101500\n", None, ""),
     "months below a name": ("n,month\na,202401\nb,202402\n", None, ""),

@@ -19,7 +19,7 @@ RULED_LINES = 10
 """A rule below the header of a table that is drawn with signs stands in so many lines."""
 _COUNT = re.compile(r"\s*\(?\d+ rows?(?: in set.*| selected\.?|\))?\s*")
 """What programs for databases write below a table."""
-_QUOTED = re.compile(r'="([^"]*)"$')
+_QUOTED = re.compile(r'^="([^"]*)"$')
 """A text that no spreadsheet program should read as a number."""
 _HINT = re.compile(r"sep=(.)\r?\n?")
 
@@ -37,7 +37,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     delimiter = options.delimiter or (hint[1] if hint else None)
 
     with text.open(newline="") as file:
-        start = list(islice(file, RULED_LINES))
+        start = list(islice(limits.lines(file, path), RULED_LINES))
     is_ruled = any(map(is_rule, start))
 
     def lines() -> Iterator[str]:
@@ -55,10 +55,11 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     dialect = fit.dialect
     text.notes.extend(_describe(fit, usual, options))
     records = Records(dialect, fit.width)
-    lines_read = _lines(records, _texts(lines(), text, limits, dialect.delimiter), text.notes, bool(hint))
-    return Grid(
-        lines_read, notes=text.notes, has_commas=dialect.delimiter == "," and not any('"' in line for line in start)
-    )
+    cells = _lines(records, _texts(lines(), text, limits, dialect.delimiter), text.notes, bool(hint))
+    if any('="' in line for line in start):
+        cells = ([_QUOTED.sub(r"\1", cell) for cell in line] for line in cells)
+    is_quoted = any('"' in line for line in start)
+    return Grid(cells, notes=text.notes, has_commas=dialect.delimiter == "," and not is_quoted)
 
 
 def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
@@ -95,9 +96,6 @@ def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> 
 def _lines(records: Records, lines: Iterator[str], notes: list[str], is_hinted: bool) -> Iterator[list[str]]:
     if is_hinted:
         yield []
-    for cells in records.read(lines):
-        if any(map(_QUOTED.match, cells)):
-            cells = [found[1] if (found := _QUOTED.match(cell)) else cell for cell in cells]
-        yield cells
+    yield from records.read(lines)
     if records.has_stray:
         notes.append("A quotation mark is never closed; it was read as text.")

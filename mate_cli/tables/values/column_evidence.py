@@ -35,8 +35,10 @@ _DIGIT = re.compile(r"\d")
 _YEAR = r"(?:1[5-9]|20)\d\d"
 COMPACT_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d[0-5]\d(?:[0-5]\d)?)?")
 """A date or moment such as 20240131, written as a number."""
-DATE_LIKE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])|[2-6]\d{4}|1\d{9}|1\d{12}")
-"""What is a month, a day of a spreadsheet or a moment of a computer below a name that says so."""
+DATE_LIKE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])|1\d{9}|1\d{12}")
+"""What is a month or a moment of a computer below a name that says so."""
+SERIAL_DIGITS, DATE_DIGITS = 5, 6
+"""Digits of a day of spreadsheets, and of the shortest date."""
 DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
 """A year in parentheses, or from which on something is."""
 
@@ -90,6 +92,7 @@ class ColumnEvidence:
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
     short: int = 0
+    money: int = 0
     single: int = 0
     small: int = 0
     doubtful: int = 0
@@ -104,10 +107,11 @@ class ColumnEvidence:
             self.widths[width, text[0] == "0"] += 1
             if width == 4 and "1500" <= text <= "2100":
                 self.years += 1
-            elif width > 4 and COMPACT_DATE.fullmatch(text):
-                self.compact_dates += 1
-            elif width > 4 and DATE_LIKE.fullmatch(text):
-                self.like_dates += 1
+            elif width >= DATE_DIGITS:
+                self.compact_dates += COMPACT_DATE.fullmatch(text) is not None
+                self.like_dates += DATE_LIKE.fullmatch(text) is not None
+            elif width == SERIAL_DIGITS:
+                self.like_dates += "20000" <= text < "70000"
         elif type(text) is NumberText:
             self.stored += 1
         elif width <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
@@ -149,6 +153,8 @@ class ColumnEvidence:
                 if unit is not None:
                     self.units[unit] += one.count
                 self.codes += one.count if one.amount.is_code else 0
+                if one.kind == POINT_OR_GROUP and any(map(is_currency, one.amount.unit.split())):
+                    self.money += one.count
                 self.surely_units += one.count if one.amount.unit and not one.amount.is_code else 0
                 self.short += one.count if one.kind == PLAIN and len(one.amount.digits) <= 3 else 0
                 if one.kind == COMMA:

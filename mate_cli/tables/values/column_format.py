@@ -175,6 +175,8 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
     """
     if proven is not None:
         return proven
+    if column.money and usual != ",":
+        return ""  # cents have two digits
     if usual is None:
         return "" if column.kinds[POINT_OR_GROUP] and not column.kinds[COMMA_OR_GROUP] else "."
     return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."

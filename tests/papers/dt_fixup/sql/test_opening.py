@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query
 from mate_cli.papers.dt_fixup.sql.schema import read_schemas
 
 FILES = Path(__file__).parent / "databases"
@@ -194,3 +194,12 @@ def test_files_of_schemas(tmp_path):
     path.write_bytes(gzip.compress(b"[" * 99)[:-9])
     with pytest.raises(DataError, match="cannot be read"):
         read_schemas(path)
+
+
+def test_names_that_are_not_utf_8_are_said_in_plain_words():
+    path = FILES / "names_not_utf8.sqlite"
+    schema = read_database_schema(path)
+    assert [table.original for table in schema.tables[1:]] == ["ok"]
+    assert schema.notes == ("Left out: table t (a name of it is not in UTF-8).",)
+    with pytest.raises(UnrunnableQueryError, match="a name of it is not in UTF-8"):
+        run_query("select * from t", path)
