@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,17 @@ def test_a_finished_run_works_without_lightning(run, tmp_path, command, words, n
     assert (code, length > 5) == (0, True)
     assert "torch" in modules
     assert needless.isdisjoint(modules)
+
+
+def test_an_answer_from_a_table_loads_no_sql_and_no_compiler(run, tmp_path):
+    (tmp_path / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
+    words = ["predict", f"run={run}", f"table={tmp_path / 'sales.csv'}", "question=which region sold most?"]
+    program = f"import sys; from mate_cli.cli.app import main; assert main({words!r}) == 0; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = done.stdout.splitlines()[-1].split()
+    assert "mate_cli.pipelines.inference.tables" in modules
+    assert [name for name in modules if re.search(r"^mate_cli\..*(sql|tree_decoder)", name)] == []
+    assert "torch._dynamo" not in modules
 
 
 @pytest.mark.parametrize("words", [["table=nowhere.csv", "question=a"], ["input=nowhere.jsonl"]], ids=" ".join)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import TrustError
-from mate_cli.files.papers import PAPERS
+from mate_cli.files.papers import PAPERS, find_packages
 
 UNIFIED = "lightning.pytorch."
 """The same classes in the package that holds all of Lightning, which need not be installed."""
@@ -58,10 +58,10 @@ OPTIMIZATION = ("mate_cli.lit_modules.optimization", "torch.optim")
 PACKAGES = {
     "encoding": ("mate_cli.tokenization", PAPERS),
     "init": ("mate_cli.models.initialization",),
-    "model": ("mate_cli.models", PAPERS),
+    "model": ("mate_cli.models", *find_packages("models")),
     "attention": ("mate_cli.attention",),
     "task": ("mate_cli.lit_modules", "mate_cli.metrics", PAPERS),
-    "data": ("mate_cli.data", PAPERS),
+    "data": ("mate_cli.data", *find_packages("datasets"), *find_packages("databases")),
     "optimizer": OPTIMIZATION,
     "scheduler": OPTIMIZATION,
     "system": ("mate_cli.pipelines.systems", PAPERS),

@@ -35,12 +35,12 @@ class Random(Initializer):
         return LoadReport(new=tuple(encoder.state_dict()))
 
 
-@pytest.fixture(scope="module")
 def without(batch, array):
     """A batch of which nobody knows one array."""
     return replace(batch, more={one: values for one, values in batch.more.items() if one is not array})
 
 
+@pytest.fixture(scope="module")
 def encodings():
     return SchemaSerializer(load_tokenizer("sample"), max_tokens=128).encode(examples())
 

@@ -1,5 +1,7 @@
 """A run over texts that hop: its graph is drawn with its weights, it answers about own tables, it resumes."""
 
+import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
+from mate_cli.files.renamed import FORMER_MODULES
 
 WORDS = [
     *("experiment=hybridqa_xh", "data=sample", "init=random", "init.tokenizer=sample", "model.size=tiny"),
@@ -52,6 +55,20 @@ def test_without_a_run_the_edges_are_drawn(tmp_path, capsys):
     assert main(["inspect", *words]) == 0
     assert "graph: " in capsys.readouterr().out
     assert len(list(tmp_path.glob("inspect/*_graph.png"))) == 1
+
+
+def test_a_run_from_before_its_classes_moved_evaluates(run, tmp_path):
+    old = shutil.copytree(run, tmp_path / "old")
+    text = (old / "config.yaml").read_text()
+    for former, today in FORMER_MODULES.items():
+        text = text.replace(f"mate_cli.papers.{today}.", f"mate_cli.{former}.")
+    assert "mate_cli.models.transformer_xh.TransformerXh" in text
+    assert "mate_cli.papers" not in text
+    (old / "config.yaml").write_text(text)
+    assert main(["evaluate", f"run={old}", "split=dev", "hardware.threads=1", f"paths.cache={tmp_path}"]) == 0
+    scores = json.loads((old / "evaluation" / "dev.json").read_text())
+    trained = json.loads((run / "record.json").read_text())["metrics"]
+    assert scores["dev/hits@1"] == trained["dev/hits@1"]
 
 
 def test_it_answers_about_own_tables(run, tmp_path, capsys):
