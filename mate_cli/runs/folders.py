@@ -21,7 +21,16 @@ OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
 
 
 def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name of its own.
+    """Make the folder of a new run; see `free_folder`.
+
+    Raises:
+        RunError: a run of this name exists.
+    """
+    return RunFolder(free_folder(outputs, command, experiment, job, name))
+
+
+def free_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> Path:
+    """Return the place of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name of its own.
 
     Raises:
         RunError: a run of this name exists.
@@ -34,9 +43,9 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
         if any(os.path.lexists(folder / file) for file in OF_A_RUN):
             remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
             raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
-        return RunFolder(folder)
+        return folder
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
-    return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")
+    return parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}"
 
 
 def choose_folder(

@@ -20,9 +20,9 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
-from mate_cli.runs.configuration import ORIGIN
 from mate_cli.runs.liveness import process_id
 from mate_cli.runs.lock import release_lock
+from mate_cli.runs.places import ORIGIN
 
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"

@@ -56,6 +56,7 @@ def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
     if masks.stride(-2) == 0:
         masks = masks[..., :1, :]
     groups = torch.split(masks, 1, dim=1)
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # a graph cannot depend on what is in a mask
+    tracing = torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+    if tracing or torch.compiler.is_compiling():  # a graph cannot depend on what is in a mask
         return [additive_mask(mask, dtype) for mask in groups]
     return [None if bool(mask.all()) else additive_mask(mask, dtype) for mask in groups]

@@ -110,7 +110,7 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
 
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
-    Syntax(CONFIG, lambda word: False, TEXTS, partial(find_key, CONFIG)).check(words)
+    Syntax(CONFIG, lambda word: False, TEXTS, (), partial(find_key, CONFIG)).check(words)
     words = arguments(words)
     with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
         spec = resolve(words)

@@ -100,11 +100,13 @@ def check_folder(spec: RunSpec, job: int) -> None:
     Raises:
         RunError: naming the folder.
     """
-    from mate_cli.runs.folders import choose_folder
+    from mate_cli.runs.folders import find_resumable, free_folder
 
-    if spec.resume != "missing" and (spec.resume or spec.name):
-        outputs = Path(spec.last.config.paths.outputs)
-        choose_folder(spec.resume, outputs, "train", spec.names.experiment, spec.values(), job, spec.name)
+    outputs, experiment = Path(spec.last.config.paths.outputs), spec.names.experiment
+    if spec.resume and spec.resume != "missing":
+        find_resumable(spec.resume, outputs, "train", experiment, spec.values())
+    elif spec.name and not spec.resume:
+        free_folder(outputs, "train", experiment, job, spec.name)
 
 
 def check_servers(loggers: Nodes) -> None:
