@@ -137,8 +137,9 @@ def dispatch(words: list[str]) -> int:
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
     from mate_cli.cli.config.argument_hints import Syntax
-    from mate_cli.cli.config.hydra_errors import find_key, use_user_config, wrap_hydra_errors
+    from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
     from mate_cli.cli.config.override import Override
+    from mate_cli.cli.config.user_config import use_user_config
     from mate_cli.cli.shell import help as texts
 
     if "--version" in words:
@@ -182,9 +183,10 @@ def run_once(config_name: str, task: Callable[[DictConfig], object], overrides: 
     from hydra.core.hydra_config import HydraConfig
 
     from mate_cli.cli.config.hydra_errors import open_hydra
+    from mate_cli.cli.config.user_config import with_user_experiment
 
     with open_hydra():
-        config = compose(config_name, overrides, return_hydra_config=True)
+        config = compose(config_name, with_user_experiment(overrides), return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         task(config)
 

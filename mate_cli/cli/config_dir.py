@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
+EXPERIMENT_LAST = "recipe/experiment"
+"""The group in which an experiment of the user's is laid over the scale and its recipes."""
 _typed: list[Path] = []
 """The folder of `--config-dir`, which takes the place of `./conf`."""
 
@@ -59,6 +62,7 @@ def config_folders() -> list[Path]:
 
 def find_config(name: str) -> Path | None:
     """Find the file of a choice, such as `model/mate`; None where there is none."""
+    name = name.removeprefix("recipe/") if name.startswith(f"{EXPERIMENT_LAST}/") else name
     places = (folder / f"{name}.yaml" for folder in config_folders())
     return next((place for place in places if place.is_file()), None)
 
@@ -112,12 +116,24 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the content of a choice's file after those of its group that it extends."""
-    content = read_config(find_config(f"{group}/{name}"))
-    for entry in defaults_of(content):
+    yield from map(read_config, extended_files(group, name))
+
+
+def extended_files(group: str, name: str) -> Iterator[Path]:
+    """Yield a choice's file after those of its group that it extends."""
+    file = find_config(f"{group}/{name}")
+    for entry in defaults_of(read_config(file)):
         if isinstance(entry, str) and entry != "_self_":
             outer, _, inner = entry.removeprefix("/").rpartition("/")
-            yield from extended_choice(outer or group, inner)
-    yield content
+            yield from extended_files(outer or group, inner)
+    if file:
+        yield file
+
+
+def user_experiment_files(name: str) -> list[Path]:
+    """Return the files of the user's own that an experiment of theirs is made of; the last one is its own."""
+    folder, files = user_config_dir(), [*extended_files("experiment", name)]
+    return [*takewhile(lambda file: folder and file.is_relative_to(folder), reversed(files))][::-1]
 
 
 def top_keys(command: str) -> dict[str, Any]:

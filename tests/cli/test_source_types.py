@@ -8,7 +8,7 @@ from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.validate import Parameters, _adapter, _import_target
 from mate_cli.cli.config_dir import config_dir
 
-UNREAD = {"size", "extra", "lora", "inner", "pruner"}
+UNREAD = {"size", "extra", "lora", "inner", "pruner", "queries"}
 """Parameters whose types are classes of ours."""
 
 

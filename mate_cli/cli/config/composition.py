@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from mate_cli.cli.config.hydra_errors import open_hydra, several_values
 from mate_cli.cli.config.override import Override, texts
+from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import Node, RunConfig
@@ -105,7 +106,7 @@ class Composer:
         """Let Hydra compose a configuration of choices of groups."""
         words = tuple(texts(choices))
         if words not in self.known:
-            config = compose(COMMAND, [*self.settings, *words], return_hydra_config=True)
+            config = compose(COMMAND, [*self.settings, *with_user_experiment(words)], return_hydra_config=True)
             chosen = dict(config.hydra.runtime.choices)
             with open_dict(config):
                 del config["hydra"]

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
-from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as HydraOverride
-from hydra.core.plugins import Plugins
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -19,13 +17,13 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
-from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.foreign_keys import offer, translate_key
 from mate_cli.cli.config.override import NONE, NOTHING, Override
+from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
@@ -99,7 +97,7 @@ def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
     chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
     with open_hydra():
         try:
-            return compose(config_name, chosen)
+            return compose(config_name, with_user_experiment(chosen))
         except HydraException:
             return compose(config_name)
 
@@ -108,20 +106,6 @@ def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
     """Parse overrides as those of a sweep; patterns of files are looked for where Hydra composes."""
     loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
     return OverridesParser.create(loader).parse_overrides(list(words))
-
-
-class UserConfig(SearchPathPlugin):
-    """Lets Hydra look for a file in the user's own folder before it looks among those that come with the package."""
-
-    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Put the user's folder in front."""
-        if folder := user_config_dir():
-            search_path.prepend("user", f"file://{folder}", anchor="main")
-
-
-def use_user_config() -> None:
-    """Let the user's files win wherever Hydra composes in this process."""
-    Plugins.instance().register(UserConfig)
 
 
 @contextmanager

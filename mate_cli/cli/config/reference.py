@@ -25,6 +25,7 @@ from mate_cli.cli.config.composition import has_key
 from mate_cli.cli.config.hydra_errors import nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
+from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
 from mate_cli.errors import ConfigError
@@ -92,15 +93,16 @@ class Composition:
             HydraException: it cannot be composed.
         """
         with open_hydra():
-            loader = GlobalHydra.instance().config_loader()
-            found = loader.compute_defaults_list(name, [*words], RunMode.RUN).defaults
-            config = compose(name, [*words])
-        files = []
-        for entry in found:
+            loader, all_words = GlobalHydra.instance().config_loader(), with_user_experiment(words)
+            entries = loader.compute_defaults_list(name, all_words, RunMode.RUN).defaults
+            config = compose(name, all_words)
+        files: dict[Path, str] = {}
+        for entry in entries:
             if file := find_config(str(entry.config_path)):
-                files.append((file, "" if entry.package in (None, "_global_") else str(entry.package)))
+                files.pop(file, None)  # an experiment of the user's counts where it is laid last
+                files[file] = "" if entry.package in (None, "_global_") else str(entry.package)
         pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
-        return cls(name, config, tuple(files), {key: value for key, value in pairs if not choices(key)})
+        return cls(name, config, tuple(files.items()), {key: value for key, value in pairs if not choices(key)})
 
     def explain(self, key: str) -> KeyDescription:
         """Explain a key that there is."""

@@ -27,7 +27,7 @@ class RowDatabases:
     files: RowTables
     shared: str | None = None
     values: bool = False
-    _known: dict[str, tuple[Schema, Table]] = field(default_factory=dict)
+    _known: dict[str, tuple[Schema, Table]] = field(default_factory=dict, init=False)
 
     def has(self, row: LabelledRow) -> bool:
         """Tell whether a question is about a database."""
