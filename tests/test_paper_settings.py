@@ -82,7 +82,7 @@ def test_settings_of_both_stages_of_pointr_are_those_of_the_reference(name, task
 def test_tapas_differs_from_mate_in_the_network_only(name):
     chosen = (composed(config_dir(), "train", [f"experiment={name}_{model}"]) for model in ("mate", "tapas"))
     mate, tapas = (OmegaConf.to_container(config, resolve=True) for config in chosen)
-    assert mate["model"].pop("_target_").endswith("Mate")
+    assert mate["model"].pop("_target_").endswith("MateEncoder")
     assert tapas["model"].pop("_target_").endswith("Tapas")
     assert mate["model"].pop("row_head_ratio") == 0.5
     assert tapas == mate
@@ -151,8 +151,8 @@ def test_every_network_of_table_5_is_pre_trained_under_its_own_attention(network
 def test_the_ablations_are_the_four_of_table_6():
     rows = rows_of("hybridqa_table6")[1 + len(NETWORKS) :]
     dense = rows.pop(2)
-    assert dense == ["experiment=hybridqa_pointr"]
-    assert resolve(dense).stages[0].names.init == "tapas"
+    assert dense == ["experiment=hybridqa_pointr_pretrained", "stages.masked_lm.experiment=pretrain_tapas"]
+    assert [stage.names.model for stage in resolve(dense).stages[:2]] == ["tapas", "mate"]
     selectors = [resolve(row).stages[1].config for row in rows]
     assert [one.model["row_head_ratio"] for one in selectors] == [0.0, 1.0, 0.5]
     assert [one.task["drop_ambiguous"] for one in selectors] == [False, False, True]

@@ -52,8 +52,8 @@ def _renamed(value: object) -> object:
 
 
 def _name(target: object) -> object:
-    if target in FORMER_CLASSES:
-        return FORMER_CLASSES[str(target)]
+    if isinstance(target, str) and target in FORMER_CLASSES:
+        return FORMER_CLASSES[target]
     module, _, name = str(target).removeprefix("mate_cli.").rpartition(".")
     known = isinstance(target, str) and target.startswith("mate_cli.") and module in FORMER_MODULES
     return f"mate_cli.papers.{FORMER_MODULES[module]}.{name}" if known else target

@@ -1,4 +1,4 @@
-"""What the rows of a training say as a whole: its best validation, and what was not learnt."""
+"""Sum up the rows of a training: its best validation, and what was not learnt."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

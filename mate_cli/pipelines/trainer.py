@@ -322,7 +322,8 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
     found = get_object(name)
     if inspect.isclass(found) and not issubclass(found, kind):
         whose = "" if kind in KINDS.values() else "Lightning "
-        raise ConfigError(f"{name} is not a {whose}{kind.__name__}", where=where, remedy="Use a class that is one")
+        remedy = f"Derive the class from {kind.__module__}.{kind.__name__}"
+        raise ConfigError(f"{name} is not a {whose}{kind.__name__}", where=where, remedy=remedy)
 
 
 def build_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def test_uniform_attention_is_uniform_whatever_the_padding():
 
     encoder = every(Full)
     for layer in encoder.encoder.layer:
-        torch.nn.init.zeros_(layer.attention["self"].projections.weight)
+        attention = layer.attention["self"]
+        for projection in (attention.query, attention.key, attention.value):
+            torch.nn.init.zeros_(projection.weight)
     found = flow(encoder, batch())
     for heads in found["attention"]:
         for shares in heads:

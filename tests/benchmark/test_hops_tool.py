@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from hops import CELL_WORDS, COLUMN_WORDS, HopsBenchmark
 
+from mate_cli.papers.transformer_xh.arrays import RELATIONS
+
 SMALL = HopsBenchmark(hop_layers=[1, 2], hops=["gat"], threads=1)
 
 
 def test_the_clue_of_a_drawn_table_is_in_one_row_and_as_far_away_as_it_says():
     batch, answers, away = SMALL.drawn(np.random.default_rng(0), 40)
     texts = batch.input_ids.numpy().reshape(40, SMALL.rows, SMALL.columns, CELL_WORDS)
-    for text, relations, answer, steps in zip(texts, batch.relations.numpy(), answers, away, strict=True):
+    for text, relations, answer, steps in zip(texts, batch.more[RELATIONS].numpy(), answers, away, strict=True):
         asked, clue, value = text[0, 0, 1:4]
         holds = (text[:, :, 4] == clue) & (text[:, :, 5] == value)
         ((row, column),) = np.argwhere(holds)

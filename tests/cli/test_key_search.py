@@ -62,8 +62,8 @@ def test_what_nobody_has_is_refused(words, said, capsys):
     assert said in capsys.readouterr().err
 
 
-def test_an_unknown_key_of_a_run_points_to_the_search(capsys):
+def test_an_unknown_key_of_a_run_points_to_the_right_one(capsys):
     assert main(["train", "learning_rate=1"]) == 2
-    assert "Search for it: mate train --help learning_rate." in capsys.readouterr().err
+    assert "Did you mean optimizer.lr=1?" in capsys.readouterr().err
     assert main(["train", "--help", "learning_rate"]) == 0
     assert "optimizer.lr" in capsys.readouterr().out

@@ -87,7 +87,7 @@ def test_data_to_fetch(place):
 
 def test_the_line_of_a_job(place, capsys):
     words = ["experiment=quickstart_cells", "tags=[a, b]", "init.checkpoint='it\\'s here'"]
-    follow_job(RunFolder(place / "run"), [sys.executable, "-c", ""], words, lambda process: None)
+    follow_job(RunFolder(finished_run(place / "run", [])), [sys.executable, "-c", ""], words, lambda process: None)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("job: "))
     assert pasted(line.removeprefix("job: ")) == ["mate", "train", *words]
 

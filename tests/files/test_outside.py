@@ -93,7 +93,7 @@ def test_trust_that_a_folder_claims_for_its_stages_is_not_believed(tmp_path, mon
     values["data"] = {"_target_": "helper.Harm"}
     (inner / "config.yaml").write_text(to_yaml(values))
     (tmp_path / "run" / "helper.py").write_text(f"open({str(mark)!r}, 'w')\nclass Harm: pass\n")
-    document = spec.document()
+    document = spec.document(Path())
     document["stages"] = {
         "first": {"after": "weights", "run": str(inner), "origin": {**document["origin"], "shared": False}}
     }
@@ -117,7 +117,7 @@ def test_own_processes_are_told_all_that_was_typed(tmp_path):
     assert set(trusted) == {f"{tmp_path}/kept", "online", f"{tmp_path}/cache"}
     file = tmp_path / "run" / "config.yaml"
     file.parent.mkdir()
-    file.write_text(to_yaml(spec.document()))
+    file.write_text(to_yaml(spec.document(Path())))
     assert load_spec(file, trusted).values() == spec.values()
     with pytest.raises(TrustError, match=r"callbacks\.x\.dirpath="):
         load_spec(file)
@@ -125,7 +125,7 @@ def test_own_processes_are_told_all_that_was_typed(tmp_path):
 
 @pytest.mark.parametrize("name", ["../other", "/elsewhere", "a/../../b"])
 def test_names_of_stages_and_experiments_stay_inside(tmp_path, name):
-    document = resolve(["experiment=quickstart_cells", *SMALL]).document()
+    document = resolve(["experiment=quickstart_cells", *SMALL]).document(Path())
     stage = {**document, "after": "weights", "origin": {**document["origin"], "shared": True}}
     for stages in ({name: stage}, {"first": {**stage, "origin": {**stage["origin"], "experiment": name}}}):
         (tmp_path / "config.yaml").write_text(plain({**document, "stages": stages}))
@@ -144,6 +144,6 @@ def test_what_hydra_blocks_is_refused_by_ours(part):
 
 def test_a_default_run_needs_no_trust():
     assert not [
-        way for way in find_ways_out(resolve(["experiment=quickstart_cells"]).document()) if way.instead is None
+        way for way in find_ways_out(resolve(["experiment=quickstart_cells"]).document(Path())) if way.instead is None
     ]
     assert Path(resolve(["experiment=quickstart_cells"]).last.config.paths.outputs) == Path("outputs")

@@ -111,7 +111,7 @@ def test_onnx(exports, tmp_path, attention):
 @pytest.mark.parametrize(
     ("name", "load", "attention", "reason"),
     [
-        ("cells", AutoModel, None, "Mate with Auto attention cannot be exported. Load it with attn_implementation"),
+        ("cells", AutoModel, None, "MateEncoder with Auto attention cannot be exported. Load it with attn_"),
         ("dot", AutoModel, "sdpa", "Dot cannot be exported: its computation depends on the data"),
         (
             "cells",

@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-import yaml
+from configurations import composed
 from finished_runs import here
 from released_tapas import RELEASES, release
 
@@ -120,7 +120,7 @@ def test_a_name_that_says_nothing_is_made_up_for_by_the_configuration(tmp_path):
 
 @pytest.mark.parametrize("data", TRAINED)
 def test_options_by_name_are_those_of_the_experiment(data):
-    task = yaml.safe_load((config_dir() / "experiment" / f"{data}_mate.yaml").read_text())["task"]
+    task = composed(config_dir(), "train", [f"experiment={data}_mate"]).task
     mine = {ours: TRAINED[data][theirs] for ours, theirs in OPTIONS.items() if theirs in TRAINED[data]}
     assert mine == {ours: task[ours] for ours in mine}
     assert TRAINED[data].get("use_answer_as_supervision", False) is (task["aggregation"] == "weak")

@@ -43,12 +43,12 @@ def printed(one, width=80, encoding="utf-8"):
     ("facts", "text"),
     [
         ({"cells": ((0, 0), (1, 0)), "probabilities": (0.9, 0.8)}, "r0c0, r1c0"),
-        ({"cells": ((0, 0),), "probabilities": (0.9,), "aggregation": "count", "value": 1.0, "text": "1"}, "1"),
+        ({"cells": ((0, 0),), "probabilities": (0.9,), "aggregation": "count", "value": 1.0, "answer": "1"}, "1"),
         ({}, "no cell is likely enough"),
-        ({"text": "entailed", "verdict": True}, "entailed"),
+        ({"answer": "entailed", "verdict": True}, "entailed"),
         ({"failure": "too wide"}, "no answer: too wide"),
-        ({"confidence": 0.31, "threshold": 0.5, "text": "x"}, "abstained: 0.31 < 0.5"),
-        ({"confidence": 0.5, "threshold": 0.5, "text": "x", "verdict": True}, "x"),
+        ({"confidence": 0.31, "threshold": 0.5, "answer": "x"}, "abstained: 0.31 < 0.5"),
+        ({"confidence": 0.5, "threshold": 0.5, "answer": "x", "verdict": True}, "x"),
     ],
 )
 def test_an_answer_in_words(facts, text):
@@ -76,7 +76,7 @@ def test_of_many_cells_a_few_are_named():
 
 def test_how_a_value_was_computed():
     facts = {"cells": ((0, 0), (1, 0), (2, 0)), "probabilities": (0.9,) * 3, "aggregation": "sum"}
-    assert computed_text(answered(**facts, value=1204.0, text="1,204")) == "sum of 3 cells = 1,204"
+    assert computed_text(answered(**facts, value=1204.0, answer="1,204")) == "sum of 3 cells = 1,204"
     assert computed_text(answered(**facts)) == "sum of 3 cells"
     assert computed_text(answered()) == ""
 

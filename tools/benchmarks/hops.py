@@ -28,6 +28,7 @@ from mate_cli.benchmark.timing import threads
 from mate_cli.data.loading.collate import collate
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
+from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch, TableEncoding, TokenArrays
@@ -124,7 +125,7 @@ class HopsBenchmark:
         first = np.arange(cells) % self.columns == 0
         of_row = np.arange(cells) // self.columns
         relations = (of_row[:, None] == of_row) & (first[:, None] ^ first)
-        encoding = tokens.encoding("drawn", relations=relations.astype(np.uint8))
+        encoding = tokens.encoding("drawn", more={RELATIONS: relations.astype(np.uint8)})
         return encoding, int(row * self.columns + asked), 1 if 0 in (clue, asked) else 2
 
     def _scores(self, network: TransformerXh, score: nn.Linear, batch: TableBatch) -> Tensor:

@@ -121,7 +121,8 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         lines = [textwrap.shorten(text, max(width - size - 4, 20), placeholder="...") for _, text in rows]
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"unknown key {key}. Close to it:\n{listed}"
-    if others := [name for name in SCHEMAS if name != command and key.partition(".")[0] in keys_of(name)]:
+    group = key.partition(".")[0]
+    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in keys_of(name)]):
         where = " and ".join(f"mate {name}" for name in others)
         raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:

@@ -87,16 +87,18 @@ def predict_dataset(cfg: Predict) -> None:
     from mate_cli.cli.config.validate import check_folder
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.predict_request import find_questions
+    from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
         problem = "needs a run, not a checkpoint" if cfg.checkpoint else "needs a run"
         raise ConfigError(problem, where="input", remedy="Set run=FOLDER, a folder of outputs/train/")
-    check_folder(cfg.run, cfg.trust)
+    open_run(cfg.run)
     find_questions(str(cfg.input))
     output = Path(cfg.output or "predictions.json").expanduser()
     check_writable(output, f"output={output}")
 
     # What follows loads torch.
+    check_folder(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, predict_file
     from mate_cli.runs.places import explain_places
 
@@ -107,7 +109,6 @@ def predict_dataset(cfg: Predict) -> None:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.cli.config.validate import check_folder
     from mate_cli.pipelines.inference.check_model import check_model
     from mate_cli.terminal.progress import Progress
 
@@ -120,8 +121,6 @@ def predict_tables(cfg: Predict) -> None:
             raise ConfigError("is also read", where=f"output={cfg.output}", remedy="Choose another place for it")
     if cfg.question or cfg.questions:  # else the question is missing, which is an error below
         check_model(cfg.run, cfg.checkpoint)
-        if cfg.run is not None:
-            check_folder(cfg.run, cfg.trust)
     with Progress("starting") as work:
         ask = read_inputs(cfg, work.begin)
         work.begin("starting")
@@ -172,6 +171,10 @@ def answer_about_tables(opened: OpenTables, load: Callable[[], LoadedModel], say
 
 def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
     """Load the model that is named, and ask it about what was read."""
+    from mate_cli.cli.config.validate import check_folder
+
+    if cfg.run is not None:
+        check_folder(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.load_model import load_model
 

@@ -206,7 +206,7 @@ class MRQA(PassageQuestions):
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`."""
         asked, passage = require_type(entry["asked"], dict, "a question"), entry["context"]
-        name, question = require_text(asked, "qid"), require_text(asked, "question")
+        name, question = require_name(asked, "qid"), require_text(asked, "question")
         references = require_texts(asked.get("answers"), "answers")
         found = require_part(asked, "detected_answers", list)
         spans = [span for answer in found for span in _detected_spans(answer, passage)]

@@ -23,7 +23,7 @@ from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
-from mate_cli.runs.record import RunFolder, RunRecord, read_entries
+from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.user_code import hash_modules, warn_changed
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
@@ -57,7 +57,7 @@ class RuntimeOverrides:
     def config(self, folder: RunFolder) -> RunConfig:
         """Return the configuration of a run on the hardware and paths of now."""
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
-        if folder.has_record() and isinstance(code := read_entries(folder.path).get("code"), dict):
+        if folder.has_record() and (code := folder.read_record().code):
             warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)
         changed = {key: value for key, value in self.data.items() if value is not None}
         if "root" in changed and "datasets" in config.data:

@@ -11,30 +11,30 @@ from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun, is_number
 
 
-class Asked(NamedTuple):
+class QuestionCount(NamedTuple):
     """Questions: how many, and a hash of them, empty where no run recorded it."""
 
     total: int
     digest: str = ""
 
 
-QuestionSet = Mapping[str, Asked]
+QuestionSet = Mapping[str, QuestionCount]
 """Questions by split, as `dev`, and by split and part, as `dev/table`."""
 
 
 def read_question_set(run: LoadedRun) -> QuestionSet:
     """Return the questions that the scores of a run are of; of an older record, which has no hash, their number."""
     data = run.part("data")
-    asked: dict[str, Asked] = {}
+    asked: dict[str, QuestionCount] = {}
     for split in SPLITS:
         counts = [data[split]] if split in data else [data[key] for key in data if key.endswith(f"/{split}")]
         totals = {int(count) for count in counts if is_number(count) and is_finite(count)}
         if len(totals) == 1:
-            asked[split] = Asked(totals.pop())
+            asked[split] = QuestionCount(totals.pop())
     for key, text in run.part("questions").items():
         count, _, digest = str(text).partition(":")
         if count.isdecimal():
-            asked[key] = Asked(int(count), digest)
+            asked[key] = QuestionCount(int(count), digest)
     return asked
 
 
@@ -46,7 +46,7 @@ def agree(one: QuestionSet, other: QuestionSet) -> bool:
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
     """Return for each set the joint one of all that agree with it, the same object for all of these."""
-    joint: list[dict[str, Asked]] = []
+    joint: list[dict[str, QuestionCount]] = []
     places: dict[int, QuestionSet] = {}
     for place in sorted(range(len(sets)), key=lambda place: -len(sets[place])):  # those that say most come first
         if (match := next((known for known in joint if agree(known, sets[place])), None)) is None:

@@ -1,4 +1,4 @@
-"""The wrong answers of one run, question by question, those that it was surest of first."""
+"""The wrong answers of one run, the surest first."""
 
 from __future__ import annotations
 

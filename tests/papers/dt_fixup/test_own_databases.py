@@ -69,7 +69,7 @@ def texts(answered):
 
 def test_rows_of_the_query_are_shown(model, database):
     whole, counted = ask(model, database, "a: SELECT * FROM orders", "b: SELECT count(*) FROM orders")
-    assert whole.text == "SELECT * FROM orders"
+    assert whole.answer == "SELECT * FROM orders"
     assert texts(whole) == [["customer", "price"], ["Ann", "2.5"], ["Bo", "NULL"]]
     assert (whole.row_numbers, whole.rows_in_file, whole.warnings) == ((1, 2), 2, ())
     assert texts(counted) == [["count(*)"], ["2"]]

@@ -216,7 +216,7 @@ def test_cache_and_batches_hold_all_of_it(serializer, tmp_path):
     assert batch.more[ACTIONS].shape == (3, len(direct[0].more[ACTIONS]), 5)
     assert (batch.more[ACTIONS][2] == -1).all()
     assert actions_of_rows(batch.more[ACTIONS][1].numpy()) == asked[1].actions
-    assert collate([kept[2]], reset_positions=False, max_positions=512).actions is None
+    assert ACTIONS not in collate([kept[2]], reset_positions=False, max_positions=512).more
 
 
 def test_queries_that_the_grammar_cannot_make_have_no_actions():

@@ -20,6 +20,7 @@ from mate_cli.data.datasets.entries import (
     find_text,
     read_entries,
     require_list,
+    require_name,
     require_text,
     require_texts,
     require_type,
@@ -74,7 +75,7 @@ def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableEx
     Raises:
         DamagedEntryError: it cannot be used.
     """
-    name, question = require_text(entry, "_id"), require_text(entry, "question")
+    name, question = require_name(entry, "_id"), require_text(entry, "question")
     documents = [_paragraph(part) for part in require_list(entry, "context")]
     answer = entry.get("answer")
     if answer is not None:
@@ -128,7 +129,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     ]
     answer = official.get("answer") or next(iter(spans), None)
     return document_example(
-        require_text(entry, "qid"),
+        require_name(entry, "qid"),
         require_text(entry, "question"),
         documents,
         None if answer is None else (answer, *(text for text in spans if text != answer)),
@@ -192,7 +193,7 @@ class MuSiQue(DocumentQuestions):
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
-        name, question = require_text(entry, "id"), require_text(entry, "question")
+        name, question = require_name(entry), require_text(entry, "question")
         paragraphs = require_list(entry, "paragraphs")
         if not all(isinstance(part, dict) for part in paragraphs):
             raise DamagedEntryError("a paragraph is not an object")
