@@ -77,7 +77,7 @@ def read_jsonl(path: Path, options: ReadOptions) -> Grid:
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
-    """Read a JSON file whole: a list, an object that holds a table, or objects or lists one after another.
+    """Open a JSON file: a list entry by entry, else whole, with a table in it or objects or lists one after another.
 
     Raises:
         DataError: it is not JSON, holds no table, or is too large.
