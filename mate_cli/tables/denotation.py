@@ -94,7 +94,7 @@ total totals totale totaux totaal sum summe summa suma gesamt gesamtsumme insges
 toplam yhteensä összesen itogo итого всего разом 合計 总计 總計 合计 小计 합계 총계 σύνολο المجموع
 """
 TOTAL = re.compile(
-    rf"(?:grand|sub|overall|summe|i)?[ -]?(?:{'|'.join(_TOTALS.split())}|alt)(?: (?:\(.*\)|\S+))?",
+    rf"all|(?:grand|sub|overall|summe|i)?[ -]?(?:{'|'.join(_TOTALS.split())}|alt)(?: (?:\(.*\)|\S+))?",
     re.IGNORECASE,
 )
 """The first cell of a row that holds the sum of others."""

@@ -112,7 +112,7 @@ class Survey:
             is_remark = _REMARK.match(line[0]) and not any(map(is_mostly_digits, line))
             return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
         is_short = length == 1 and not self.grid.omits_empty
-        return is_after or (is_short and (self._width > 2 or bool(_REMARK.match(line[0]))))
+        return is_after or (is_short and self._width > 2) or bool(_REMARK.match(line[0]))
 
     def _store(self, number: int, line: list[str], length: int) -> None:
         self._inside = self._blank

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mate_cli.errors import DataError
-from mate_cli.tables.read import read_table
+from mate_cli.tables.read import open_table, read_table
+from mate_cli.tables.read_options import Limits, ReadOptions
 
 NAMELESS = "1 column without a name: called column 1."
 
@@ -146,6 +147,32 @@ def test_what_is_no_table_is_refused_with_the_reason(tmp_path, name):
     with pytest.raises(DataError) as error:
         read(tmp_path / "t.json", json.dumps(content))
     assert problem in str(error.value)
+
+
+LISTS = {
+    "a file that ends early": ('[{"a": 1},\n{"a": 2},\n{"a"', "line 3: not valid JSON"),
+    "no comma": ('[{"a": 1},\n{"a": 2}\n{"a": 3}]', "not valid JSON: Expecting ',' or ']'"),
+    "more behind it": ('[{"a": 1},\n{"a": 2}]\n{"a": 3}', "not valid JSON: Extra data"),
+    "an error amid many": ('[{"a": 1},\n{"a": oops},\n' + '{"a": 1},\n' * 99_999, "line 2: not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_with_a_fault_is_refused_where_it_stands(tmp_path, name):
+    content, problem = LISTS[name]
+    with pytest.raises(DataError) as error:
+        read(tmp_path / "t.json", content)
+    assert problem in str(error.value)
+
+
+def test_a_list_of_objects_may_be_larger_than_what_is_read_whole(tmp_path):
+    objects = [{"k": f"n{number}", "v": number} for number in range(20_000)]
+    (tmp_path / "t.json").write_text(json.dumps(objects, indent=1))
+    limits = Limits(megabytes=1)
+    assert (tmp_path / "t.json").stat().st_size > 4 * limits.whole
+    table = open_table(tmp_path / "t.json", ReadOptions(limits=limits))
+    assert len(table) == 20_000
+    assert table.row(19_999) == ("n19999", "19999")
 
 
 def shapes(header, rows, names):

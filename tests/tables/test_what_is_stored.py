@@ -191,6 +191,35 @@ def test_the_row_of_a_total_is_no_summand(tmp_path):
     assert "'Total' may be the total" in find_summands([(row, 1) for row in range(3)], table)[1][0]
 
 
+def test_the_margins_of_a_pivot_table_are_no_summands(tmp_path):
+    table, _ = read(tmp_path, "region,a,All\nn,5,5\ns,7,7\nAll,12,12\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 12
+    table, _ = read(tmp_path, "team,v\nn,5\ns,7\nAll Blacks,12\n")
+    assert compute("sum", [(row, 1) for row in range(3)], table) == 24
+
+
+LAYOUTS = {
+    "keys and values above a blank line": (
+        "Company,ACME,\nYear,2024,\n\nregion,sales,cost\nn,10,1\ns,20,2\n",
+        "region|sales|cost",
+    ),
+    "equal groups of equal years": (
+        "region,A,A,A\n,2020,2020,2021\n,plan,actual,plan\nn,10,11,12\ns,20,21,22\n",
+        "region|A 2020 plan|A 2020 actual|A 2021 plan",
+    ),
+    "a source below with empty cells": ("k,v,w\nn,10,1\ns,20,2\nSource: office,,\n", "k|v|w"),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_remarks_and_levels_are_told_from_names_and_rows(tmp_path, name):
+    text, header = LAYOUTS[name]
+    table, _ = read(tmp_path, text)
+    assert "|".join(cell.text for cell in table.header) == header
+    assert len(table.rows) == 2
+    assert compute("sum", [(0, 1), (1, 1)], table) == 30
+
+
 def test_decimal_commas_that_shift_columns_are_named(tmp_path):
     assert any("shifted" in note for note in read(tmp_path, "name,price\nA,1,50\nB,2,75\nC,3,05\n")[1])
     assert not any("shifted" in note for note in read(tmp_path, "name,price\nA,1\nB,2\n")[1])

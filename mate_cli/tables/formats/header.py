@@ -60,9 +60,9 @@ def _count_levels_above(rows: Sequence[Sequence[str]], first: int, top: int) -> 
         return 1
     if any(map(is_mostly_digits, filter(_is_no_year, rows[first - 1]))):
         return 0
-    return next(
-        (up for up in (1, 2) if up <= first and _is_group(rows[first - up], join_levels(rows[first - up + 1 :]))), 0
-    )
+    is_apart = not any(rows[first - 1]) and rows[first - 2][0] and rows[first][0]  # Year,2024 above a blank line
+    places = range(1, min(first, 1 if is_apart else 2) + 1)
+    return next((up for up in places if _is_group(rows[first - up], join_levels(rows[first - up + 1 :]))), 0)
 
 
 def join_levels(levels: Sequence[Sequence[str]]) -> list[str]:
@@ -120,7 +120,9 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
         return (is_shared and _is_group(above[-1], line)) or None
     if all(YEAR.fullmatch(cell) for cell in cells):
         years = sum(YEAR.fullmatch(cell) is not None for place in numeric for cell in columns[place])
-        return (_is_group(above[-1], line) and 2 * years < sum(len(columns[place]) for place in numeric)) or None
+        return (
+            _is_group(above[-1], line, whole=False) and 2 * years < sum(len(columns[place]) for place in numeric)
+        ) or None
     if any(map(is_mostly_digits, cells)):
         return None
     if _are_units(line) or _is_group(above[-1], line, whole=False):

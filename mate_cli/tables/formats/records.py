@@ -20,6 +20,10 @@ from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_numb
 from mate_cli.tables.read_options import Limits, ReadOptions
 
 MAX_DIGITS = 4000
+PIECE = 1 << 16
+CUT = 10
+"""Letters at the end of a part of a text in which an error may come of the rest that is not there."""
+_LIST, _MARK = re.compile(r"[\s\ufeff]*\[\s*[\[{]"), re.compile(r"\s*([,\]])")
 _BETWEEN = re.compile(r"[ \t\r\n\ufeff,]*")
 
 
@@ -73,12 +77,15 @@ def read_jsonl(path: Path, options: ReadOptions) -> Grid:
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
-    """Read a JSON file whole: a list, an object that holds a table, or objects or lists one after another.
+    """Open a JSON file: a list entry by entry, else whole, with a table in it or objects or lists one after another.
 
     Raises:
         DataError: it is not JSON, holds no table, or is too large.
     """
     text = text_file(path, options.encoding)
+    with text.open() as file:
+        if _LIST.match(file.read(PIECE)):
+            return _of_values(_entries(text, options.limits, _Decoder(text.notes)), options, path, text.notes)
     options.limits.check_bytes(path, path.stat().st_size, whole=True)
     notes, content = text.notes, text.read()
     try:
@@ -94,6 +101,36 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     if header is None:
         return _of_values(iter(rows), options, path, notes)
     return Grid(_lists(rows, path), [spreadsheet_text(name) for name in header], notes=notes)
+
+
+def _entries(text: Text, limits: Limits, decoder: json.JSONDecoder) -> Iterator[Any]:
+    """Yield the entries of a list one by one: a part of the text is in memory, which grows up to a whole entry."""
+    with text.open() as file:
+        part, line = file.read(PIECE), 1
+        place = part.index("[") + 1
+        while True:
+            try:
+                value, end = decoder.raw_decode(part, _skip(part, place))
+                mark = _MARK.match(part, end)
+                if mark is None:
+                    raise json.JSONDecodeError("Expecting ',' or ']'", part, end)
+            except json.JSONDecodeError as error:
+                is_cut = error.pos > len(part) - CUT or error.msg.startswith("Unterminated")
+                length = len(part) - place
+                more = file.read(min(length + PIECE, limits.whole + 1 - length)) if is_cut else ""
+                if not more:
+                    limits.check_bytes(text.path, length, whole=True)
+                    raise _not_json(text.path, line + error.lineno - 1, error.msg) from error
+                line += part.count("\n", 0, place)
+                part, place = part[place:] + more, 0
+                continue
+            yield value
+            if mark[1] == "]":
+                break
+            place = mark.end()
+        rest = part[mark.end() :] + file.read(PIECE)
+        if rest.strip():
+            raise _not_json(text.path, line + part.count("\n", 0, mark.end()), "Extra data")
 
 
 def _skip(text: str, place: int) -> int:
