@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from mate_cli.errors import ConfigError
 from mate_cli.quoting import write_value
 from mate_cli.runs.identity import flat_keys, is_ignored
 from mate_cli.runs.user_code import CONF, hash_file
+
+NOT_SHARED = ("defaults", "stages", "system", "name", "resume", "trust", "sweep", "hydra")
+"""Keys of an experiment that are no stage's."""
 
 
 def last_value(typed: Iterable[Override], key: str) -> str | None:
@@ -61,20 +65,35 @@ def _can_matter(group: str) -> bool:
     return group == "experiment" or not (group in ("sweep", "debug") or is_ignored(group.replace("/", ".")))
 
 
-def user_stages(experiment: str | None) -> set[str]:
-    """Return the stages whose overrides stand in an experiment of the user's."""
-    stages = [read_config(file).get("stages") or {} for file in user_experiment_files(str(experiment))]
-    return {name for nodes in stages for name, node in nodes.items() if isinstance(node, dict) and "overrides" in node}
+@dataclass(frozen=True)
+class SharedWords:
+    """Overrides that hold for every stage which has the key.
 
-
-def values_beside_stages(experiment: str | None) -> list[Override]:
-    """Return what an experiment of the user's sets beside its stages, which holds for each that has the key.
-
-    Raises:
-        ConfigError: a shipped experiment that it extends sets something beside stages, for which it was not made.
+    Args:
+        beside: those of the user's experiment, beside its stages.
+        typed: those that were typed, which win.
+        user_stages: stages whose overrides stand in the user's experiment.
     """
-    if not experiment:
-        return []
+
+    beside: Sequence[Override]
+    typed: Sequence[Override]
+    user_stages: Collection[str]
+
+    @classmethod
+    def of(cls, typed: Sequence[Override], experiment: str | None) -> SharedWords:
+        """Read those of an experiment.
+
+        Raises:
+            ConfigError: a shipped experiment that it extends sets something beside stages, for which it was not made.
+        """
+        nodes = [read_config(file).get("stages") or {} for file in user_experiment_files(str(experiment))]
+        stages = {name: node for stages in nodes for name, node in stages.items() if isinstance(node, dict)}
+        users = [name for name, node in stages.items() if "overrides" in node]
+        return cls(_values_beside_stages(experiment) if experiment else [], typed, users)
+
+
+def _values_beside_stages(experiment: str) -> list[Override]:
+    """Return what an experiment of the user's sets beside its stages; refuse it of a shipped one."""
     files = user_experiment_files(experiment)
     for file in extended_files("experiment", experiment):
         if file not in files and (beside := [*_beside_stages(file)]):
@@ -86,13 +105,13 @@ def values_beside_stages(experiment: str | None) -> list[Override]:
 
 def _beside_stages(file: Path) -> Iterator[Override]:
     """Yield the choices and values of an experiment's file that are no part of its stages, as overrides."""
-    content = OmegaConf.to_container(OmegaConf.load(file))
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
     for group, name in group_choices(content):
         group = group.removeprefix("override ").removeprefix("/")
         if group != "system":
             yield Override("", group, str(name))
     for key, value in flat_keys(content).items():
-        if key.partition(".")[0] not in ("defaults", "stages", "system", "hydra"):
+        if key.partition(".")[0] not in NOT_SHARED:
             yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))
 
 

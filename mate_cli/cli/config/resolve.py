@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,13 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
 from mate_cli.cli.config.file_values import (
+    SharedWords,
     debug_keys,
     experiment_choices,
     fitting_values,
     hash_own_files,
     last_value,
     tell_recipe,
-    user_stages,
-    values_beside_stages,
 )
 from mate_cli.cli.config.foreign_keys import offer
 from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
@@ -81,12 +80,9 @@ def resolve(words: Sequence[str]) -> RunSpec:
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
             stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
             return replace(spec, stages=(stage,), settings=join_settings([own]))
-        experiment = last_value(typed, "experiment")
-        beside = [word for word in values_beside_stages(experiment) if not word.is_below(*WHOLE)]
-        general = [word for word in typed if not word.is_below(*WHOLE)]
-        words = _SharedWords(beside, general, user_stages(experiment))
-        composed = {name: _StageWords.of(hydra, name, one, typed, words) for name, one in options.items()}
-    _refuse_untaken([*beside, *general], composed.values())
+        shared = SharedWords.of([word for word in typed if not word.is_below(*WHOLE)], last_value(typed, "experiment"))
+        composed = {name: _StageWords.of(hydra, name, one, typed, shared) for name, one in options.items()}
+    _refuse_untaken([*shared.beside, *shared.typed], composed.values())
     system: Node | None = _resolve_part(whole.config, "system")
     stages = _connect_stages(list(composed.values()), system, as_list(_resolve_part(whole.config, "trust")))
     return replace(
@@ -96,7 +92,8 @@ def resolve(words: Sequence[str]) -> RunSpec:
         system=system,
         conf=hash_own_files(whole.choices),
         taken={
-            str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides) for word in general
+            str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides)
+            for word in shared.typed
         },
         settings=[
             *changed_options(chosen, whole),
@@ -176,21 +173,6 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
 
 
 @dataclass(frozen=True)
-class _SharedWords:
-    """Overrides that hold for every stage which has the key.
-
-    Args:
-        beside: those of the user's experiment, beside its stages.
-        typed: those that were typed, which win.
-        user_stages: stages whose overrides stand in the user's experiment.
-    """
-
-    beside: Sequence[Override]
-    typed: Sequence[Override]
-    user_stages: Collection[str]
-
-
-@dataclass(frozen=True)
 class _StageWords:
     """A stage's configuration, and the overrides that it has taken.
 
@@ -228,7 +210,7 @@ class _StageWords:
         name: str,
         options: StageOptions,
         typed: Sequence[Override],
-        words: _SharedWords,
+        words: SharedWords,
     ) -> _StageWords:
         """Compose it: choices first, then the values whose keys it has, what is typed for it alone last.
 
