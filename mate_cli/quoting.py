@@ -32,6 +32,17 @@ def quote_text(text: str) -> str:
     return QuotedString(_without_interpolations(text), Quote.single).with_quotes()
 
 
+def write_value(value: object) -> str:
+    """Return a value of a YAML file in the grammar, with interpolations that stay such."""
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{key}:{write_value(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(write_value, value))}]"
+    if isinstance(value, str):
+        return quote_text(value).replace(r"\${", "${")
+    return "null" if value is None else str(value).lower()
+
+
 def quote_list(texts: Iterable[str]) -> str:
     """Return texts as a list of quoted strings."""
     return f"[{','.join(map(quote_text, texts))}]"

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from test_docs import compose_line
 
+from mate_cli.cli.config_dir import config_dir
+
 FOLDER = Path(__file__).parents[1] / "docs" / "papers"
 PAGES = {
     "MATE": "mate.md",
@@ -52,3 +54,15 @@ def test_each_has_a_command_or_the_reason_why_there_is_none(row):
 )
 def test_every_command_composes(line):
     compose_line(shlex.split(line))
+
+
+def test_each_shipped_experiment_is_a_row_of_a_paper_or_none():
+    page = (FOLDER / "experiments.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    files = sorted((config_dir() / "experiment").glob("*.yaml"))
+    assert [name for name, _ in rows] == [file.stem for file in files]
+    for file, (name, row) in zip(files, rows, strict=True):
+        named = re.findall(r"(\S+) paper, tables? ([\d, and]+)", row)
+        numbers = [(paper, int(number)) for paper, listed in named for number in re.findall(r"\d+", listed)]
+        assert all(0 < number <= PAPERS[paper]["table"] for paper, number in numbers), name
+        assert "No paper trains this" not in file.read_text(encoding="utf-8") or row.startswith("no row: "), name

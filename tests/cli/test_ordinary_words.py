@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from mate_cli.cli.app import main
+from mate_cli.cli.config.resolve import resolve
+from mate_cli.runs.identity import find_value
 
 CELLS = ["train", "--cfg", "job", "experiment=quickstart_cells"]
 DRY = ["train", "--dry", "-m", "experiment=quickstart_cells", "debug=fast", "logger=none"]
@@ -75,6 +77,24 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["seed=18446744073709551616"], "seed: must be less than 4294967296"),
         (["optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),
         (["trainer.max_epochs=inf"], "trainer.max_epochs: must be a finite number (got inf)."),
+        (["hydra.run.dir=here/x"], "a run creates its own folder. Type name=x paths.outputs=here."),
+        (["+optimizer.lr=1"], "optimizer.lr: this key exists already. Leave out the +."),
+        (["+experiment=wtq_mate"], "this group is chosen already. Type experiment=wtq_mate."),
+        (["++experiment=wtq_mate"], "this group is chosen already. Type experiment=wtq_mate."),
+        (["~trainer.nokey"], "~trainer.nokey: no such key to delete."),
+        (["~optimizer.lr=3"], "~optimizer.lr=3: its value is 0.001."),
+        (["experiment=[quickstart_cells,wtq_mate]"], "Add -m to run each: experiment=quickstart_cells,wtq_mate."),
+        (["seed=null"], "seed: must be an integer (got None)."),
+        (["seed=choice(1,2)"], "seed=choice(1,2): has several values. Add -m to run each."),
+        (["seed=range(1,3)"], "seed=range(1,3): has several values. Add -m to run each."),
+        (["hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only. Add -m."),
+        (["-cn", "other"], "--config-name: mate train does not have this flag. Use --config-dir FOLDER."),
+        (["-cd", "nowhere"], "--config-dir nowhere: no such folder."),
+        (["trainer.max_steps=${oc.env:NO_SUCH}"], "environment variable 'NO_SUCH' not found."),
+        (
+            ["trainer.max_steps=${oc.decode:${oc.env:STEPS}}"],
+            "quotes inside quotes: 'trainer.max_steps='\"'\"'${oc.decode:${oc.env:STEPS}}'\"'\"''.",
+        ),
         (["-m"], "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry;"),
     ],
 )
@@ -151,6 +171,44 @@ def test_what_is_empty_is_explained(words, capsys):
 )
 def test_other_commands_lead_on(words, said, capsys):
     assert said in refusal(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("++optimizer.lr=0.5", "optimizer.lr=0.5"),
+        ("++optimizer.foreach=true", "optimizer.foreach=True"),
+        ("+optimizer.foreach=true", "optimizer.foreach=True"),
+        ("~optimizer.eps", "optimizer.eps=None"),
+        ("model.freeze=null", "model.freeze=None"),
+        ("trainer.max_steps=9", "trainer.max_steps=9"),
+        ("trainer.max_steps=null", "trainer.max_steps=None"),
+        ("init.tokenizer=${oc.env:WORDS}", "init.tokenizer=minilm"),
+        ("trainer.max_steps='${oc.decode:${oc.env:STEPS}}'", "trainer.max_steps=5"),
+        ("hydra.sweep.dir=elsewhere", "seed=1"),
+    ],
+)
+@pytest.mark.parametrize("experiment", ["quickstart_cells", "quickstart"])
+def test_a_word_of_hydra_sets_what_it_says(word, shown, experiment, monkeypatch):
+    monkeypatch.setenv("WORDS", "minilm")
+    monkeypatch.setenv("STEPS", "5")
+    key, _, value = shown.partition("=")
+    config = resolve([f"experiment={experiment}", word]).stages[0].config.model_dump()
+    assert str(find_value(config, key)) == value
+
+
+@pytest.mark.parametrize(
+    ("word", "jobs"),
+    [
+        ("seed=choice(4,2)", ["seed=4", "seed=2"]),
+        ("seed=range(2,4)", ["seed=2", "seed=3"]),
+        ("experiment=quickstart_cells,quickstart_dot", ["", "experiment=quickstart_dot"]),
+    ],
+)
+def test_a_sweep_over_several_values(word, jobs, capsys):
+    assert main([*DRY, word, "hydra.sweep.dir=elsewhere", "hydra/launcher=basic"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1].partition("about")[0] for line in lines[1:3]] == jobs
 
 
 def test_a_sweep_over_files_of_a_group(capsys):

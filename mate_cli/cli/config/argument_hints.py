@@ -149,7 +149,7 @@ class Syntax:
         if equals and key.endswith("+"):
             raise self._explain_list_item(words, place)
         self._check_choice(words[place], name, value)
-        if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
+        if key.startswith("+") and name in groups_of(self.config_name):
             raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
         if name == "hydra.run.dir":
             path = Path(value)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hydra import compose
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override as HydraOverride
+from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from mate_cli.cli.config.hydra_errors import open_hydra, several_values
 from mate_cli.cli.config.override import Override, texts
@@ -58,7 +60,8 @@ class Composition:
             if override.is_sweep_override():
                 raise several_values(str(override.input_line))
         config = copy.deepcopy(self.config)
-        ConfigLoaderImpl._apply_overrides_to_config(parsed, config)
+        for override in parsed:
+            _apply(override, config)
         return replace(self, config=config, overrides=[*self.overrides, *texts(values)])
 
     def as_base(self) -> Composition:
@@ -75,6 +78,36 @@ class Composition:
         refuse(_parts_without_class(values))
         refuse(plain_problems(values, COMMAND))
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+
+
+def _apply(override: HydraOverride, config: DictConfig) -> None:
+    """Apply an override of a value as Hydra does, which would read all files again.
+
+    Raises:
+        ConfigCompositionException: its key does not exist, or does although it is to be added.
+    """
+    key, value = override.key_or_group, override.value()
+    if override.package is not None:
+        raise ConfigCompositionException(f"config group '{key}' does not exist")
+    try:
+        current = OmegaConf.select(config, key, throw_on_missing=False)
+        if override.is_delete():
+            if current is None:
+                raise ConfigCompositionException(f"Could not delete from config. '{key}'")
+            if value not in (None, current):
+                raise ConfigCompositionException(f"~{key}={value}: its value is {current}")
+            section, _, name = key.rpartition(".")
+            with open_dict(config):
+                del (OmegaConf.select(config, section) if section else config)[name]
+        elif override.is_add() and not (current is None or isinstance(value, (dict, list))):
+            raise ConfigCompositionException(f"An item is already at '{key}'")
+        else:
+            is_new = override.is_add() or override.is_force_add()
+            OmegaConf.update(config, key, value, merge=True, force_add=is_new)
+    except (ConfigAttributeError, ConfigKeyError) as error:
+        raise ConfigCompositionException(f"Could not override '{key}'") from error
+    except OmegaConfBaseException as error:
+        raise ConfigCompositionException(f"Error merging override {override.input_line}") from error
 
 
 def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:

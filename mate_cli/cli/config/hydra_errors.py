@@ -27,7 +27,7 @@ from mate_cli.cli.config.user_config import use_user_config, with_user_experimen
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
-from mate_cli.quoting import format_setting
+from mate_cli.quoting import quote_for_shell, write_value
 
 MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
@@ -163,7 +163,7 @@ def _unreadable(override: str) -> ConfigError:
     if "=" not in override and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
     key, _, value = override.partition("=")
-    remedy = f"Put special characters in quotes inside quotes: {format_setting(key, value)}"
+    remedy = f"Put special characters in quotes inside quotes: {quote_for_shell(f'{key}={write_value(value)}')}"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 

@@ -20,6 +20,8 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
 from mate_cli.cli.config.file_values import (
+    SharedWords,
+    debug_keys,
     experiment_choices,
     fitting_values,
     hash_own_files,
@@ -32,7 +34,7 @@ from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.settings import StageSettings, changed_options, join_settings
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config_dir import choices, extended_choice, group_choices
+from mate_cli.cli.config_dir import choices
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import (
@@ -45,7 +47,7 @@ from mate_cli.pipelines.run_spec import (
     resolve_finished_run,
 )
 from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.identity import Names, find_value, flat_keys
+from mate_cli.runs.identity import Names, find_value
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
@@ -78,10 +80,9 @@ def resolve(words: Sequence[str]) -> RunSpec:
             own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
             stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
             return replace(spec, stages=(stage,), settings=join_settings([own]))
-        _refuse_beside_stages(typed)
-        general = [word for word in typed if not word.is_below(*WHOLE)]
-        composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
-    _refuse_untaken(general, composed.values())
+        shared = SharedWords.of([word for word in typed if not word.is_below(*WHOLE)], last_value(typed, "experiment"))
+        composed = {name: _StageWords.of(hydra, name, one, typed, shared) for name, one in options.items()}
+    _refuse_untaken([*shared.beside, *shared.typed], composed.values())
     system: Node | None = _resolve_part(whole.config, "system")
     stages = _connect_stages(list(composed.values()), system, as_list(_resolve_part(whole.config, "trust")))
     return replace(
@@ -91,7 +92,8 @@ def resolve(words: Sequence[str]) -> RunSpec:
         system=system,
         conf=hash_own_files(whole.choices),
         taken={
-            str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides) for word in general
+            str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides)
+            for word in shared.typed
         },
         settings=[
             *changed_options(chosen, whole),
@@ -170,30 +172,15 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
     return found
 
 
-def _refuse_beside_stages(typed: Iterable[Override]) -> None:
-    """Refuse what an experiment sets beside its stages: each of them is composed from an experiment of its own.
-
-    Raises:
-        ConfigError: naming the first such key or choice.
-    """
-    experiment = last_value(typed, "experiment")
-    for content in extended_choice("experiment", experiment) if experiment else ():
-        groups = [group for group, _ in group_choices(content) if group != "override /system"]
-        keys = [key for key in flat_keys(content) if key.partition(".")[0] not in ("defaults", "stages", "system")]
-        if beside := [*groups, *keys]:
-            problem = f"{beside[0]} is set outside the stages, so no stage uses it"
-            remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
-            raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
-
-
 @dataclass(frozen=True)
 class _StageWords:
-    """A stage's configuration, and what was typed that it has taken.
+    """A stage's configuration, and the overrides that it has taken.
 
     Args:
         composed: with all that it takes.
         own: what was typed for it alone.
-        fits: of what was typed for every stage that has the key.
+        fits: of what holds for every stage that has the key.
+        beside: of these, those of the user's experiment.
     """
 
     name: str
@@ -201,6 +188,7 @@ class _StageWords:
     composed: Composition
     own: tuple[Override, ...]
     fits: tuple[Override, ...]
+    beside: tuple[Override, ...]
 
     @property
     def shared_overrides(self) -> tuple[Override, ...]:
@@ -210,8 +198,10 @@ class _StageWords:
     @property
     def settings(self) -> StageSettings:
         """Overrides that set it apart."""
-        own = experiment_choices(self.options.experiment, map(Override.parse, self.options.overrides))
-        return StageSettings(self.name, self.composed, own, (*self.fits, *self.own), self.options.keeps)
+        overrides = [*map(Override.parse, self.options.overrides), *self.beside]
+        own = experiment_choices(self.options.experiment, overrides)
+        typed = [word for word in self.fits if word not in self.beside]
+        return StageSettings(self.name, self.composed, own, (*typed, *self.own), self.options.keeps)
 
     @classmethod
     def of(
@@ -220,7 +210,7 @@ class _StageWords:
         name: str,
         options: StageOptions,
         typed: Sequence[Override],
-        general: Sequence[Override],
+        words: SharedWords,
     ) -> _StageWords:
         """Compose it: choices first, then the values whose keys it has, what is typed for it alone last.
 
@@ -230,19 +220,27 @@ class _StageWords:
         below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
         own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
         alone = () if options.run else own
-        offered = [word for word in general if (word.group or word.key) not in options.keeps]
-        fits = [word for word in offered if word.group]
+        beside, offered = (
+            [word for word in of_all if (word.group or word.key) not in options.keeps]
+            for of_all in (words.beside, words.typed)
+        )
         first = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
-        choices = [*(word for word in first if word.group), *fits, *(word for word in alone if word.group)]
-        values = [word for word in alone if not word.group]
+        is_users = name in words.user_stages
+        choices = [*beside, *first] if is_users else [*first, *beside]
         try:
-            base = hydra.compose(choices)
-            base = base.with_values(fitting_values(first, base, [*fits, *alone])).as_base()
-            fits += [word for word in offered if not word.group and _takes(base, word)]
-            composed = base.with_values([*(word for word in fits if not word.group), *values])
+            base = hydra.compose([word for word in (*choices, *offered, *alone) if word.group])
+            shared = [word for word in beside if not word.group and _takes(base, word)]
+            values = (
+                [*shared, *first] if is_users else [*fitting_values(first, base, [*beside, *offered, *alone]), *shared]
+            )
+            debug = debug_keys([*offered, *alone])
+            base = base.with_values([word for word in values if not word.group and word.key not in debug]).as_base()
+            fits = [word for word in offered if word.group or _takes(base, word)]
+            composed = base.with_values([word for word in (*fits, *alone) if not word.group])
         except ConfigCompositionException as error:
-            raise _stage_error(error, name, texts([*first, *fits, *alone])) from error
-        return cls(name, options, composed, own, tuple(word for word in general if word in fits))
+            raise _stage_error(error, name, texts([*first, *beside, *offered, *alone])) from error
+        shared += [word for word in beside if word.group]
+        return cls(name, options, composed, own, (*shared, *fits), tuple(shared))
 
     def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
         """Return the stage, complete but for the weights of another.

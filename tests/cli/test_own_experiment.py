@@ -1,0 +1,124 @@
+"""An experiment of the user's own wins over the scale and its recipes; what is typed wins over it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config.reference import explain_keys
+from mate_cli.cli.config.resolve import resolve
+from mate_cli.cli.config_dir import choices
+
+SCALES = choices("scale")
+FIRST_TRY = "defaults: [wtq_mate]\noptimizer: {lr: 3e-5}\nencoding: {max_tokens: 300}\ntrainer: {max_epochs: 7}"
+CHAIN = "defaults:\n  - hybridqa_pointr\n  - override /scale: small\n  - override /model: tapas\noptimizer: {lr: 3e-5}"
+
+
+@pytest.fixture
+def experiment(tmp_path, monkeypatch):
+    """Write an experiment of the user's own `./conf`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / "conf" / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{text}\n")
+
+    return write
+
+
+def configs(*words: str):
+    """Return the configuration of each stage that is trained."""
+    return {stage.name: stage.config for stage in resolve(words).stages}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_values_win_over_each_scale_and_what_is_typed_wins_over_them(experiment, scale):
+    experiment("first_try", FIRST_TRY)
+    config = configs("experiment=first_try", f"scale={scale}", "trainer.max_epochs=2")[""]
+    assert (config.optimizer["lr"], config.encoding["max_tokens"], config.trainer.max_epochs) == (3e-5, 300, 2)
+    shipped = configs("experiment=wtq_mate", f"scale={scale}")[""]
+    assert (config.model["size"], config.init) == (shipped.model["size"], shipped.init)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_any_group_can_be_chosen_and_the_scale(experiment, scale):
+    choice = (
+        f"defaults:\n  - wtq_mate\n  - override /scale: {scale}\n  - override /model: tapas\n  - override /init: bert"
+    )
+    experiment("other_groups", choice)
+    chosen = resolve(["experiment=other_groups"])
+    typed = resolve(["experiment=wtq_mate", f"scale={scale}", "model=tapas", "init=bert"])
+    assert chosen.stages[0].config == typed.stages[0].config
+    for other in SCALES:
+        retyped = configs("experiment=other_groups", f"scale={other}")[""]
+        assert retyped == configs("experiment=wtq_mate", f"scale={other}", "model=tapas", "init=bert")[""]
+
+
+def test_one_extends_another_of_the_users(experiment):
+    experiment("first_try", FIRST_TRY)
+    experiment("second_try", "defaults:\n  - first_try\n  - override /scale: small\noptimizer: {lr: 2e-5}")
+    config = configs("experiment=second_try")[""]
+    assert (config.optimizer["lr"], config.encoding["max_tokens"], config.model["size"]) == (2e-5, 300, "minilm:2")
+
+
+def test_debug_still_shortens_it(experiment):
+    experiment("first_try", FIRST_TRY + "\nseed: 9")
+    assert configs("experiment=first_try", "debug=fast")[""].trainer.max_steps == 2
+
+
+def test_a_shipped_experiment_that_extends_a_replaced_one_keeps_its_own_choices(experiment):
+    experiment("wtq_mate", "defaults:\n  - sqa_mate\n  - override /data: wtq\n  - override /model: mate")
+    assert resolve(["experiment=wtq_tapas"]).names.model == "tapas"
+
+
+def test_in_stages_it_holds_as_if_it_was_typed(experiment):
+    experiment("chain", CHAIN)
+    typed = configs("experiment=hybridqa_pointr", "scale=small", "model=tapas", "optimizer.lr=3e-5")
+    assert configs("experiment=chain") == typed
+    assert configs("experiment=chain", "optimizer.lr=1e-4") == configs(
+        "experiment=hybridqa_pointr", "scale=small", "model=tapas", "optimizer.lr=1e-4"
+    )
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_overrides_of_its_stages_hold_at_each_scale(experiment, scale):
+    experiment("chain", "stages: {selecting: {experiment: hybridqa_mate, overrides: [optimizer.lr=3e-5]}}\nseed: 5")
+    config = configs("experiment=chain", f"scale={scale}")["selecting"]
+    assert (config.optimizer["lr"], config.seed) == (3e-5, 5)
+    experiment("first_try", "defaults: [hybridqa_mate]\noptimizer: {lr: 3e-5}")
+    experiment("chain", "stages: {selecting: {experiment: first_try}}")
+    assert configs("experiment=chain", f"scale={scale}")["selecting"].optimizer["lr"] == 3e-5
+
+
+def test_a_run_is_not_called_by_what_its_file_sets(experiment):
+    experiment("chain", CHAIN)
+    assert resolve(["experiment=chain"]).settings == []
+    assert resolve(["experiment=chain", "optimizer.lr=1e-4"]).settings == ["optimizer.lr=0.0001"]
+
+
+def test_what_no_stage_has_is_refused(experiment, capsys):
+    experiment("chain", "defaults: [hybridqa_pointr]\noptimizer: {lrr: 3e-5}")
+    assert main(["train", "--cfg", "job", "experiment=chain"]) == 2
+    assert "error: optimizer.lrr: no stage has this key" in capsys.readouterr().err
+
+
+def test_the_order_is_explained_with_the_file_that_wins(experiment):
+    experiment("first_try", "defaults:\n  - wtq_mate\noptimizer:\n  lr: 3e-5")
+    (lr,) = explain_keys("train", "optimizer.lr", ["experiment=first_try", "scale=small", "optimizer.lr=1"])
+    assert [setting.where for setting in lr.settings] == [
+        "conf/optimizer/bert_adamw.yaml",
+        "conf/experiment/wtq_mate.yaml",
+        "conf/recipe/task/minilm/table_qa.yaml",
+        "conf/experiment/first_try.yaml (yours)",
+        "typed",
+    ]
+    assert lr.value == "1"
+
+
+def test_a_folder_that_is_typed_holds_experiments_too(experiment, tmp_path, monkeypatch, capsys):
+    experiment("first_try", FIRST_TRY)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    words = ["experiment=first_try", "scale=small", "--package", "optimizer.lr"]
+    assert main(["train", "--config-dir", "../conf", "--cfg", "job", *words]) == 0
+    assert capsys.readouterr().out == "3e-05\n"
