@@ -195,6 +195,9 @@ def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Calla
     """Return Hydra's main function of a command, which composes its configuration and hands it to a task."""
     import hydra
 
+    from mate_cli.cli.config.user_config import with_user_experiment
+
+    sys.argv[1:] = with_user_experiment(sys.argv[1:])
     entry: Callable[[], object] = hydra.main(
         version_base="1.3", config_path=str(config_dir()), config_name=config_name
     )(task)

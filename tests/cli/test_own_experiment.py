@@ -122,3 +122,10 @@ def test_a_folder_that_is_typed_holds_experiments_too(experiment, tmp_path, monk
     words = ["experiment=first_try", "scale=small", "--package", "optimizer.lr"]
     assert main(["train", "--config-dir", "../conf", "--cfg", "job", *words]) == 0
     assert capsys.readouterr().out == "3e-05\n"
+
+
+def test_other_commands_compose_it_so_too(experiment, capsys):
+    experiment("first_try", FIRST_TRY)
+    words = ["experiment=first_try", "scale=small", "--package", "optimizer.lr"]
+    assert main(["inspect", "--cfg", "job", *words]) == 0
+    assert capsys.readouterr().out == "3e-05\n"

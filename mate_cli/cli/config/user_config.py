@@ -87,9 +87,12 @@ def _repeat(entry: Any) -> Any:  # noqa: ANN401 - an entry of a list of defaults
 
 def with_user_experiment(words: Sequence[str]) -> list[str]:
     """Add the choice that lays an experiment of the user's over the scale, where words choose such a one."""
-    names = [word.value for word in map(Override.parse, words) if word.key == "experiment" and word.value]
-    is_user = names and user_experiment_files(names[-1])
-    return [*words, *([f"{EXPERIMENT_LAST}={names[-1]}"] if is_user else [])]
+    for place, word in reversed([*enumerate(map(Override.parse, words), 1)]):
+        if word.key == "experiment" and word.value:
+            is_user = user_experiment_files(word.value)
+            added = [f"{EXPERIMENT_LAST}={word.value}"] if is_user else []
+            return [*words[:place], *added, *words[place:]]  # beside it: argparse wants overrides side by side
+    return [*words]
 
 
 def use_user_config() -> None:
