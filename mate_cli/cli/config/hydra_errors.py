@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as HydraOverride
 from hydra.errors import (
@@ -112,13 +113,14 @@ def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
 def open_hydra() -> Iterator[None]:
     """Let Hydra compose outside its own main function, also within it."""
     use_user_config()
-    outer = GlobalHydra.instance().hydra
+    outer, settings = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
     GlobalHydra.instance().clear()
+    HydraConfig.instance().cfg = None  # those of a command before it in this process
     try:
         with initialize_config_dir(str(config_dir()), version_base="1.3"):
             yield
     finally:
-        GlobalHydra.instance().hydra = outer
+        GlobalHydra.instance().hydra, HydraConfig.instance().cfg = outer, settings
 
 
 def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
