@@ -183,7 +183,8 @@ def finished_run(run: str, outputs: Path, command: str, key: str = "run", stage:
     parent = outputs / command / run
     if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
         return open_run(run, key, stage)
-    finished = sorted(run.name for run in read_index(parent) if run.status == "finished")
+    lines = read_index(parent, write=not Path(run).is_absolute())  # only below the folder of outputs
+    finished = sorted(line.name for line in lines if line.status == "finished")
     if not finished:
         remedy = f"Train it first: mate {command} {format_setting('experiment', run)}"
         raise RunError(f"no run of {run} is finished", where=str(parent), remedy=remedy)

@@ -72,7 +72,7 @@ def index_file(parent: Path) -> Path:
     return place.parents[1] / FOLDER / place.parent.name / f"{place.name}.jsonl"
 
 
-def read_index(parent: Path) -> list[IndexedRun]:
+def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
     """Return a line for each run in the folder of an experiment, by start; a stale index is written anew."""
     known = {line.name: line for line in _read_lines(index_file(parent))}
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
@@ -80,7 +80,7 @@ def read_index(parent: Path) -> list[IndexedRun]:
     stale = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
     for name in track(stale, "indexing runs", "runs") if stale else ():
         known[name] = index_run(parent / name)
-    if stale or len(known) > len(stamps):
+    if write and (stale or len(known) > len(stamps)):
         known = {name: known[name] for name in stamps}
         text = "".join(to_json(asdict(line)) for line in known.values())
         with suppress(RunError, OSError):  # others' folders may be read-only

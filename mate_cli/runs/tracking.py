@@ -92,12 +92,12 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
     check_inside(Path(arguments["dir"]), Path(arguments["dir"], "wandb", "run"))
     import wandb
 
-    for name, part in OF_WANDB.items():
+    mode, sweep = wandb_mode(options), os.environ.get(SWEEP)
+    for name, part in OF_WANDB.items() if mode != "disabled" else ():
         place = Path(arguments["dir"], "wandb", part).absolute()
         place.mkdir(parents=True, exist_ok=True)
         os.environ[name] = str(place)
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
-    mode, sweep = wandb_mode(options), os.environ.get(SWEEP)
     if sweep and mode == "offline":
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"
