@@ -80,8 +80,9 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
     stale = [name for name, stamp in stamps.items() if name not in known or known[name].stamp != stamp]
     for name in track(stale, "indexing runs", "runs") if stale else ():
         known[name] = index_run(parent / name)
-    if write and (stale or len(known) > len(stamps)):
-        known = {name: known[name] for name in stamps}
+    is_stale = bool(stale) or len(known) > len(stamps)
+    known = {name: known[name] for name in stamps}
+    if write and is_stale:
         text = "".join(to_json(asdict(line)) for line in known.values())
         with suppress(RunError, OSError):  # others' folders may be read-only
             write_text(index_file(parent), text) if text else index_file(parent).unlink()
