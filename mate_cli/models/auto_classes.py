@@ -1,5 +1,6 @@
 """Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,6 +37,7 @@ from mate_cli.tokenization.serializers.serializer import SpanSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 CLASS_PREFIX = "MateFor"
+UNSMOOTHED = "training without labels has no loss. Label smoothing of Trainer does not fit scores of tokens: use 0"
 
 
 def auto_name(name: str) -> str:
@@ -268,6 +270,8 @@ class MateForTableQuestionAnswering(MateForTask):
             ValueError: a number answers, and those of the cells are not given; or no cells are.
         """
         _check_table(token_type_ids)
+        if labels is None and self.training and torch.is_grad_enabled():
+            warnings.warn(UNSMOOTHED, stacklevel=2)
         aggregations = arrays.pop("aggregation_labels", None)
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays

@@ -1,7 +1,10 @@
 """Whatever fills a network by the names of its weights finds them; PEFT's own recipes run."""
 
+import warnings
+
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_model, save_model
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from transformers import AutoModel
@@ -141,6 +144,19 @@ def test_an_adapter_that_loses_the_table_is_refused(exports, given, name, auto):
     adapted = peft.get_peft_model(auto.from_pretrained(exports(name)), config)
     with pytest.raises(ValueError, match="token_type_ids is missing: without it there is no table"):
         adapted(**given)
+
+
+def test_smoothed_labels_are_warned_of(model, given, tmp_path):
+    arguments = transformers.TrainingArguments(str(tmp_path), label_smoothing_factor=0.1, report_to=[], use_cpu=True)
+    trainer = transformers.Trainer(model, arguments)
+    labels = torch.zeros_like(given["input_ids"])
+    said = pytest.warns(UserWarning, match="Label smoothing of Trainer does not fit scores of tokens")
+    with said, pytest.raises(RuntimeError):  # of transformers, which takes them for scores of classes
+        trainer.compute_loss(model.train(), {**given, "labels": labels})
+    arguments.label_smoothing_factor = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        transformers.Trainer(model, arguments).compute_loss(model.train(), {**given, "labels": labels})
 
 
 @pytest.mark.parametrize("config", ["PromptTuningConfig", "PrefixTuningConfig"])
