@@ -10,6 +10,8 @@ import forked_commands
 import pytest
 from test_resume import ARGUMENTS, finish, only_run, start, timeless, whole
 
+from mate_cli.runs.index import FOLDER as INDEX
+
 __all__ = ["whole"]
 pytestmark = pytest.mark.long
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.long
 def left_behind(folder):
     """What has no business in a folder of finished runs."""
     empty = [path for path in folder.rglob("*") if path.is_dir() and not any(path.iterdir())]
-    return [*folder.rglob(".*"), *empty]
+    return [*(path for path in folder.rglob(".*") if path.name != INDEX), *empty]
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MATE_KILLS", "20"))))
@@ -86,7 +88,7 @@ def test_a_full_disk_is_said_in_one_line(disk, kilobytes):
     assert "Traceback" not in output + errors
     for file in folder.rglob("record.json"):
         assert json.loads(file.read_text())["status"] in ("failed", "finished", "running")
-    assert not [path for path in folder.rglob(".*") if path.name != ".lock"]
+    assert not [path for path in folder.rglob(".*") if path.name not in (".lock", INDEX)]
 
 
 def test_a_folder_that_cannot_be_written_is_named(disk):

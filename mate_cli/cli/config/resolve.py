@@ -334,7 +334,11 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) 
             raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=remedy)
         near = [nearest_key(word.key, one.composed.config) for one in every]
         found = next((key for key in near if key and key != word.key), None)
-        remedy = offer(found, word.value) if found else f"Search for it: mate {COMMAND} --help {word.key}"
+        remedy = (
+            offer(f"{word.sign.strip('+')}{found}", word.value)
+            if found
+            else f"Search for it: mate {COMMAND} --help {word.key}"
+        )
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 
