@@ -25,6 +25,7 @@ import mate_cli.models.auto_classes  # noqa: F401 - makes our networks known
 from mate_cli.errors import CheckpointError, DataError
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -55,6 +56,7 @@ def predicted(folder, tmp_path):
 def test_the_pipelines_answer_as_mate_does(exports, tmp_path, name, caplog):
     folder = exports(name)
     wanted = predicted(folder, tmp_path)
+    calibration = read_calibration(Path(folder))
     theirs = pipeline("table-question-answering", model=folder)
     assert "not supported" not in caplog.text
     ours = pipeline("table-question-answering", model=folder, pipeline_class=TableAnswering)
@@ -62,7 +64,7 @@ def test_the_pipelines_answer_as_mate_does(exports, tmp_path, name, caplog):
         answer = ours(FRAME, question)
         assert answer["answer"] == text
         assert answer["coordinates"] == list(selection.cells)
-        assert answer["confidence"] == pytest.approx(selection.confidence, rel=1e-5)
+        assert answer["confidence"] == pytest.approx(selection.share_right(calibration), rel=1e-5)
         same = theirs(table=FRAME, query=question)
         assert sorted(same["coordinates"]) == sorted(selection.cells)
         assert same.get("aggregator") == answer.get("aggregator")
