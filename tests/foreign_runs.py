@@ -245,6 +245,8 @@ def add_link(world: World, config: dict[str, Any], chance: random.Random) -> str
     """Put a link where a part would write."""
     name = chance.choice(["csv", "fit-profile.txt", "x", "wandb", "evaluation", "analysis", "checkpoints/x", "first"])
     path = world.run / name
+    if path.exists():
+        return f"link {name}, where something lies"
     path.symlink_to(world.outside / ("precious" if "." in name else ""))
     config["logger"] = {"csv": {"_target_": f"{LIGHTNING}.loggers.CSVLogger", "name": "csv", "version": "x"}}
     config["trainer"]["options"] = {"profiler": "simple"}

@@ -310,7 +310,9 @@ from mate_cli.errors import DataError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.launch import join_processes
+from mate_cli.runs.liveness import LAUNCHER, end_with
 
+end_with(int(os.environ[LAUNCHER]))
 with join_processes(Hardware.model_validate_json(sys.argv[1])):
     open(f"{sys.argv[2]}/{ranks.rank()}.pid", "w").write(str(os.getpid()))
     print("rank", ranks.rank(), ranks.local_rank(), ranks.all_reduce_sum([1.0 + ranks.rank()]), flush=True)

@@ -151,8 +151,8 @@ def test_the_best_end_is_looked_for_behind_the_best_start():
 @pytest.mark.long
 def test_questions_are_learnt_by_heart_with_their_evidence():
     batch = batch_of(READER, QUESTIONS)
-    task = EvidenceReading(TaskContext(network(), READER), dropout=0.0)
-    learn(task, batch, steps=400, lr=2e-3)
+    task = EvidenceReading(TaskContext(network(1), READER), dropout=0.0)
+    learn(task, batch, steps=600, lr=5e-4)
     predictions = task.predict(batch)
     by_name = {example.example_id: example for example in QUESTIONS}
     assert task.answers(predictions, by_name)["eva"] == "yes"
