@@ -119,3 +119,16 @@ def test_a_company_s_totals_are_learnt_and_abstaining_keeps_right_answers_alone(
     ]
     assert sum(right) / len(right) > 0.9
     assert len(right) > 0.7 * len(fresh)
+
+
+@pytest.mark.long
+def test_abstaining_on_the_sample_keeps_most_right_answers_and_leaves_out_wrong_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "experiment=quickstart_cells", "name=x", *HERE]) == 0
+    file = Path("outputs/train/quickstart_cells/x/predictions/test.json")
+    answers = [(row["scores"]["hits@1"] == 1, row["confidence"] >= 0.5) for row in json.loads(file.read_text())]
+    right, wrong = ([sure for hit, sure in answers if hit is wanted] for wanted in (True, False))
+    assert len(right) > 20
+    assert len(wrong) > 20
+    assert sum(right) / len(right) > 0.8
+    assert sum(wrong) / len(wrong) < sum(right) / len(right) - 0.2
