@@ -216,6 +216,8 @@ def test_official_files_are_answered_by_runs_alone(capsys):
     for words in (["checkpoint=exported"], []):
         assert main(["predict", *words, "input=questions.json"]) == 2
         assert "input: needs a run" in capsys.readouterr().err
+    assert main(["predict", "run=x", "input=questions.json", "abstain=0.5"]) == 2
+    assert "abstain: does not fit input=" in capsys.readouterr().err
 
 
 def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):

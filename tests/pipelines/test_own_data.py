@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mate_cli.cli.app import main
@@ -125,8 +126,11 @@ def test_a_company_s_totals_are_learnt_and_abstaining_keeps_right_answers_alone(
 def test_abstaining_on_the_sample_keeps_most_right_answers_and_leaves_out_wrong_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "experiment=quickstart_cells", "name=x", *HERE]) == 0
-    file = Path("outputs/train/quickstart_cells/x/predictions/test.json")
-    answers = [(row["scores"]["hits@1"] == 1, row["confidence"] >= 0.5) for row in json.loads(file.read_text())]
+    run = Path("outputs/train/quickstart_cells/x")
+    knots = json.loads((run / "calibration.json").read_text())["knots"]
+    rows = json.loads((run / "predictions" / "test.json").read_text())
+    sure = np.interp([row["cells"][0][2] for row in rows], *zip(*knots, strict=True)) >= 0.5
+    answers = [(row["scores"]["hits@1"] == 1, one) for row, one in zip(rows, sure, strict=True)]
     right, wrong = ([sure for hit, sure in answers if hit is wanted] for wanted in (True, False))
     assert len(right) > 20
     assert len(wrong) > 20

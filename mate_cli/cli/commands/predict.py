@@ -72,6 +72,10 @@ def run(cfg: Predict) -> None:
             raise ConfigError(
                 f"cannot be combined with {own[0]}", where="input", remedy="Ask about a dataset or about your own table"
             )
+        if cfg.abstain is not None:
+            raise ConfigError(
+                "does not fit input=, where every question gets an answer", where="abstain", remedy="Leave it out"
+            )
         predict_dataset(cfg)
     elif sources and (cfg.table or len(sources) > 1):
         raise ConfigError(f"cannot be combined with {own[1]}", where=own[0], remedy="Give one of them")
