@@ -36,8 +36,8 @@ USER_GIVES = {
 def files(root: Path) -> list[str]:
     """Every configuration file of a tree."""
     found = (path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
-    # A recipe fits only what its scale, network, task or dataset is chosen with.
-    return sorted(file for file in found if not file.startswith("recipe/"))
+    # A recipe fits only what its scale, network, task or dataset is chosen with, a base the experiments that extend it.
+    return sorted(file for file in found if not file.startswith(("recipe/", "experiment/base/")))
 
 
 def problem(root: Path, file: str, *, everywhere: bool = True) -> str | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import shutil
+from collections import defaultdict
 
 import pytest
 import yaml
@@ -12,10 +14,13 @@ from configurations import choosable_classes, composed, files, negative_numbers,
 from hydra.utils import get_class
 
 from mate_cli.cli.config.validate import validate
-from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.config_dir import choices, config_dir
+from mate_cli.runs.identity import flat_keys
 
 ROOT = config_dir()
-EXPERIMENTS = [file for file in files(ROOT) if file.startswith("experiment/")]
+EXPERIMENTS = [f"experiment/{name}.yaml" for name in choices("experiment")]
+EQUAL_BY_CHANCE = {("MATE", "trainer.batch_size", "128")}
+"""Numbers that the paper gives for two experiments, each by itself."""
 RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob("*.yaml")]
 
 
@@ -32,6 +37,20 @@ def test_experiment_says_how_it_is_run(file):
     head = (ROOT / file).read_text(encoding="utf-8").splitlines()[:2]
     name = file.removeprefix("experiment/").removesuffix(".yaml")
     assert head == ["# @package _global_", f"# mate train experiment={name}"]
+
+
+def test_no_number_stands_twice_in_the_experiments_of_one_paper():
+    """What two of them share stands in a file of `experiment/base`, which both extend; a switch is no number."""
+    places = defaultdict(list)
+    for file in EXPERIMENTS:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        content = {key: part for key, part in yaml.safe_load(text).items() if key not in ("defaults", "stages")}
+        paper = re.search(r"^# \[(.+)\]", text, re.MULTILINE)[1]
+        for key, value in flat_keys(content).items():
+            if not isinstance(value, bool | None):
+                places[paper, key, str(value)].append(file)
+    assert len(places) > 80
+    assert {place for place, files in places.items() if len(files) > 1} == EQUAL_BY_CHANCE
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ BY_SUBSET = tuple(
     for place, name in enumerate(("simple", "complex", "small"))
 )
 """Subsets of TabFact."""
-BY_JOIN = (
-    SubsetSpec("first_column", "First column", "by what is joined", 14),
-    SubsetSpec("other_columns", "Other columns", "by what is joined", 15),
+BY_TABLE = (
+    SubsetSpec("seen_tables", "Seen tables", "by whether training has the table", 14),
+    SubsetSpec("unseen_tables", "Unseen tables", "by whether training has the table", 15),
 )
-"""Subsets of synthetic questions: the first cell of the row is the answer or a clue, or not."""
+"""Subsets of SQA's dev and of the seen split of WikiTableQuestions."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 

@@ -93,6 +93,9 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 
 def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
     data, task = parts.data, parts.task
+    if ranks.world_size() > 1:
+        marks = ranks.rank_zero_first(data.split_marks)
+        ranks.require_agreement(marks, "Give all the same data, as on a file system that all nodes share")
     training = ranks.rank_zero_first(data.training)
     schedule = plan_steps(cfg, len(training), ranks.world_size())
     development = ranks.rank_zero_first(lambda: data.encodings("dev"))

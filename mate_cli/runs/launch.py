@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.liveness import LAUNCHER
 from mate_cli.runs.record import STOPPED, RunFolder
 
+ARRIVAL = timedelta(minutes=5)
+"""A process waits so long for all to begin."""
 TIMEOUT = timedelta(hours=2)
 """A process waits so long for the answer of another: the first may have a large dataset to encode."""
 PATIENCE, ENDING, STOPPING = 15.0, 10, 120
@@ -185,7 +188,7 @@ def join_processes(hardware: Hardware) -> Iterator[None]:
         MateError: what is raised inside; a launcher tells of it, if one has started this process.
     """
     place = find_place(os.environ)
-    if not place:
+    if not place or dist.is_initialized():
         yield
         return
     os.environ.update(place)
@@ -223,7 +226,25 @@ def _connect(accelerator: str) -> None:
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # What processes tell each other beside gradients goes through the CPU, and waits for no kernel.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", init_method="env://", timeout=TIMEOUT)
+    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+    errors: list[Exception] = []
+
+    def meet() -> None:
+        try:
+            store, rank, size = next(dist.rendezvous("env://", timeout=ARRIVAL))
+            store.set_timeout(ARRIVAL)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
+        except Exception as error:
+            errors.append(error)
+
+    meeting = threading.Thread(target=meet, daemon=True)  # so that this one hears signals
+    meeting.start()
+    while meeting.is_alive():
+        meeting.join(0.1)
+    if errors:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        problem = f"the {os.environ['WORLD_SIZE']} processes of this run did not meet"
+        raise RunError(problem, where=place, remedy="Read what the others have printed") from errors[0]
 
 
 def find_place(environment: Mapping[str, str]) -> dict[str, str]:

@@ -4,17 +4,20 @@ The first process alone writes and prints. All processes must call these functio
 """
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
-from mate_cli.errors import MateError, known_cause
+from mate_cli.errors import MateError, RunError, known_cause
 from mate_cli.files.io_errors import find_machine_error
 
 T = TypeVar("T")
+POLL = 0.02
+"""Seconds between two looks at whether the others are here."""
 
 
 def world_size() -> int:
@@ -46,18 +49,60 @@ def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
     if world_size() == 1:
         return make()
     told: list[Any] = [None, False]
+    failure: Exception | None = None
     try:
         if is_rank_zero():
             told = [make(), True]
     except Exception as error:
         record_failure(error)  # before the others end
-        raise
-    finally:
-        dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
+        failure = error
+    wait_for_all()
+    dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
+    if failure:
+        raise failure
     if not told[1]:
         raise SystemExit(MateError.exit_code)
     result: T = told[0]
     return result
+
+
+def wait_for_all() -> None:
+    """Wait until all processes are here; signals are heard meanwhile.
+
+    Raises:
+        RunError: one of them has ended.
+    """
+    if world_size() == 1:
+        return
+    arrival: Any = dist.all_reduce(torch.zeros(1), async_op=True)
+    while not arrival.is_completed():
+        time.sleep(POLL)
+    try:
+        arrival.wait()
+    except RuntimeError as error:  # its connection has broken
+        remedy = "Read what it has printed, and continue with resume=last"
+        raise RunError("another process of this run has ended", remedy=remedy) from error
+
+
+def require_agreement(facts: Mapping[str, object], remedy: str) -> None:
+    """Refuse facts, by name, in which processes differ.
+
+    Raises:
+        RunError: naming a process and what it has, in the first process; the others end quietly.
+    """
+    if world_size() > 1:
+        wait_for_all()
+        shares: list[Any] = [None] * world_size()
+        dist.all_gather_object(shares, dict(facts))
+        broadcast_from_rank_zero(lambda: _compare(shares, remedy))
+
+
+def _compare(shares: Sequence[Mapping[str, object]], remedy: str) -> None:
+    for number, share in enumerate(shares):
+        for name in [*shares[0], *share]:
+            here, there = shares[0].get(name, "nothing"), share.get(name, "nothing")
+            if here != there:
+                raise RunError(f"process {number} has {name}: {there}, and process 0 has {here}", remedy=remedy)
 
 
 def rank_zero_first(make: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 
+import mate_cli
 from mate_cli.files.targets import find_beside
 
 CONF = "conf"
@@ -49,6 +50,14 @@ def hash_file(file: Path) -> str:
         with suppress(yaml.YAMLError):  # a damaged one is what it is
             content = repr(yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))).encode()
     return hashlib.sha256(content).hexdigest()[:12]
+
+
+def hash_package() -> str:
+    """Return a hash of the sources of this program."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(mate_cli.__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: Path) -> None:

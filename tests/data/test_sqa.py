@@ -77,6 +77,13 @@ def test_folds_and_the_whole_training_part(root):
     assert len(SQA(root, whole_train=True).examples("train")) == 5
 
 
+def test_questions_about_tables_of_training_are_scored_apart(root):
+    write_turns(root, "random-split-1-dev.tsv", [*TRAIN[2:3], *TEST])
+    train, dev, _ = everything(SQA(root)).values()
+    assert {example.subsets for example in train} == {()}
+    assert [example.subsets for example in dev] == [("seen_tables",), ("unseen_tables",)]
+
+
 @pytest.mark.parametrize("kind", ["gztar", "zip"])
 def test_packed_tables_give_the_same_examples(root, kind):
     unpacked = everything(SQA(root))

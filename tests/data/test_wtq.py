@@ -11,6 +11,8 @@ from table_releases import write_wtq
 
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.errors import DataError
+from mate_cli.metrics.subsets import group_by_subset
+from mate_cli.metrics.wtq_official import official_accuracy
 
 TABLES = {
     "csv/200-csv/0.csv": '"Year","City[1]","Notes"\n'
@@ -107,9 +109,12 @@ def test_cells_without_value_say_what_they_should(root):
     assert of(missing="nan")[1:] == [["bob", "nan"], ["cy", "nan"], ["nan", "3"]]
 
 
+def meanings(dataset, split):
+    return [example.answer.canonical for example in dataset.examples(split)]
+
+
 def test_canonical_answers_and_titles_are_read_where_they_are(root):
-    plain = WikiTableQuestions(root)
-    assert plain.canonical("test") == {"nu-0": ('"Ann"',), "nu-1": ("a|b", "c"), "nu-2": ("2 May 1990",)}
+    assert meanings(WikiTableQuestions(root), "test") == [('"Ann"',), ("a|b", "c"), ("2 May 1990",)]
     for name, lines in TAGGED.items():
         text = "id\ttargetCanon\ttargetCanonType\n" + "".join(f"{key}\t{canon}\tx\n" for key, canon in lines)
         write(root / "tagged" / "data" / f"{name}.tagged", text)
@@ -117,11 +122,23 @@ def test_canonical_answers_and_titles_are_read_where_they_are(root):
     titles = "contextId\tpageId\ttitle\ncsv/204-csv/7.csv\t5\tCup\\pfinal\n"
     (root / "misc" / "table-metadata.tsv.gz").write_bytes(gzip.compress(titles.encode()))
     dataset = WikiTableQuestions(root)
-    assert dataset.canonical("test") == {"nu-0": ('"Ann"',), "nu-1": ("a|b", "c"), "nu-2": ("1990-05-02",)}
-    assert [example.answer.canonical for example in dataset.examples("test")] == [(), ("a|b", "c"), ("1990-05-02",)]
-    assert dataset.canonical("train")["nt-2"] == ("3.0",)
+    assert meanings(dataset, "test") == [('"Ann"',), ("a|b", "c"), ("1990-05-02",)]
+    assert meanings(dataset, "train")[2] == ("3.0",)
     assert dataset.examples("test")[0].table.title == "Cup|final"
     assert dataset.examples("train")[0].table.title == ""
+
+
+def test_every_split_is_scored_by_the_official_rule_and_by_whether_training_has_the_table(root):
+    seen = [*FILES["random-split-1-dev"], ("ns-1", "who?", "csv/204-csv/7.csv", "Bob")]
+    write_questions(root, "pristine-seen-tables", seen)
+    dataset = WikiTableQuestions(root)
+    examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in dataset.splits}
+    for split, asked in examples.items():
+        assert list(official_accuracy({}, asked)) == ["official_accuracy"], split
+    parts = {"seen_tables": ["nt-9"], "unseen_tables": ["ns-1"]}
+    assert {split: group_by_subset(asked) for split, asked in examples.items()} == {
+        "train": {}, "dev": {}, "test": {}, "seen": parts
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["gztar", "zip", "xztar"])
@@ -239,7 +256,7 @@ def test_the_released_splits(real, split, questions, tables, unusable):
     assert (len(examples), len({id(example.table) for example in examples})) == (questions, tables)
     assert sum(bool(example.answer.source) for example in examples) == unusable
     assert all(example.table.title for example in examples)
-    assert sum(bool(example.answer.canonical) for example in examples) == (questions if split == "test" else 0)
+    assert all(example.answer.canonical for example in examples)
 
 
 @pytest.mark.parametrize("name", ["WikiTableQuestions-1.0.2-compact.zip", "WikiTableQuestions-master.tar.gz"])

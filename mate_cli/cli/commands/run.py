@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,10 +75,42 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
         os.chdir(base)
     file = folder.path / "config.yaml"
     spec = load_spec(file, trust)
-    with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
-        check_parts(spec)
-    with explain_places(folder.path):
+    with join_others(spec), explain_places(folder.path):
+        with wrap_read_errors(file, RunError, "it does not fit this version of mate", "Train the run again"):
+            check_parts(spec)
         return execute(spec.with_root(root), folder, trust, [ROOT + root]) if root else execute(spec, folder, trust)
+
+
+@contextmanager
+def join_others(spec: RunSpec) -> Iterator[None]:
+    """Meet the other processes of a run, where several were started, before its checks: all hear of what one refuses.
+
+    Raises:
+        RunError: they do not come, or have another configuration or other code.
+    """
+    if "RANK" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
+        yield
+        return
+    from mate_cli.runs import ranks
+    from mate_cli.runs.launch import check_processes, find_place, join_processes
+
+    hardware = spec.last.config.hardware
+    if find_place(os.environ):
+        check_processes(hardware, os.environ)
+    with join_processes(hardware):
+        ranks.require_agreement(code_facts(spec), "Start all with the same words, in the same version of mate")
+        yield
+
+
+def code_facts(spec: RunSpec) -> dict[str, str]:
+    """Return what all processes of a run must have in common before they read data: settings, code and packages."""
+    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, telling_values, value_text
+    from mate_cli.runs.record import package_versions
+    from mate_cli.runs.user_code import hash_package
+
+    settings = telling_values(flat_keys(spec.values()), (*PLACES, *NO_EFFECT))
+    code = {"the code of mate": hash_package(), **spec.code, **package_versions()}
+    return {name: value_text(value) for name, value in (settings | code).items()}
 
 
 def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more: Sequence[str] = ()) -> int:
@@ -117,6 +150,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):
+        ranks.wait_for_all()  # whoever refuses what it was to check has ended
         folder = folder or ranks.broadcast_from_rank_zero(lambda: prepare_run(spec)[0])
         try:
             train_spec(spec, folder)

@@ -154,10 +154,11 @@ def start(spec: RunSpec) -> int:
     Raises:
         MateError: something the user can mend.
     """
-    from mate_cli.cli.commands.run import execute
+    from mate_cli.cli.commands.run import execute, join_others
 
-    announce(spec)
-    return execute(spec, None, spec.trusted())
+    with join_others(spec):
+        announce(spec)
+        return execute(spec, None, spec.trusted())
 
 
 def announce(spec: RunSpec) -> None:

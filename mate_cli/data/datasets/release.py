@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -105,6 +106,11 @@ class Release(ABC):
         return ""
 
     @property
+    def train_tables(self) -> Collection[str]:
+        """Names of the tables of train; none where other splits are not scored by whether theirs are among them."""
+        return ()
+
+    @property
     def facts(self) -> Mapping[str, str]:
         """Facts of the data that are learnt from for the record of a run, in words."""
         return {}
@@ -147,7 +153,8 @@ class Release(ABC):
         if split not in self._loaded:
             problems: list[Problem] = []
             with Progress(f"reading {self.name} {split}"):
-                self._loaded[split] = self.read(split, problems), problems
+                examples = self.read(split, problems)
+                self._loaded[split] = mark_seen_tables(examples, () if split == "train" else self.train_tables), problems
         return self._loaded[split]
 
     def check(self) -> CheckReport:
@@ -225,6 +232,12 @@ class Release(ABC):
         found = (self._files.content(place) for place in places)
         return next((content for content in found if content is not None), None)
 
+    def train_content(self) -> bytes:
+        """Return the content of train's file for what others say of it; nothing where it cannot be had."""
+        with suppress(DataError):
+            return self.content(self.split_files["train"]) or b""
+        return b""
+
     def need(self, file: str) -> bytes:
         """Return the content of a file that has to be there.
 
@@ -292,3 +305,13 @@ class Release(ABC):
             warnings.warn(
                 f"{self.root}: {len(problems)} problems; damaged examples are left out. {remedy}", stacklevel=3
             )
+
+
+def mark_seen_tables(examples: list[TableExample], train_tables: Collection[str]) -> list[TableExample]:
+    """Put each example into the subset of those about tables of train or the others, where there are both."""
+    seen = [example.table.table_id in train_tables for example in examples]
+    if len(set(seen)) < 2:  # noqa: PLR2004 - of both
+        return examples
+    names = ("unseen_tables", "seen_tables")
+    pairs = zip(examples, seen, strict=True)
+    return [replace(example, subsets=(*example.subsets, names[known])) for example, known in pairs]

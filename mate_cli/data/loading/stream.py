@@ -6,6 +6,8 @@ how many processes load, nor on how many train, nor on where a run was resumed.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -168,6 +170,12 @@ class StreamDataModule(TableDataModule):
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
         """Return the examples of a split that are predicted; none that are learnt from, as these are streamed."""
         return [] if training else super().examples(split)
+
+    def split_marks(self) -> dict[str, str]:
+        """Return the number and a digest of the files of the stream, and of the examples of each other split."""
+        files = [(file.path.name, file.path.stat().st_size, file.tables) for file in self.dataset.files]
+        digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()[:12]
+        return {**super().split_marks(), "train": f"{len(files):,} files of tables, digest {digest}"}
 
     def training(self) -> TableStream:
         """Return the examples to learn from."""

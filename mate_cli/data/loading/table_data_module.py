@@ -199,6 +199,14 @@ class TableDataModule:
             take_selected(self.evaluation_examples, self.dataset.examples(split), 1)
         )
 
+    def split_marks(self) -> dict[str, str]:
+        """Return the number and a digest of the examples of each split, by its name, before any is encoded."""
+        from mate_cli.data.loading.cache import digest_examples
+
+        splits = [(name, False) for name in self.dataset.splits if name != "train" and self.has_examples(name)]
+        found = [(name, self.examples(name, training=training)) for name, training in [("train", True), *splits]]
+        return {name: f"{len(own):,} examples, digest {digest_examples(own)[:12]}" for name, own in found}
+
     def _require_examples(self, examples: list[TableExample], split: str) -> list[TableExample]:
         if examples:
             return examples

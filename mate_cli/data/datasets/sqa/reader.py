@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import groupby
@@ -71,6 +71,11 @@ class SQA(Release):
         """The questions of each split."""
         train = "train.tsv" if self.whole_train else f"random-split-{self.fold}-train.tsv"
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
+
+    @property
+    def train_tables(self) -> Collection[str]:
+        """The tables of train, of which dev has some."""
+        return {turn.table_file for turn in read_turns("train", self.train_content(), [])}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the file; see `Release.read`."""

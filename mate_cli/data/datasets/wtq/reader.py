@@ -7,7 +7,7 @@ ppasupat/WikiTableQuestions 1.0.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -126,24 +126,22 @@ class WikiTableQuestions(Release):
                 problems.append(Problem(file, key, "the question is empty"))
             elif table is not None:
                 finder = self._finders.setdefault(context, CellFinder(table))
-                stated = Answer(items(row["targetValue"]), canonical=canonical.get(key, ()))
+                texts = items(row["targetValue"])
+                stated = Answer(texts, canonical=canonical.get(key) or texts)
                 answer = supervise(stated, finder, mode) if "".join(stated.texts).strip() else None  # held back
                 examples.append(TableExample(key, question, table, answer))
         return examples
 
-    def canonical(self, split: str) -> dict[str, tuple[str, ...]]:
-        """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
-
-        The authors made them with CoreNLP, for their evaluator; where the release at hand lacks them they are the
-        texts as stated.
-
-        Raises:
-            DataError: the split is not on disk, or damaged.
-        """
-        answers = {example.example_id: example.answer for example in self.examples(split)}
-        return {key: answer.canonical or answer.texts for key, answer in answers.items() if answer}
+    @property
+    def train_tables(self) -> Collection[str]:
+        """The tables of train, so that questions of seen about tables of dev are scored apart."""
+        return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [])}
 
     def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
+        """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
+
+        The authors made them with CoreNLP, for their evaluator; the release at hand may lack them.
+        """
         name = PurePosixPath(self.split_files[split]).stem if split in ("test", "seen") else "training"
         file = f"tagged/data/{name}.tagged"
         content = self.content(file)

@@ -1,0 +1,101 @@
+"""Processes of several machines begin together: with the same words, code and data, or one line says what differs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from contextlib import closing
+from pathlib import Path
+
+import forked_commands
+import pytest
+from forked_commands import Command
+
+WORDS = ["experiment=wtq_mate", "data=files", "data.train=asked.jsonl", "data.dev_share=0.25", "logger=none"]
+WORDS += ["model.size=tiny", "init=random", "init.tokenizer=sample", "encoding.max_tokens=96", "debug=fast"]
+WORDS += ["trainer.limit_train=64", "hardware.devices=2", "hardware.threads=1"]
+TABLE = [["name", "city"], ["Ruvo Tekan", "Belora"], ["Mila Sorn", "Katim"]]
+
+
+@pytest.fixture
+def nodes(tmp_path, monkeypatch):
+    """Start a command on each of two machines, which have a folder of their own and share that of outputs."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def start(rank: int, *words: str, answer: str = "Belora", count: int = 24, home: bool = True) -> Command:
+        folder = tmp_path / f"node{rank}"
+        folder.mkdir()
+        rows = [{"question": f"which is number {n}?", "table": TABLE, "answers": [answer]} for n in range(count)]
+        if home:
+            (folder / "asked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for name, value in place.items():
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setenv("MATE_CACHE", str(folder / "cache"))
+        monkeypatch.chdir(folder)
+        return forked_commands.start("train", *WORDS, f"paths.outputs={tmp_path / 'outputs'}", *words)
+
+    return start
+
+
+def end(command: Command) -> tuple[int, str]:
+    _, errors = command.communicate(timeout=60)
+    return command.returncode, errors
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"answer": "Katim"}, "process 1 has train: 18 examples, digest "),
+        ({"count": 40}, "process 1 has train: 30 examples, digest "),
+    ],
+)
+def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, other, told):
+    first, second = nodes(0), nodes(1, **other)
+    code, errors = end(first)
+    assert code == 2
+    assert errors.startswith(f"error: {told}"), errors
+    assert "and process 0 has 18 examples, digest " in errors
+    assert errors.count("\n") == 1
+    assert end(second) == (2, "")
+    assert not list((tmp_path / "outputs").glob("train/*/*")), "what is refused leaves nothing"
+
+
+def test_settings_that_differ_are_one_line(nodes, tmp_path):
+    first, second = nodes(0, "optimizer.lr=1e-3"), nodes(1, "optimizer.lr=2e-3")
+    assert end(first)[0] == 2
+    assert end(first)[1].startswith("error: process 1 has optimizer.lr: 0.002, and process 0 has 0.001. Start all with")
+    assert end(second) == (2, "")
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_who_waits_ends_when_another_refuses(nodes, tmp_path):
+    first, second = nodes(0), nodes(1, home=False)
+    assert end(second)[0] == 2
+    assert "asked.jsonl" in end(second)[1]
+    code, errors = end(first)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "another process of this run has ended" in errors
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_signal_is_heard_by_who_waits(nodes):
+    waiting = nodes(0)
+    time.sleep(4)  # for the second, who never comes
+    began = time.monotonic()
+    os.kill(waiting.pid, signal.SIGTERM)
+    assert end(waiting) == (130, "")
+    assert time.monotonic() - began < 10
+
+
+def test_equal_processes_train_one_run(nodes, tmp_path):
+    commands = [nodes(0), nodes(1)]
+    assert [end(command) for command in commands] == [(0, "")] * 2
+    (record,) = (tmp_path / "outputs").glob("train/*/*/record.json")
+    assert json.loads(record.read_text())["status"] == "finished"
+    assert Path(record.parent / "predictions").is_dir()
