@@ -109,7 +109,7 @@ def test_table4_runs_every_row_from_the_weights_of_its_own_network(finished):
         found.add((first, network, words[1:] != without))
     assert len(rows) == len(found) == 3 * 2 * 2
     finished("pretrain_both_tapas", ["experiment=pretrain_cs_tapas", "scale=small"])
-    plan = resolve([*rows[1], "scale=small"])
+    plan = resolve([*rows[2], "scale=small"])
     assert [stage.name for stage in plan.stages] == ["cs", "table_qa"]
     assert plan.names.init.endswith("+ cs")
     assert plan.stages[0].run.startswith("outputs/train/pretrain_both_tapas/")

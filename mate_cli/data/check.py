@@ -9,15 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from operator import gt, ne
 from pathlib import PurePosixPath
+from statistics import fmean
 from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.expansion import split_sentences
 
 Kind = TypeVar("Kind")
 
 LEVELS = (50, 90, 99, 100)
 """The percentiles that a report shows; 100 is the largest value."""
+MEAN = "mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +44,19 @@ class CheckReport:
     Args:
         problems: everything that is wrong, in the order in which it was met.
         counts: per split: questions, tables, and questions by the source or kind of their answer.
-        percentiles: per measure (rows, columns, ...): its values at `LEVELS`.
+        percentiles: per measure (rows, columns, ...): its values at `LEVELS`, and its mean under `MEAN`.
         notes: what is worth knowing, but no damage.
         published: how much of each counted thing the whole release has, by its authors.
+        papers: what papers say of it, see `DatasetInfo`.
         shares: per split, what part of its inputs is so, by what it is; empty where nobody looked.
     """
 
     problems: Sequence[Problem]
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    percentiles: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    percentiles: Mapping[str, Mapping[int | str, float]] = field(default_factory=dict)
     notes: Sequence[Problem] = ()
     published: Mapping[str, int] = field(default_factory=dict)
+    papers: Sequence[Mapping[str, Any]] = ()
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,6 +66,7 @@ class CheckReport:
             "notes": [asdict(note) for note in self.notes],
             "counts": {split: dict(counts) for split, counts in self.counts.items()},
             "published": dict(self.published),
+            "papers": list(self.papers),
             "shares": {split: dict(shares) for split, shares in self.shares.items()},
             "percentiles": {name: {str(k): v for k, v in values.items()} for name, values in self.percentiles.items()},
         }
@@ -144,12 +150,13 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def percentiles(values: Iterable[int]) -> dict[int, int]:
-    """Return the values at `LEVELS` by the nearest-rank rule; empty without values."""
+def percentiles(values: Iterable[int]) -> dict[int | str, float]:
+    """Return the values at `LEVELS` by the nearest-rank rule, and the mean; empty without values."""
     ordered = sorted(values)
     if not ordered:
         return {}
-    return {level: ordered[max(0, math.ceil(level / 100 * len(ordered)) - 1)] for level in LEVELS}
+    at_levels = {level: ordered[max(0, math.ceil(level / 100 * len(ordered)) - 1)] for level in LEVELS}
+    return {**at_levels, MEAN: round(fmean(ordered), 1)}
 
 
 class Sizes:
@@ -173,7 +180,8 @@ class Sizes:
             self.add("links", sum(len(cell.links) for _, _, cell in table.cells()))
         for passage in table.passages.values():
             self.add("words in a passage", len(passage.split()))
+            self.add("sentences in a passage", len(split_sentences(passage)))
 
-    def percentiles(self) -> dict[str, dict[int, int]]:
-        """Return every measure's values at `LEVELS`."""
+    def percentiles(self) -> dict[str, dict[int | str, float]]:
+        """Return every measure's values at `LEVELS`, and its mean."""
         return {measure: percentiles(values) for measure, values in self._values.items()}

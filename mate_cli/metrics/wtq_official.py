@@ -16,9 +16,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mate_cli.metrics.accuracy import ACCURACIES, accuracy
+from mate_cli.metrics.accuracy import ACCURACIES
 from mate_cli.metrics.denotation_accuracy import SelectedCells
 from mate_cli.metrics.specs.spec import MetricSpec
+from mate_cli.metrics.subsets import average_by_part
 from mate_cli.tables.denotation import denotation_of, official_items
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date
@@ -115,18 +116,19 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
 def official_accuracy(
     predictions: Mapping[str, SelectedCells], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
-    """Return the share of questions with an answer that are right by this evaluation.
+    """Return the share of questions with an answer that are right by this evaluation, and of each part of them.
 
     Without a prediction they are not.
 
     Returns:
-        official_accuracy; nothing where no answer says what its texts stand for, as the evaluation needs to know.
+        official_accuracy, see `average_by_part`; nothing where no answer says what its texts stand for, as the
+        evaluation needs to know.
     """
     known = {name: example for name, example in examples.items() if example.answer}
     if not any(example.answer and example.answer.canonical for example in known.values()):
         return {}
-    right = [name for name in known if name in predictions and is_right_for(predictions[name], known[name])]
-    return accuracy("official_accuracy", right, known)
+    right = {name: is_right_for(predictions[name], known[name]) for name in known if name in predictions}
+    return average_by_part(right, known, "official_accuracy")
 
 
 def is_right_for(selected: SelectedCells, example: TableExample) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Column, Table
 from rich.text import Text
 
-from mate_cli.data.check import LEVELS, CheckReport
+from mate_cli.data.check import LEVELS, MEAN, CheckReport
 from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
 from mate_cli.data.datasets.release_check import ALL, LEFT_OUT
 from mate_cli.reports.format import NOTHING
@@ -28,14 +28,18 @@ NAMES = {
     "refuted": "- refuted",
 }
 """Titles of counts."""
+WRAPPED = 20
+"""A heading of as many signs takes several lines."""
 
 
 def print_check(report: CheckReport, title: str, console: Console) -> None:
     """Print counts, sizes and the first problems of a checked dataset."""
     console.print(Text(title, style="bold"))
     console.print(_counts(report))
+    for paper in (paper for paper in report.papers if "counts" in paper):
+        console.print(_count_table(paper["source"], paper["counts"]))
     if report.percentiles:
-        console.print(_sizes(report.percentiles))
+        console.print(_sizes(report))
     if report.shares:
         console.print(_shares(report.shares))
     for note in report.notes:
@@ -63,16 +67,26 @@ def _no_problems(report: CheckReport) -> Text:
 def _counts(report: CheckReport) -> Table:
     """Return a row per counted thing that is there at all, a column per split, one for what the whole release has."""
     columns = dict(report.counts) | ({"published": report.published} if report.published else {})
-    names = dict.fromkeys(name for row in report.counts.values() for name, number in row.items() if number)
+    return _count_table("", columns, (row for name, row in columns.items() if name in report.counts))
+
+
+def _count_table(
+    head: str, columns: Mapping[str, Mapping[str, int]], named: Iterable[Mapping[str, int]] | None = None
+) -> Table:
+    """Return a row per thing that is counted in the columns, or in those `named`."""
+    names = dict.fromkeys(name for row in named or columns.values() for name, number in row.items() if number)
     rows = {NAMES.get(name, name): [row.get(name) or None for row in columns.values()] for name in names}
-    return _number_table("", columns, rows, ",")
+    return _number_table(head, columns, rows, ",")
 
 
-def _sizes(percentiles: Mapping[str, Mapping[int, int]]) -> Table:
-    heads = [{50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS]
-    return _number_table(
-        "size", heads, {name: [row[level] for level in LEVELS] for name, row in percentiles.items()}, ","
-    )
+def _sizes(report: CheckReport) -> Table:
+    """Return a row per measure: percentiles, the mean, and the mean that a paper prints."""
+    heads = [*({50: "median", 100: "largest"}.get(level, f"{level} %") for level in LEVELS), MEAN]
+    rows = {name: [row[level] for level in (*LEVELS, MEAN)] for name, row in report.percentiles.items()}
+    for paper in (paper for paper in report.papers if "means" in paper):
+        heads.append(f"{MEAN}: {paper['source']}")
+        rows = {name: [*row, paper["means"].get(name)] for name, row in rows.items()}
+    return _number_table("size", heads, rows, ",")
 
 
 def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
@@ -83,7 +97,7 @@ def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
 
 def _number_table(head: str, columns: Iterable[str], rows: Mapping[str, Sequence[float | None]], form: str) -> Table:
     """Return a table of numbers; None is none."""
-    table = Table(head, *(Column(name, justify="right", no_wrap=True) for name in columns))
+    table = Table(head, *(Column(name, justify="right", no_wrap=len(name) < WRAPPED) for name in columns))
     for name, numbers in rows.items():
         table.add_row(name, *(NOTHING if number is None else f"{number:{form}}" for number in numbers))
     return table

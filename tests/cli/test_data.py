@@ -7,6 +7,7 @@ from table_releases import WRITERS
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.data import arguments
+from mate_cli.data.datasets.catalogue import all_datasets, find_dataset
 from mate_cli.data.input_sizes import InputSizes
 
 
@@ -96,9 +97,33 @@ def test_every_dataset_about_tables_alone_is_checked(name, width, tmp_path, caps
     last = "questions are left out or unusable." if unused else "No problems."
     for text in ("train", "published", "No problems", last, "words in a table"):
         assert text in printed
+    for paper in find_dataset(name).papers:
+        assert paper["source"].split(",")[0] in printed
+        assert all(f"{number:,}" in printed for number in paper["counts"]["all"].values())
     counts = json.loads(report.read_text())["counts"]["train"]
     assert {key: counts[key] for key in COUNTS[name]} == COUNTS[name]
     assert f"{counts['questions']:,}" in printed
+
+
+def test_what_papers_say_of_datasets_adds_up_and_is_beside_what_is_at_hand(broken, capsys):
+    tables = {
+        (info.name, paper["source"]): paper["counts"]
+        for info in all_datasets()
+        for paper in info.papers
+        if "counts" in paper
+    }
+    assert {name for name, _ in tables} == {"hybridqa", "sqa", "wtq", "tabfact", "wikisql", "spider", "reclor"}
+    (hybrid,) = (counts for (name, _), counts in tables.items() if name == "hybridqa")
+    for counts in hybrid.values():
+        assert counts["questions"] == counts["table"] + counts["passage"] + counts["missing"]
+    for name, number in hybrid["all"].items():
+        assert number == sum(hybrid[split][name] for split in ("train", "dev", "test"))
+    for (dataset, source), counts in tables.items():
+        published = find_dataset(dataset).published["questions"]
+        assert abs(counts["all"]["questions"] / published - 1) < (0.3 if dataset == "spider" else 0.01), source
+    main(["data", "check", f"data.root={broken}"])
+    printed = capsys.readouterr().out
+    assert all(f"{number:,}" in printed for counts in hybrid.values() for number in counts.values())
 
 
 @pytest.mark.parametrize("name", WRITERS)

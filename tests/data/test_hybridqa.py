@@ -292,7 +292,7 @@ def test_the_check_counts_and_measures(root):
         "not given": 0,
     }
     assert report.counts["test"]["not given"] == 1
-    assert report.percentiles["rows"] == {50: 1, 90: 2, 99: 2, 100: 2}
+    assert report.percentiles["rows"] == {50: 1, 90: 2, 99: 2, 100: 2, "mean": 1.5}
     assert report.percentiles["links"][100] == 2
     assert report.problems == ()
     (overlap,) = report.notes

@@ -134,7 +134,7 @@ def test_every_split_is_scored_by_the_official_rule_and_by_whether_training_has_
     dataset = WikiTableQuestions(root)
     examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in dataset.splits}
     for split, asked in examples.items():
-        assert list(official_accuracy({}, asked)) == ["official_accuracy"], split
+        assert "official_accuracy" in official_accuracy({}, asked), split
     parts = {"seen_tables": ["nt-9"], "unseen_tables": ["ns-1"]}
     assert {split: group_by_subset(asked) for split, asked in examples.items()} == {
         "train": {}, "dev": {}, "test": {}, "seen": parts

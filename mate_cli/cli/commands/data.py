@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ def _download(dataset: object) -> None:
 
 
 def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
+    from mate_cli.data.datasets.catalogue import find_info
     from mate_cli.files.atomic import write_text
     from mate_cli.files.safe_load import to_json
     from mate_cli.reports.dataset_tables import print_check
@@ -68,6 +70,8 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
     if check is None:
         raise DataError("has no files to check", where=type(dataset).__name__)
     report = check()
+    info = find_info(type(dataset))
+    report = replace(report, papers=info.papers if info else ())
     if tokenizer and not report.problems:
         from mate_cli.data.input_sizes import with_input_sizes
         from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -55,6 +55,8 @@ class DatasetInfo:
         hub_name: its name on the Hugging Face hub, where it has one.
         files: of the public release, see `RemoteFile`.
         published: how many questions, tables, ... the whole release has, by its authors.
+        papers: what papers say of the whole release: `source`, `counts` by split ("all" is of all) and `means` of
+            sizes, under the names that a check gives them.
         made_from: the dataset whose files are read, where there are none of its own.
         shipped: the files come with the package.
         package: whose folder it is in.
@@ -72,6 +74,7 @@ class DatasetInfo:
     hub_name: str | None = None
     files: Sequence[Mapping[str, str | None]] = ()
     published: Mapping[str, int] = field(default_factory=dict)
+    papers: Sequence[Mapping[str, Any]] = ()
     made_from: str | None = None
     shipped: bool = False
     corpus: Mapping[str, Any] = field(default_factory=dict)

@@ -299,7 +299,7 @@ def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
     }
 
 
-def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
+def measure_passages(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int | str, float]]:
     """Return the words in questions, passages and answers; each passage counts once."""
     sizes = Sizes()
     tables = {id(example.table): example.table for examples in splits.values() for example in examples}

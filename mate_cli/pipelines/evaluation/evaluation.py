@@ -15,6 +15,7 @@ from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.subsets import group_by_subset, parts_by_tokens
+from mate_cli.metrics.wtq_official import OFFICIAL_ACCURACY
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
@@ -88,7 +89,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
     """Add metrics of parts by the tokens of an input before it is cut, where its answer is known."""
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
-    told = (MetricName.parse(result.task.spec.monitor).score, KEPT.name)
+    told = (MetricName.parse(result.task.spec.monitor).score, OFFICIAL_ACCURACY.name, KEPT.name)
     metrics = dict(result.metrics)
     for part, names in parts_by_tokens(known).items():
         chosen = {name: result.examples[name] for name in names}

@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.statistics import Statistic
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class PublishedResult:
         source: where the figures were read.
         errors: what is printed behind ± of some of them, likewise.
         best: of the runs behind some of them, likewise.
+        statistic: whether a figure is the median of several runs or their mean, and its error goes with it.
         examples_per_second: of training, on the machine of the paper; None where it is not printed.
     """
 
@@ -34,6 +36,7 @@ class PublishedResult:
     source: str
     errors: Mapping[str, float] = field(default_factory=dict)
     best: Mapping[str, float] = field(default_factory=dict)
+    statistic: Statistic = "median"
     examples_per_second: float | None = None
 
 
@@ -45,16 +48,19 @@ def published_results(dataset: str) -> tuple[PublishedResult, ...]:
     if file is None:
         return ()
     content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8")))
-    return tuple(published_row(row, content["sources"]) for row in content["rows"])
+    return tuple(published_row(row, content["sources"], content.get("statistic", "median")) for row in content["rows"])
 
 
-def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> PublishedResult:
+def published_row(
+    row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic = "median"
+) -> PublishedResult:
     """Return one entry of a file, its percent turned into fractions and its sources joined."""
     parts = list(parts_of(row))
     source = "; ".join(sources[part["source"]] for part in parts)
     figures = {key: fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES}
+    speed = row.get("examples_per_second")
     return PublishedResult(
-        row["label"], row["model"], source=source, examples_per_second=row.get("examples_per_second"), **figures
+        row["label"], row["model"], source=source, statistic=statistic, examples_per_second=speed, **figures
     )
 
 

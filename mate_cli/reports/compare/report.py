@@ -125,7 +125,10 @@ def build_report(
         statistic=statistic,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=(*notes(groups, statistic, mixed=bool(by), count_all=bool(status)), *published_notes(tables, papers)),
+        notes=(
+            *notes(groups, statistic, mixed=bool(by), count_all=bool(status)),
+            *published_notes(tables, papers, statistic),
+        ),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
@@ -234,16 +237,24 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
     return lines
 
 
-def published_notes(tables: Sequence[ResultTable], published: Sequence[PublishedResult]) -> list[str]:
-    """Say where published rows were read, and that they are no even match."""
-    seen = {row.label for table in tables for row in table.published}
-    sources = dict.fromkeys(part for row in published if row.label in seen for part in row.source.split("; "))
+def published_notes(
+    tables: Sequence[ResultTable], published: Sequence[PublishedResult], statistic: Statistic
+) -> list[str]:
+    """Say where published rows were read, that they are no even match, and which are not summed up as runs are."""
+    labels = {row.label for table in tables for row in table.published}
+    shown = [row for row in published if row.label in labels]
+    sources = dict.fromkeys(part for row in shown for part in row.source.split("; "))
     if not sources:
         return []
-    return [
+    lines = [
         "published rows are never marked; they differ in model size, amount of training data and test split: "
         + "; ".join(sources)
     ]
+    others = {row.statistic for row in shown if row.errors and (row.statistic == "mean") != (statistic == "mean")}
+    for other in sorted(others):
+        what = f"published rows with an error have the {CENTERS[other]} ± {SPREADS[other]}"
+        lines.append(f"{what}; for yours alike: statistic={other}")
+    return lines
 
 
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:

@@ -158,7 +158,7 @@ def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
     return {"questions": len(questions), "tables": tables, **in_order}
 
 
-def measure_tables(splits: Splits, tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
+def measure_tables(splits: Splits, tables: Mapping[str, Table]) -> dict[str, dict[int | str, float]]:
     """Return the words in questions, and how large the tables are that they are about."""
     sizes = Sizes()
     for questions in splits.values():
