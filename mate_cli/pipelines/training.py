@@ -81,7 +81,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
     record.parameters, record.trainable_parameters = count_parameters(task)
     failures = len(training.failures) + len(development.failures)
     record.data = {"train": len(training), "dev": len(development), "failures": failures}
-    record_skipped(record, data.dataset.examples("train"), task.skip_reason)
+    record_skipped(record, data.training_questions(), task.skip_reason)
     record_truncation(record, "train", training)
     record_digest(record, "train", training)
     record_digest(record, "dev", development)

@@ -1,4 +1,4 @@
-"""What a stage takes of all that is typed, and the settings that tell it from others of its experiment, by values."""
+"""The words that a stage takes, and the settings that tell it from others of its experiment, by values."""
 
 from __future__ import annotations
 

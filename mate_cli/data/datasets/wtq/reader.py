@@ -113,12 +113,11 @@ class WikiTableQuestions(Release):
         }
         return {split: f"data/{name}.tsv" for split, name in names.items()}
 
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical = self._canonical(split)
-        examples = []
         for row in rows(file, self.need(file), COLUMNS, problems, self.suspicions):
             key, question, context = (unescape(row[name]) for name in COLUMNS[:3])
             table = self._tables.get(context, problems)
@@ -128,8 +127,7 @@ class WikiTableQuestions(Release):
                 finder = self._finders.setdefault(context, CellFinder(table))
                 stated = Answer(items(row["targetValue"]), canonical=canonical.get(key, ()))
                 answer = supervise(stated, finder, mode) if "".join(stated.texts).strip() else None  # held back
-                examples.append(TableExample(key, question, table, answer))
-        return examples
+                yield TableExample(key, question, table, answer)
 
     def canonical(self, split: str) -> dict[str, tuple[str, ...]]:
         """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
