@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import mate_cli.metrics
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.names import MetricName, result_of
 from mate_cli.metrics.specs.spec import metric_specs, subset_specs
 from mate_cli.pipelines.export.model_card import ExportedModel, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
@@ -23,7 +23,6 @@ from mate_cli.reports.plots.figures import read_logs
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.result import result_of
 from tests.reports.runs import build_run
 
 SOURCE = """

@@ -23,15 +23,14 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.compilation import compile_layers
-from mate_cli.pipelines.data_report import record_digest, record_skipped, record_truncation
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
-from mate_cli.pipelines.learning_report import record_learning
 from mate_cli.pipelines.machine import device_of
 from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import count_parameters, print_results, print_start
 from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
+from mate_cli.pipelines.training_report import record_digest, record_learning, record_skipped, record_truncation
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
@@ -82,7 +81,7 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
     record.parameters, record.trainable_parameters = count_parameters(task)
     failures = len(training.failures) + len(development.failures)
     record.data = {"train": len(training), "dev": len(development), "failures": failures}
-    record_skipped(record, data.dataset.examples("train"), task.skip_reason)
+    record_skipped(record, data.training_questions(), task.skip_reason)
     record_truncation(record, "train", training)
     record_digest(record, "train", training)
     record_digest(record, "dev", development)

@@ -19,13 +19,13 @@ import yaml
 from configurations import sweep_jobs
 
 from mate_cli.cli.app import main
+from mate_cli.cli.commands.train import expand
 from mate_cli.cli.config.composition import composer
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.jobs import end_reason
 from mate_cli.cli.sweeps.sweep import job_files
-from mate_cli.cli.sweeps.sweep_file import expand
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.run_spec import prepare_run

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
+from mate_cli.data.datasets.release import Release
 from mate_cli.data.loading.table_data_module import PORTION, LoaderOptions, TableDataModule, take_selected
 from mate_cli.errors import DataError
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Table
 
 
 class Blind(Sample):
@@ -15,6 +18,18 @@ class Blind(Sample):
     def examples(self, split):
         examples = super().examples(split)
         return [replace(one, answer=None) for one in examples] if split == "test" else examples
+
+
+class Counted(Release):
+    """A thousand questions, which count how many of them were read."""
+
+    split_files = {"train": "train.txt"}  # noqa: RUF012
+    made = 0
+
+    def read(self, split, problems):
+        for number in range(1000):
+            self.made += 1
+            yield TableExample(f"q{number}", "why?", Table("t", (), ()), Answer(("yes",)) if number % 2 else None)
 
 
 def with_answer(examples):
@@ -46,5 +61,17 @@ def test_choosing_a_few_first_is_choosing_among_all(limit):
         return [number for number in numbers if number % 2]
 
     numbers = list(range(1000))
-    assert take_selected(odd, numbers, limit) == odd(numbers)[:limit]
+    assert take_selected(odd, lambda count: numbers[:count], limit) == odd(numbers)[:limit]
     assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]
+
+
+def test_a_few_examples_are_read_without_the_rest(tmp_path):
+    (tmp_path / "train.txt").touch()
+    loading = LoaderOptions(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=3)
+    few, rest = Counted(tmp_path), replace(loading, limit_train=None)
+    data = TableDataModule(few, None, loading, with_answer, with_answer)
+    assert [one.example_id for one in data.examples("train", training=True)] == ["q1", "q3", "q5"]
+    assert few.made == len(data.training_questions()) == PORTION
+    everything = TableDataModule(few, None, rest, with_answer, with_answer)
+    assert len(everything.examples("train", training=True)) == 500
+    assert len(everything.training_questions()) == 1000

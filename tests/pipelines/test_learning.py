@@ -14,7 +14,7 @@ from mate_cli.lit_modules.lit_task import LitTask
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.tapas import Tapas
-from mate_cli.pipelines.learning_report import record_learning
+from mate_cli.pipelines.training_report import record_learning
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -15,7 +15,7 @@ import yaml
 from configurations import run_config
 
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.learning_report import record_learning
+from mate_cli.pipelines.training_report import record_learning
 from mate_cli.runs.loggers import MetricsFile, close_loggers, hand_lines, log_row, log_table, open_loggers, wandb_logger
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import read_rows

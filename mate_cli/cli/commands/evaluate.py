@@ -35,7 +35,7 @@ def run(cfg: Evaluate) -> None:
     Raises:
         ConfigError: neither a run nor a checkpoint is named, or both, or what does not go with them.
     """
-    from mate_cli.cli.config.validate import check_folder
+    from mate_cli.cli.config.validate import check_run_types
 
     if (not cfg.run) == (not cfg.checkpoint):
         problem = "needs a value" if not cfg.run else "cannot be combined with checkpoint"
@@ -48,7 +48,7 @@ def run(cfg: Evaluate) -> None:
             "a run already has a dataset", where="data", remedy="Change single keys, such as data.root=FOLDER"
         )
     for folder in cfg.run:
-        check_folder(folder, cfg.trust)  # quick; what follows loads torch
+        check_run_types(folder, cfg.trust)  # quick; what follows loads torch
 
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides

@@ -12,9 +12,9 @@ CONFIG = "export"
 
 def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card, and upload them; prints what was written."""
-    from mate_cli.cli.config.validate import check_folder
+    from mate_cli.cli.config.validate import check_run_types
 
-    check_folder(cfg.run, cfg.trust)  # quick; what follows loads torch
+    check_run_types(cfg.run, cfg.trust)  # quick; what follows loads torch
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.export.export import EXPORTED, export_run
     from mate_cli.pipelines.export.hub import check_push, push_folder

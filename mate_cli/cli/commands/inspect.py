@@ -138,7 +138,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     """Open the run or the checkpoint that is named; the examples are those that its task predicts."""
     from hydra.utils import instantiate
 
-    from mate_cli.cli.config.validate import check_folder
+    from mate_cli.cli.config.validate import check_run_types
     from mate_cli.pipelines.assembly import load_best
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.checkpoint import open_checkpoint
@@ -154,7 +154,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
             "cannot be combined with checkpoint", where="run", remedy="Write run=FOLDER or checkpoint=NAME"
         )
     else:
-        check_folder(cfg.run)
+        check_run_types(cfg.run)
         folder = open_run(cfg.run)
         if stages := folder.read_record().stages:
             own = folder.path / next(iter(stages))

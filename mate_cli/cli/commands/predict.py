@@ -88,7 +88,7 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.cli.config.validate import check_folder
+    from mate_cli.cli.config.validate import check_run_types
     from mate_cli.files.atomic import check_writable
     from mate_cli.pipelines.inference.predict_request import find_questions
     from mate_cli.runs.folders import open_run
@@ -102,7 +102,7 @@ def predict_dataset(cfg: Predict) -> None:
     check_writable(output, f"output={output}")
 
     # What follows loads torch.
-    check_folder(cfg.run, cfg.trust)
+    check_run_types(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, predict_file
     from mate_cli.runs.places import explain_places
 
@@ -175,10 +175,10 @@ def answer_about_tables(opened: OpenTables, load: Callable[[], LoadedModel], say
 
 def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
     """Load the model that is named, and ask it about what was read."""
-    from mate_cli.cli.config.validate import check_folder
+    from mate_cli.cli.config.validate import check_run_types
 
     if cfg.run is not None:
-        check_folder(cfg.run, cfg.trust)
+        check_run_types(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.load_model import load_model
 

@@ -9,32 +9,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
+from mate_cli.cli.config.composition import COMMAND, Composition, composer
 from mate_cli.cli.config.file_values import (
     SharedWords,
-    debug_keys,
-    experiment_choices,
-    fitting_values,
     hash_own_files,
     last_value,
     tell_recipe,
 )
 from mate_cli.cli.config.foreign_keys import offer
-from mate_cli.cli.config.hydra_errors import explain, nearest_key, omegaconf_error
-from mate_cli.cli.config.override import Override, texts
+from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
+from mate_cli.cli.config.override import Override
 from mate_cli.cli.config.schema import StageOptions, as_list
-from mate_cli.cli.config.settings import StageSettings, changed_options, join_settings
+from mate_cli.cli.config.stage_words import StageWords, changed_options, is_option, join_settings, stage_key
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config_dir import choices
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import (
@@ -44,10 +39,9 @@ from mate_cli.pipelines.run_spec import (
     RunSpec,
     Stage,
     init_from_stage,
-    resolve_finished_run,
 )
-from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.identity import Names, find_value
+from mate_cli.runs.configuration import Node
+from mate_cli.runs.identity import Names
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
@@ -66,7 +60,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
     typed = [Override.parse(word) for word in words]
     with composer([str(word) for word in typed if word.is_below("hydra")]) as hydra:
         typed = [word for word in typed if not word.is_below("hydra")]
-        top = [word for word in typed if not _stage_key(word)]
+        top = [word for word in typed if not stage_key(word)]
         chosen = hydra.compose([word for word in top if word.group])
         of_whole = [word for word in top if not word.group and word.is_below(*WHOLE)]
         whole = chosen.with_values([*of_whole, *_options(typed)])
@@ -77,11 +71,13 @@ def resolve(words: Sequence[str]) -> RunSpec:
         if not options:
             whole = chosen.with_values([word for word in top if not word.group])
             tell_recipe(hydra, top, whole)
-            own = StageSettings("", whole, experiment_choices(last_value(typed, "experiment")), top)
+            plain = StageWords(
+                "", StageOptions(experiment=last_value(typed, "experiment") or ""), whole, tuple(top), (), ()
+            )
             stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
-            return replace(spec, stages=(stage,), settings=join_settings([own]))
+            return replace(spec, stages=(stage,), settings=join_settings([plain]))
         shared = SharedWords.of([word for word in typed if not word.is_below(*WHOLE)], last_value(typed, "experiment"))
-        composed = {name: _StageWords.of(hydra, name, one, typed, shared) for name, one in options.items()}
+        composed = {name: StageWords.of(hydra, name, one, typed, shared) for name, one in options.items()}
     _refuse_untaken([*shared.beside, *shared.typed], composed.values())
     system: Node | None = _resolve_part(whole.config, "system")
     stages = _connect_stages(list(composed.values()), system, as_list(_resolve_part(whole.config, "trust")))
@@ -97,14 +93,14 @@ def resolve(words: Sequence[str]) -> RunSpec:
         },
         settings=[
             *changed_options(chosen, whole),
-            *join_settings([one.settings for one in composed.values() if not one.options.run]),
+            *join_settings([stage for stage in composed.values() if not stage.options.run]),
         ],
     )
 
 
 def _options(typed: Iterable[Override]) -> list[Override]:
     """Return the overrides of options of stages, such as `stages.NAME.run`, or to leave one out."""
-    return [replace(word, sign=word.sign or "++") for word in typed if _is_option(word)]
+    return [replace(word, sign=word.sign or "++") for word in typed if is_option(word)]
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
@@ -129,18 +125,6 @@ def _name_of(config: DictConfig) -> str | None:
         remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
         raise ConfigError("is not a valid folder name", where=f"name={name}", remedy=remedy)
     return str(name)
-
-
-def _stage_key(word: Override) -> tuple[str, str] | None:
-    """Return the stage and the key of an override for one stage alone, as in `stages.NAME.key=value`."""
-    parts = word.key.split(".", 2)
-    return (parts[1], parts[2]) if parts[0] == "stages" and len(parts) == 3 else None
-
-
-def _is_option(word: Override) -> bool:
-    """Say whether it is an option of a stage, such as `stages.NAME.run`, and no key of its configuration."""
-    stage = _stage_key(word)
-    return stage is not None and stage[1] in StageOptions.model_fields
 
 
 def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, StageOptions]:
@@ -172,149 +156,7 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
     return found
 
 
-@dataclass(frozen=True)
-class _StageWords:
-    """A stage's configuration, and the overrides that it has taken.
-
-    Args:
-        composed: with all that it takes.
-        own: what was typed for it alone.
-        fits: of what holds for every stage that has the key.
-        beside: of these, those of the user's experiment.
-    """
-
-    name: str
-    options: StageOptions
-    composed: Composition
-    own: tuple[Override, ...]
-    fits: tuple[Override, ...]
-    beside: tuple[Override, ...]
-
-    @property
-    def shared_overrides(self) -> tuple[Override, ...]:
-        """Overrides for all stages that shape its training: none where a finished run stands in."""
-        return () if self.options.run else self.fits
-
-    @property
-    def settings(self) -> StageSettings:
-        """Overrides that set it apart."""
-        overrides = [*map(Override.parse, self.options.overrides), *self.beside]
-        own = experiment_choices(self.options.experiment, overrides)
-        typed = [word for word in self.fits if word not in self.beside]
-        return StageSettings(self.name, self.composed, own, (*typed, *self.own), self.options.keeps)
-
-    @classmethod
-    def of(
-        cls,
-        hydra: Composer,
-        name: str,
-        options: StageOptions,
-        typed: Sequence[Override],
-        words: SharedWords,
-    ) -> _StageWords:
-        """Compose it: choices first, then the values whose keys it has, what is typed for it alone last.
-
-        Raises:
-            ConfigError: it cannot be composed so.
-        """
-        below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
-        own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
-        alone = () if options.run else own
-        beside, offered = (
-            [word for word in of_all if (word.group or word.key) not in options.keeps]
-            for of_all in (words.beside, words.typed)
-        )
-        first = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
-        is_users = name in words.user_stages
-        choices = [*beside, *first] if is_users else [*first, *beside]
-        try:
-            base = hydra.compose([word for word in (*choices, *offered, *alone) if word.group])
-            shared = [word for word in beside if not word.group and _takes(base, word)]
-            values = (
-                [*shared, *first] if is_users else [*fitting_values(first, base, [*beside, *offered, *alone]), *shared]
-            )
-            debug = debug_keys([*offered, *alone])
-            base = base.with_values([word for word in values if not word.group and word.key not in debug]).as_base()
-            fits = [word for word in offered if word.group or _takes(base, word)]
-            composed = base.with_values([word for word in (*fits, *alone) if not word.group])
-        except ConfigCompositionException as error:
-            raise _stage_error(error, name, texts([*first, *beside, *offered, *alone])) from error
-        shared += [word for word in beside if word.group]
-        return cls(name, options, composed, own, (*shared, *fits), tuple(shared))
-
-    def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
-        """Return the stage, complete but for the weights of another.
-
-        Raises:
-            ConfigError: a value is wrong, or would change nothing.
-            RunError: the run that is to stand in for it cannot.
-            TrustError: it is made of what is neither ours nor trusted.
-        """
-        where = f"stages.{self.name}"
-        if self.composed.config.stages:
-            raise ConfigError(
-                "has stages itself", where=f"{where}.experiment", remedy="Use an experiment without stages"
-            )
-        after: After = self.options.after or ("predictions" if system else "weights")
-        if self.options.run:
-            if self.own:
-                raise ConfigError(
-                    "a finished run replaces this stage",
-                    where=f"{where}.{self.own[0]}",
-                    remedy=f"Leave this out, or {where}.run",
-                )
-            own = self._validate()
-            outputs = Path(own.paths.outputs)
-            folder, record = resolve_finished_run(
-                self.options.run, self.name, self.composed.names.task, outputs, choices("experiment")
-            )
-            names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
-            config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
-            return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
-        config = self._validate()
-        composed, conf = self.composed, hash_own_files(self.composed.choices)
-        return Stage(self.name, config, composed.names, composed.overrides, None, after, self.options.shared, conf=conf)
-
-    def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
-        """Refuse what is set of this stage that the weights decide with which it begins.
-
-        Raises:
-            ConfigError: naming the key, and where to set it.
-        """
-        said, done = asked.model_dump(), config.model_dump()
-        for word in (*self.own, *self.shared_overrides, *map(Override.parse, self.options.overrides)):
-            chosen = word.group == "init" and "kind" in config.init
-            if word in first.shared_overrides or not (
-                chosen or find_value(said, word.key) != find_value(done, word.key)
-            ):
-                continue
-            where = str(word) if word in self.shared_overrides else f"stages.{self.name}.{word}"
-            remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
-            raise ConfigError(f"{self.name} starts from the weights of {first.name}", where=where, remedy=remedy)
-
-    def _validate(self) -> RunConfig:
-        try:
-            return self.composed.to_run_config()
-        except ConfigError as error:
-            raise ConfigError(str(error), where=f"stages.{self.name}") from error
-
-
-def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[str]) -> ConfigError:
-    """Return Hydra's error as one that names the stage."""
-    explained = explain(error, COMMAND, words)
-    where = ".".join(filter(None, [f"stages.{name}", explained.where]))
-    remedy = explained.remedy
-    if remedy and explained.problem == "unknown key":
-        remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
-    return ConfigError(explained.problem, where=where, remedy=remedy)
-
-
-def _takes(composed: Composition, word: Override) -> bool:
-    """Say whether an override for all stages is of one: it has the key, or the section in which to add it."""
-    return has_key(composed.config, word.key.rpartition(".")[0] if "+" in word.sign else word.key)
-
-
-def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) -> None:
+def _refuse_untaken(words: Iterable[Override], composed: Iterable[StageWords]) -> None:
     """Refuse what was typed for no stage at all, or only for stages that are not trained.
 
     Raises:
@@ -342,7 +184,7 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) 
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 
-def _connect_stages(composed: Sequence[_StageWords], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
+def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
     """Let each stage begin with the weights that the one before hands on.
 
     Raises:

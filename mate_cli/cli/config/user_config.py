@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
     user_experiment_files,
 )
+
+PACKAGE = re.compile(r"\s*#\s*@package\s+(\S+)")
+"""The first line of a file that says where its keys go."""
 
 
 class UserConfig(SearchPathPlugin):
@@ -51,8 +55,8 @@ class UserExperiments(ConfigSource):
         config = OmegaConf.load(file)
         if isinstance(config, DictConfig) and config.pop("defaults", None):
             config.defaults = [name for entry in defaults_of(read_config(file)) if (name := _repeat(entry))]
-        header = self._get_header_dict(file.read_text(encoding="utf-8"))
-        header["package"] = header["package"] or "experiment"
+        package = PACKAGE.match(file.read_text(encoding="utf-8"))
+        header = {"package": package[1] if package else "experiment"}
         return ConfigResult(self.provider, self.full_path(), config, header)
 
     def is_config(self, config_path: str) -> bool:

@@ -114,7 +114,7 @@ def quick_problems(value: object, path: str = "") -> Iterator[str]:
             yield from quick_problems(part, place)
 
 
-def check_folder(run: str, trust: Sequence[str] = ()) -> None:
+def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
     """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
 
     Raises:

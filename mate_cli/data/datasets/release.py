@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -91,8 +92,10 @@ class Release(ABC):
         return self.info.published if self.info else {}
 
     @abstractmethod
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+    def read(self, split: str, problems: list[Problem]) -> Iterable[TableExample]:
         """Read the sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
+
+        One that yields them is read no further than questions are wanted.
 
         Questions about the same table share one `Table`. What is known of an answer is in `Answer`; one from which
         nothing can be learnt has neither cells nor number nor label, and its `source` says why in a word or two.
@@ -137,6 +140,21 @@ class Release(ABC):
                 )
         return list(self._kept[split])
 
+    def first_examples(self, split: str, count: int) -> list[TableExample]:
+        """Return the first questions of a split, without reading what follows where `read` yields one by one.
+
+        Raises:
+            DataError: as `examples`; of damage only where it was read.
+        """
+        has_own = type(self).examples is not Release.examples  # of a subclass: what it does holds here too
+        if has_own or split in self._kept or split not in self.splits:
+            return self.examples(split)[:count]
+        problems: list[Problem] = []
+        used = (example for example in self.read(split, problems) if not self.left_out(example))
+        examples = [*islice(used, count)]
+        self._settle(problems)
+        return examples
+
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
         """Return the sound examples of a split, also those that are left out, and all that is wrong with the others.
 
@@ -153,7 +171,7 @@ class Release(ABC):
         if split not in self._loaded:
             problems: list[Problem] = []
             with Progress(f"reading {self.name} {split}"):
-                examples = self.read(split, problems)
+                examples = [*self.read(split, problems)]
                 known = () if split == "train" else self.train_tables
                 self._loaded[split] = mark_seen_tables(examples, known), problems
         return self._loaded[split]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -179,7 +180,18 @@ class TableDataModule:
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_of(split)
-        return self._require_examples(take_selected(choose, self.dataset.examples(split), limit), split)
+        return self._require_examples(take_selected(choose, partial(self._read, split), limit), split)
+
+    def training_questions(self) -> list[TableExample]:
+        """Return the training questions, as far as there are to be examples of them."""
+        limit = self.loading.limit_train
+        return self._read("train", limit and _portions(limit))
+
+    def _read(self, split: str, count: int | None) -> list[TableExample]:
+        """Return the first questions of a split as the dataset has them; None for all."""
+        if count is not None and (read := getattr(self.dataset, "first_examples", None)):
+            return list(read(split, count))
+        return self.dataset.examples(split)[:count]
 
     def epoch_size(self, examples: Sequence[TableExample]) -> int:
         """Count the training examples of an epoch."""
@@ -191,12 +203,12 @@ class TableDataModule:
         Raises:
             DataError: the split is empty.
         """
-        return self._require_examples(self.dataset.examples(split)[: self.loading.limit_of(split)], split)
+        return self._require_examples(self._read(split, self.loading.limit_of(split)), split)
 
     def has_examples(self, split: str) -> bool:
         """Tell whether there is anything to predict: nothing where a task needs answers and the split has none."""
         return split in self.dataset.splits and bool(
-            take_selected(self.evaluation_examples, self.dataset.examples(split), 1)
+            take_selected(self.evaluation_examples, partial(self._read, split), 1)
         )
 
     def split_marks(self) -> dict[str, str]:
@@ -302,15 +314,29 @@ class TableDataModule:
         )
 
 
-def take_selected(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
-    """Return the first examples that are chosen, without choosing among many more: some selectors take their time.
+def take_selected(
+    choose: Selector, read: Callable[[int | None], Sequence[TableExample]], limit: int | None
+) -> list[TableExample]:
+    """Return the first examples that are chosen, without reading and choosing among many more: both take their time.
 
     Each example is chosen by itself; None is no limit.
+
+    Args:
+        choose: selects some of the examples that it is given.
+        read: returns as many of the first examples as there are of a count; None for all.
+        limit: of the examples that are chosen.
     """
-    looked_at = len(examples) if limit is None else PORTION * -(-limit // PORTION)
-    while len(chosen := choose(examples[:looked_at])[:limit]) < (limit or 0) and looked_at < len(examples):
-        looked_at *= 2
+    if limit is None:
+        return choose(read(None))
+    count = _portions(limit)
+    while len(chosen := choose(examples := read(count))[:limit]) < limit and len(examples) == count:
+        count *= 2
     return chosen
+
+
+def _portions(limit: int) -> int:
+    """Return how many examples are looked at first for some that are chosen."""
+    return PORTION * -(-limit // PORTION)
 
 
 def batch_by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:

@@ -1,7 +1,8 @@
-"""Parsing of logged names: the split, the metric, the subset of the questions, and whose score it is."""
+"""Logged names, parsed, and the score that a run is judged by."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mate_cli.errors import ConfigError
@@ -135,3 +136,24 @@ def subset_rank(name: str) -> int:
         return 0
     spec = subset_of(name)
     return spec.order if spec else min(known.order for known in subset_specs().values()) - 1
+
+
+@dataclass(frozen=True)
+class MonitoredResult:
+    """The monitored metric of a run that has finished.
+
+    Args:
+        value: as it is recorded; a share is not in percent.
+    """
+
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        """Name and value for people: `dev/f1 45.8`."""
+        return f"{self.name} {MetricName.parse(self.name).spec.text(self.value)}"
+
+
+def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
+    """Return the result of a run, None where it has none."""
+    return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None

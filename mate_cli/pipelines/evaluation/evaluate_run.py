@@ -16,11 +16,11 @@ from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.files.targets import find_targets
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.data_report import record_digest
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
+from mate_cli.pipelines.training_report import record_digest
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord

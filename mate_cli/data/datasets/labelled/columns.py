@@ -1,10 +1,16 @@
-"""Columns of questions that are missing, and others whose names are spelled nearly like theirs."""
+"""Rows of questions in JSON; columns that are missing, and others whose names are spelled nearly like theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
+from mate_cli.data.archive import read_file
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.rows import NAMES
 from mate_cli.errors import DataError
 from mate_cli.quoting import format_setting
@@ -48,3 +54,24 @@ def _near(wanted: Iterable[str], found: Collection[str]) -> tuple[str, str] | No
     """Return the first wanted name that a column is spelled nearly like, and that column."""
     pairs = ((name, get_close_matches(name, found, n=1, cutoff=ALIKE)) for name in wanted)
     return next(((name, near[0]) for name, near in pairs if near), None)
+
+
+def read_json_rows(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a file of JSON, or of its lines; what is none is noted."""
+    text = decode(place, read_file(path), problems) or ""
+    texts = enumerate(text.splitlines(), 1) if lines else [(1, text)]
+    for number, part in texts:
+        if not part.strip():
+            continue
+        try:
+            value = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            problems.append(Problem(place, f"line {number}", f"is not readable JSON ({error})"))
+            continue
+        if isinstance(value, dict) and not lines:
+            value = value.get("data", [value])
+        for one in value if isinstance(value, list) and not lines else [value]:
+            if isinstance(one, dict):
+                yield one
+            else:
+                problems.append(Problem(place, f"line {number}", "is not an object with a question"))

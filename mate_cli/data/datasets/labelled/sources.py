@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +13,9 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from mate_cli.data.archive import find_file, read_file
+from mate_cli.data.archive import find_file
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.csv_tables import decode
-from mate_cli.data.datasets.labelled.columns import check_columns, unknown_columns
+from mate_cli.data.datasets.labelled.columns import check_columns, read_json_rows, unknown_columns
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
@@ -274,7 +272,7 @@ class LabelledFiles(LabelledRows):
             raise self.refusal((place,))
         suffix = Path(place.removesuffix(".gz")).suffix.lower()
         plain = suffix not in (*JSON_LINES, *JSON)
-        values = self._of_table(path) if plain else self._of_json(path, place, suffix in JSON_LINES, problems)
+        values = self._of_table(path) if plain else read_json_rows(path, place, suffix in JSON_LINES, problems)
         names: dict[str, None] = {}
         rows = [LabelledRow.of(one, self.called, path.parent, plain=plain) for one in _noting(values, names)]
         check_columns(names, self.called, str(path))
@@ -288,26 +286,6 @@ class LabelledFiles(LabelledRows):
         file = open_table(path)
         for row in file:
             yield dict(zip(file.header, row, strict=True))
-
-    @staticmethod
-    def _of_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
-        text = decode(place, read_file(path), problems) or ""
-        texts = enumerate(text.splitlines(), 1) if lines else [(1, text)]
-        for number, part in texts:
-            if not part.strip():
-                continue
-            try:
-                value = json.loads(part)
-            except (ValueError, RecursionError) as error:
-                problems.append(Problem(place, f"line {number}", f"is not readable JSON ({error})"))
-                continue
-            if isinstance(value, dict) and not lines:
-                value = value.get("data", [value])
-            for one in value if isinstance(value, list) and not lines else [value]:
-                if isinstance(one, dict):
-                    yield one
-                else:
-                    problems.append(Problem(place, f"line {number}", "is not an object with a question"))
 
 
 SAVED = ("dataset_dict.json", "state.json")

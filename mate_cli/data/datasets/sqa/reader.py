@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import csv
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import groupby
@@ -77,13 +77,13 @@ class SQA(Release):
         """The tables of train, of which dev has some."""
         return {turn.table_file for turn in read_turns("train", self.train_content(), [])}
 
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         turns = read_turns(file, self.need(file), problems, self.suspicions)
         before = _collect_history(file, turns, problems)
         examples = (self._example(file, turn, before[turn.key], problems) for turn in turns)
-        return [example for example in examples if example is not None]
+        yield from (example for example in examples if example is not None)
 
     def _example(self, file: str, turn: Turn, before: Sequence[Turn], problems: list[Problem]) -> TableExample | None:
         table = self._tables.get(turn.table_file, problems)

@@ -7,7 +7,7 @@ wenhuchen/Table-Fact-Checking.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -85,17 +85,15 @@ class TabFact(Release):
         report = super().check()
         return replace(report, notes=(Problem("statements", "", self.facts["statements"]), *report.notes))
 
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound statements of a split, in the order of the file; see `Release.read`."""
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the sound statements of a split, in the order of the file; see `Release.read`."""
         read = self._original_entries if self._original else self._lemmatized_entries
         entries = read(split, problems)
         problems += self._lists[1]
         if entries and not any(map(self._files.has_folder, TABLES)):
             raise self.refusal(TABLES[:1])
-        examples: list[TableExample] = []
         for key, (file, entry) in entries.items():
-            examples += self._examples(file, key, entry, split, problems)
-        return examples
+            yield from self._examples(file, key, entry, split, problems)
 
     @property
     def _original(self) -> bool:

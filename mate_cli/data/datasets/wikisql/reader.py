@@ -59,14 +59,13 @@ class WikiSQL(Release):
         """The questions of each split."""
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
         damaged: list[Problem] = []
         tables = self._read_tables(f"{split}.tables.jsonl", damaged)
         problems += damaged
         file = self.split_files[split]
         waiting: dict[str, list[str]] = {}
-        examples: list[TableExample] = []
         for place, entry in _entries(file, self.need(file), problems):
             key = f"{split}-{place}"  # the reference's id
             try:
@@ -75,13 +74,12 @@ class WikiSQL(Release):
                 problems.append(Problem(file, key, str(error)))
                 continue
             if table_id in tables:
-                examples += self._examples(key, entry, tables[table_id], split, problems)
+                yield from self._examples(key, entry, tables[table_id], split, problems)
             else:
                 waiting.setdefault(table_id, []).append(key)
         for table_id, keys in () if damaged else waiting.items():
             more = f" (nor is that of {len(keys) - 1} more)" if len(keys) > 1 else ""
             problems.append(Problem(file, keys[0], f"its table {table_id} is not in {split}.tables.jsonl{more}"))
-        return examples
 
     def _examples(
         self, key: str, entry: Mapping[str, Any], table: TypedTable, split: str, problems: list[Problem]

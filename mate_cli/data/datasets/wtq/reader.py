@@ -113,12 +113,11 @@ class WikiTableQuestions(Release):
         }
         return {split: f"data/{name}.tsv" for split, name in names.items()}
 
-    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """Return the sound questions of a split, in the order of the file; see `Release.read`."""
+    def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
+        """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical = self._canonical(split)
-        examples = []
         for row in rows(file, self.need(file), COLUMNS, problems, self.suspicions):
             key, question, context = (unescape(row[name]) for name in COLUMNS[:3])
             table = self._tables.get(context, problems)
@@ -129,8 +128,7 @@ class WikiTableQuestions(Release):
                 texts = items(row["targetValue"])
                 stated = Answer(texts, canonical=canonical.get(key) or texts)
                 answer = supervise(stated, finder, mode) if "".join(stated.texts).strip() else None  # held back
-                examples.append(TableExample(key, question, table, answer))
-        return examples
+                yield TableExample(key, question, table, answer)
 
     @property
     def train_tables(self) -> Collection[str]:

@@ -1,13 +1,15 @@
-"""Counts of the examples of a split: learnt from or not, encoded or not, whole or cut."""
+"""Facts of a training for its record: which examples are learnt from, whole or cut, and what was not learnt."""
 
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mate_cli.data.loading.table_data_module import TrainingSet
-from mate_cli.runs.record import RunRecord
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.runs.record import NOT_LEARNT, RunRecord
+from mate_cli.runs.tracking import Row
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe_cuts
 
@@ -62,3 +64,31 @@ def plain_reason(reason: str) -> str:
 def counts_text(counts: Mapping[str, int]) -> str:
     """Return counts in words, the largest first."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def record_learning(record: RunRecord, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> None:
+    """Add to a record its best validation, and to its facts what was not learnt, where there is something.
+
+    Args:
+        record: of a run whose training has ended.
+        rows: of its metrics.jsonl.
+        loss_counts: see `TableTask`.
+    """
+    spec, best = MetricName.parse(record.monitor).spec, None
+    for row in rows:
+        score = row.get(record.monitor)
+        if score is not None and spec.is_better(score, best):
+            best, record.best = score, {record.monitor: score, "step": row["step"]}
+    if faults := list(_faults(record.monitor, rows, loss_counts)):
+        record.facts[NOT_LEARNT] = "; ".join(faults)
+
+
+def _faults(monitor: str, rows: Sequence[Row], loss_counts: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    losses, scores = ([row[name] for row in rows if name in row] for name in ("train/loss", monitor))
+    if losses and all(loss == 0 for loss in losses):
+        yield "train/loss is 0 in every step"
+    for kind, (examples, with_loss) in loss_counts.items():
+        if examples and not with_loss:
+            yield f"{kind} never have a loss: all are above task.answer_loss_cutoff, use task.answer_loss_cutoff=null"
+    if scores and all(score == 0 for score in scores) and MetricName.parse(monitor).spec.direction > 0:
+        yield f"{monitor} is 0 in every validation"
