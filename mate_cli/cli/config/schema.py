@@ -59,6 +59,8 @@ class Evaluate(Section):
     paths: Paths
     run: Texts
     checkpoint: Texts
+    answers: str | None
+    name: str | None
     split: SomeTexts
     ensemble: bool
     whole: bool

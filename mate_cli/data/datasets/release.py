@@ -46,6 +46,8 @@ class Release(ABC):
     """Where files may lie, below the root."""
     archives: ClassVar[Sequence[str]] = ("*",)
     """Patterns of the names of archives that hold files of the release."""
+    metric = "mate_cli.metrics.system_answers.TableAnswers"
+    """The `AnswerMetric` that scores what any system answers."""
 
     root: Path
     _: KW_ONLY

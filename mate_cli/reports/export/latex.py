@@ -16,6 +16,7 @@ SPECIAL = str.maketrans(
         "^": r"\textasciicircum{}",
         "·": r"$\cdot$",
         "±": r"$\pm$",
+        "‡": r"$\ddagger$",
         "<": "$<$",
         ">": "$>$",
         "[": "{[}",
