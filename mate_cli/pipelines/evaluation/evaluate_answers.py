@@ -103,9 +103,9 @@ def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[st
     unreadable = sum(not metric.is_readable(example) for key, example in asked.items() if key in metric.answers)
     unknown = len(metric.answers.keys() - asked.keys())
     told = [f"answers read from {file.name}"]
-    told += [f"{missing:,} of {len(asked):,} questions have none, which counts as wrong"] * bool(missing)
-    told += [f"{unreadable:,} cannot be read as what is asked for and are wrong"] * bool(unreadable)
-    told += [f"{unknown:,} have an id that no question has"] * bool(unknown)
+    told += [f"{missing:,} of {len(asked):,} questions without an answer, which counts as wrong"] * bool(missing)
+    told += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
+    told += [f"{unknown:,} with an id that no question has"] * bool(unknown)
     return "; ".join(told)
 
 

@@ -332,7 +332,8 @@ def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str
 
 def name_of(group: Configuration, shown: Sequence[str], texts: Sequence[str], telling: Collection[str]) -> str:
     """Name a configuration by some of its fields, each value said once, the settings that tell, and few others."""
-    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in shown)
+    told = [key for key in shown if key != "task" or not group.is_untrained]
+    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in told)
     others = [text for text in texts if setting_name(text) not in telling]
     room = max(0, SHOWN_DIFFERENCES - len(texts) + len(others))
     return BETWEEN.join([*names, *(text for text in texts if text not in others[room:])])
