@@ -40,7 +40,7 @@ COMMANDS = {
     "note": "Write down what a run was for.",
     "remove": "Remove runs for good; asks first.",
     "benchmark": "Compare speed with other libraries.",
-    "data": "List, check or download datasets.",
+    "data": "List, check, download or export datasets.",
     "list": "List experiments, networks, datasets and other choices, and runs.",
     "explain": "Explain a key: its meaning, its values and where it is set.",
     "inspect": "Show how one example is encoded, truncated, pruned and attended to.",

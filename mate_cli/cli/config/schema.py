@@ -157,7 +157,11 @@ class Data(Section):
 
     data: Node
     paths: Paths
-    action: Literal["list", "check", "download"]
+    action: Literal["list", "check", "download", "export"]
+    split: str
+    to: str | None
+    answers: bool
+    encoding: Node | None
     report: str | None
     tokenizer: str | None
 
