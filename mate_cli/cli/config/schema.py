@@ -132,6 +132,7 @@ class Compare(Section):
     csv: str | None
     markdown: str | None
     latex: str | None
+    labels: dict[str, str] | None
 
 
 class Diff(Section):

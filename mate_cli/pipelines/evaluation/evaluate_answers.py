@@ -66,11 +66,11 @@ def evaluate_answers(
     for split, asked in examples.items():
         known = {key: example for key, example in asked.items() if example.answer}
         record.metrics |= {f"{split}/{score}": value for score, value in metric.score(known).items()}
-        record.questions |= describe_questions(split, asked.values())  # type: ignore[arg-type]
+        record.questions |= describe_questions(split, asked.values())
         given = [example for key, example in asked.items() if key in answers]
         texts = {example.example_id: metric.text(example) for example in given}
         details = {example.example_id: metric.details(example) for example in given}
-        save_predictions(folder, split, asked.values(), texts, lambda one: metric.score({one.example_id: one}), details)  # type: ignore[arg-type]
+        save_predictions(folder, split, asked.values(), texts, lambda one: metric.score({one.example_id: one}), details)
     record.status, record.finished = "finished", now()
     folder.write_record(record)
     print_outcome(record, folder)
