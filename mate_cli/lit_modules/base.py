@@ -123,6 +123,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     spec: ClassVar[TaskSpec]
     """Its declaration."""
+    right_name: ClassVar[str] = "right"
+    """What people read above `is_correct`."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401

@@ -66,6 +66,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         table_answers=TableAnswerSpec(),
         auto_class="TableQuestionAnswering",
     )
+    right_name = "right cell"  # the answer may be in a passage behind it
 
     def __init__(
         self,

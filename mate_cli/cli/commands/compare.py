@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.flags import LONG, VALUED
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(cfg: Compare) -> None:
     from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers, report_console
 
     console = report_console()
-    if cfg.wandb:
+    if cfg.wandb or cfg.workspace:
         check_wandb(cfg)
     if cfg.labels and cfg.latex is None:
         raise ConfigError("names rows of LaTeX alone", where="labels", remedy="Add latex=FILE")
@@ -85,20 +86,37 @@ def run(cfg: Compare) -> None:
 
         place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
         console.print(f"wandb: {place}", soft_wrap=True)
+    if cfg.workspace:
+        from mate_cli.reports.export.workspace import save_workspace
+
+        for place in save_workspace(report, cfg.logger["wandb"] or {}):
+            console.print(f"wandb: {place}", soft_wrap=True)
 
 
 def check_wandb(cfg: Compare) -> None:
     """Refuse to send a comparison where nothing would take it.
 
     Raises:
-        ConfigError: the `logger` group has no W&B in it, or the environment names no mode of W&B.
+        ConfigError: the `logger` group has no W&B in it, or the environment names no mode of W&B; or a workspace would
+            be saved without what it shows, or without a server.
+        MissingDependencyError: the library that saves it is not installed.
     """
     from mate_cli.runs.tracking import wandb_mode
 
     options = cfg.logger.get("wandb")
     if options is None:
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Use logger=wandb")
-    wandb_mode(options)
+    mode = wandb_mode(options)
+    if not cfg.workspace:
+        return
+    if not cfg.wandb:
+        raise ConfigError("shows what wandb=true logs", where="workspace", remedy="Add wandb=true")
+    if mode != "online":
+        problem = "is saved on a server of W&B, and runs stay here"
+        raise ConfigError(problem, where="workspace", remedy="Add logger.wandb.mode=online")
+    if find_spec("wandb_workspaces") is None:
+        remedy = "Type: pip install 'mate-tables[workspaces]'"
+        raise MissingDependencyError("needs the package wandb-workspaces", where="workspace", remedy=remedy)
 
 
 def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> list[tuple[str, Path]]:

@@ -125,6 +125,7 @@ class Compare(Section):
     sections: Literal["brief", "all", "wrong"]
     added_sections: Nodes
     wandb: bool
+    workspace: bool
     logger: Nodes
     html: str | None
     figures: str | None

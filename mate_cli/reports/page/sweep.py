@@ -109,6 +109,13 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Par
             yield title, draw_coordinates(found, runs, metric), [draw_panel(one, runs) for one in found]
 
 
+def find_varied(report: Report) -> list[str]:
+    """Return the settings that were varied, of those that change together the first; the most telling come first."""
+    metric = MetricName.parse(report.metric or "")
+    runs = [one for place, group in enumerate(report.groups) for one in score_runs(place, group, metric)]
+    return [panel.keys[0] for panel in panels(runs)]
+
+
 def score_runs(place: int, group: Configuration, metric: MetricName) -> list[ScoredRun]:
     """Return the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
