@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
     "run": "Train or continue the run in a folder.",
-    "evaluate": "Score a finished run or a released checkpoint on a split.",
+    "evaluate": "Score a run, a released checkpoint or any system's answers.",
     "predict": "Answer questions about your own tables, or a dataset's.",
     "export": "Export a finished run to a folder that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
@@ -40,7 +40,7 @@ COMMANDS = {
     "note": "Write down what a run was for.",
     "remove": "Remove runs for good; asks first.",
     "benchmark": "Compare speed with other libraries.",
-    "data": "List, check or download datasets.",
+    "data": "List, check, download or export datasets.",
     "list": "List experiments, networks, datasets and other choices, and runs.",
     "explain": "Explain a key: its meaning, its values and where it is set.",
     "inspect": "Show how one example is encoded, truncated, pruned and attended to.",

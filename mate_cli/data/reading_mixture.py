@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from mate_cli.data.check import CheckReport, counts_in_words
 from mate_cli.data.datasets.catalogue import Dataset, find_dataset
-from mate_cli.data.datasets.passage_questions import count_passages, measure_passages
+from mate_cli.data.datasets.passage_questions import PassageQuestions, count_passages, measure_passages
 from mate_cli.data.datasets.release_check import LEFT_OUT
 from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, endless
 from mate_cli.data.loading.cache import EncodedSplit
@@ -49,6 +49,8 @@ class ReadingMixture:
         damaged: see `Release`.
         name: of the mixture in commands and records.
     """
+
+    metric = PassageQuestions.metric
 
     def __init__(
         self,

@@ -14,7 +14,6 @@ from mate_cli.lit_modules.processes import HasExampleId, gather_predictions
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.pruning import Pruning
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -124,6 +123,8 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     spec: ClassVar[TaskSpec]
     """Its declaration."""
+    right_name: ClassVar[str] = "right"
+    """What people read above `is_correct`."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
@@ -283,9 +284,3 @@ def missing_answer(example: Example) -> str:
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
     """Return cells as [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
-
-
-def group_by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
-    """Return names of the examples whose answer is in the table, and of those whose answer is in a passage."""
-    known = {name: example.answer for name, example in examples.items() if example.answer}
-    return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}

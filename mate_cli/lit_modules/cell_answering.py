@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
-from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.metrics.exact_match import score_answers
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.text import table_matches
 

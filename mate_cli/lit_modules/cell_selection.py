@@ -16,13 +16,11 @@ from mate_cli.lit_modules.base import (
     TableTask,
     TaskSpec,
     Training,
-    group_by_source,
     with_probabilities,
 )
 from mate_cli.lit_modules.losses.likelihood import binary, hard_em, marginal_likelihood
-from mate_cli.metrics.hits_at_k import hits_at_k
+from mate_cli.metrics.hits_at_k import score_rankings
 from mate_cli.metrics.specs.spec import Metric
-from mate_cli.metrics.subsets import group_by_subset
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -68,6 +66,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         table_answers=TableAnswerSpec(),
         auto_class="TableQuestionAnswering",
     )
+    right_name = "right cell"  # the answer may be in a passage behind it
 
     def __init__(
         self,
@@ -172,12 +171,3 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         """Return hits of ranking the cells by TF-IDF, nothing learned."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}
-
-
-def score_rankings(
-    rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
-) -> dict[str, float]:
-    """Return hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
-    candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
-    groups = group_by_source(examples) | group_by_subset({name: examples[name] for name in candidates})
-    return hits_at_k(rankings, candidates, groups)

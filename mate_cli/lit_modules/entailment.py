@@ -16,11 +16,8 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.score import ClassHead
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import VERDICTS, TableExample
 from mate_cli.tokenization.layout import TableBatch
-
-CLASSES = ("refuted", "entailed")
-"""Verdicts on a statement; the place is the label."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Entailment(TableTask[TableExample, Verdict]):
     @property
     def auto_config(self) -> dict[str, Any]:
         """The names of the classes."""
-        return {"id2label": dict(enumerate(CLASSES)), "label2id": {name: place for place, name in enumerate(CLASSES)}}
+        return {"id2label": dict(enumerate(VERDICTS)), "label2id": {name: place for place, name in enumerate(VERDICTS)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracy of all statements with a label and of subsets; one without a verdict counts as wrong."""
@@ -90,7 +87,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the label in words, by example."""
-        return {prediction.example_id: CLASSES[prediction.label] for prediction in predictions}
+        return {prediction.example_id: VERDICTS[prediction.label] for prediction in predictions}
 
     def is_correct(self, prediction: Verdict, example: TableExample) -> bool:
         """Tell whether the verdict is the label."""
@@ -113,7 +110,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 def _class_head(encoder: TableEncoder) -> ClassHead:
     """Return a head for an encoder; with what it knows of lexical features, where it reads them."""
     lexical = deepcopy(getattr(encoder.embeddings, "lexical", None))
-    return ClassHead(encoder.size.hidden_size, len(CLASSES), lexical)
+    return ClassHead(encoder.size.hidden_size, len(VERDICTS), lexical)
 
 
 def _label(example: TableExample) -> int | None:

@@ -11,9 +11,9 @@ from torch.nn.functional import pad
 
 from mate_cli.data.cell_examples import negatives, reading_example
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import TableTask, TaskSpec, group_by_source
+from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.lit_modules.losses.likelihood import span_loss
-from mate_cli.metrics.exact_match import exact_match, score_predictions
+from mate_cli.metrics.exact_match import exact_match, score_answers
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -22,7 +22,7 @@ from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.span import SpanHead
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
-from mate_cli.tables.example import Example, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -156,9 +156,3 @@ def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPredi
     (start, end), share = max(shares.items(), key=lambda item: item[1])
     nothing = sum(one.no_answer for one in predictions) / members
     return SpanPrediction(predictions[0].example_id, start, end, share, nothing)
-
-
-def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
-    """Return exact match and F1 of answers; a question without an answer of ours counts as wrong."""
-    references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
-    return score_predictions(answers, references, group_by_source(examples))

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
-from mate_cli.metrics.subsets import average_by_group
+from mate_cli.metrics.subsets import average_by_group, group_by_source, group_by_subset
+from mate_cli.tables.example import TableExample
 
 KS = (1, 3, 5)
 SELECTION = MetricTable("Cell selection", layout="subsets")
@@ -49,3 +50,12 @@ def hits_at_k(
     }
     found = (average_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
     return {name: value for scores in found for name, value in scores.items()}
+
+
+def score_rankings(
+    rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
+) -> dict[str, float]:
+    """Return hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
+    candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
+    groups = group_by_source(examples) | group_by_subset({name: examples[name] for name in candidates})
+    return hits_at_k(rankings, candidates, groups)

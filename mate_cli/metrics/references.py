@@ -35,7 +35,7 @@ def score_reading(
 
     Args:
         predictions: answer text by question, empty where the reader says that there is none; a question that is
-            missing counts as if it were said so.
+            missing counts as wrong.
         references: all answers that count as right, by question; none where nothing answers it. These are the
             questions that count.
         groups: names of questions by the group's name.
@@ -51,9 +51,9 @@ def score_reading(
     answered = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
     kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
     parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
-    texts = {name: predictions.get(name, "") for name in references}
-    exact = {name: exact_match_of_any(texts[name], known) for name, known in references.items()}
-    overlap = {name: best_f1(texts[name], known) for name, known in references.items()}
+    given = {name: (predictions[name], known) for name, known in references.items() if name in predictions}
+    exact = {name: exact_match_of_any(*pair) for name, pair in given.items()}
+    overlap = {name: best_f1(*pair) for name, pair in given.items()}
     return average_by_group(EM.name, exact, references, parts) | average_by_group(F1.name, overlap, references, parts)
 
 

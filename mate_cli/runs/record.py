@@ -29,6 +29,8 @@ STOPPED = "stopped by the user or the scheduler"
 """The reason of a run that was interrupted."""
 DAMAGED = "its record was damaged"
 """The reason of one whose record was made again."""
+NOT_TRAINED = "not trained here"
+"""First weights of a system whose answers alone are known, and the fact that says where they are from."""
 NOT_LEARNT = "not learnt"
 """The fact that a run, or a kind of its answers, has learnt nothing."""
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000

@@ -13,6 +13,13 @@ AGGREGATIONS = ("none", "sum", "average", "count")
 
 Coordinates = tuple[tuple[int, int], ...]
 """(row, column) of body cells, both from 0."""
+VERDICTS = ("refuted", "entailed")
+"""Verdicts on a statement; the place is the label."""
+LABELS = {
+    **dict.fromkeys(("1", "true", "yes", "entailed", "supported", "supports"), 1),
+    **dict.fromkeys(("0", "false", "no", "refuted", "refutes"), 0),
+}
+"""What labels of statements may be called, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,27 @@ class Answer:
     label: int | None = None
     canonical: tuple[str, ...] = ()
     span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemAnswer:
+    """An answer of any system, as its user hands it in.
+
+    Args:
+        texts: the answer, a label, an option or a query.
+        cells: (row, column) of body cells, both from 0, in place of texts; of a ranking the best first.
+        aggregation: what is done with the cells, one of `AGGREGATIONS`.
+        supporting: the sentences that lead to the answer: the title of their document or its row, and their place.
+        confidence: from 0 to 1.
+        cost: in any unit.
+    """
+
+    texts: tuple[str, ...] = ()
+    cells: Coordinates = ()
+    aggregation: str = "none"
+    supporting: tuple[tuple[str | int, int], ...] = ()
+    confidence: float | None = None
+    cost: float | None = None
 
 
 class DocumentLink(NamedTuple):

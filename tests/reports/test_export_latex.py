@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.latex import escape, report_latex
 from tests.reports.runs import build_demo, build_run
@@ -79,3 +80,18 @@ def test_a_table_of_one_has_no_marks_to_explain(tmp_path):
 )
 def test_no_name_can_be_a_command(text, expected):
     assert escape(text) == expected
+
+
+def test_rows_have_the_names_that_are_given_to_them(tmp_path, capsys):
+    build_run(tmp_path / "mate", metrics={"dev/em": 0.6})
+    build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.5})
+    words = ["compare", str(tmp_path), "html=null", "labels={mate: 'Ours$_L$'}"]
+    assert main([*words, f"latex={tmp_path / 'tables.tex'}"]) == 0
+    text = (tmp_path / "tables.tex").read_text()
+    assert "\nOurs$_L$ & " in text
+    assert "\nTAPAS & " in text
+    assert main(words) == 2
+    assert "labels: names rows of LaTeX alone. Add latex=FILE" in capsys.readouterr().err
+    assert main([*words[:-1], "labels={sat: X}", f"latex={tmp_path / 'other.tex'}"]) == 2
+    assert "labels: unknown configuration sat. Choose one of: mate | tapas" in capsys.readouterr().err
+    assert not (tmp_path / "other.tex").exists()

@@ -1,6 +1,7 @@
 """A sweep's settings on the page: what was varied, how much it tells, and the runs to filter, pick and group."""
 
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,20 @@ def test_what_was_varied_is_told_apart_by_how_much_it_explains(swept):
     assert panels(runs[:3]) == []
     page = render_page(report, swept).partition('<section id="sweep">')[2].partition("</section>")[0]
     assert page.count("<circle") == 16
+    parallel = page.partition('class="parallel"')[2].partition("</svg>")[0]
+    assert [name.partition("<")[0] for name in parallel.split('class="name">')[1:]] == [
+        "optimizer.lr = optimizer.factor",
+        "extra.depth",
+        "EM",
+    ]
+    runs_drawn = re.findall(
+        r'<polyline points="([^"]+)" style="[^"]+ (\d+\.\d+)%, [^"]+"><title>[^<]+: ([\d.]+)', parallel
+    )
+    assert len(runs_drawn) == 8
+    best, worst = max(runs_drawn, key=lambda run: float(run[2])), min(runs_drawn, key=lambda run: float(run[2]))
+    assert (float(best[1]), float(worst[1])) == (100, 15)
+    top, bottom = (float(points.rpartition(",")[2]) for points, *_ in (best, worst))
+    assert top < bottom
     assert "optimizer.lr = optimizer.factor" in page
     assert "explained 0%" in page
 

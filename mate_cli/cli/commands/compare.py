@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.flags import LONG, VALUED
+from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
@@ -42,15 +45,22 @@ def is_folder(word: str) -> bool:
 
 
 def run(cfg: Compare) -> None:
-    """Compare the runs that the configuration names; print the tables and write the files it asks for."""
+    """Compare the runs that the configuration names; print the tables and write the files it asks for.
+
+    Raises:
+        ConfigError: names of rows are of no configuration, or there is no LaTeX that would have them.
+    """
     from hydra.utils import instantiate
 
     from mate_cli.reports.compare.report import build_report
+    from mate_cli.reports.compare.significance import find_group
     from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers, report_console
 
     console = report_console()
-    if cfg.wandb:
+    if cfg.wandb or cfg.workspace:
         check_wandb(cfg)
+    if cfg.labels and cfg.latex is None:
+        raise ConfigError("names rows of LaTeX alone", where="labels", remedy="Add latex=FILE")
     report = build_report(
         cfg.runs,
         metric=cfg.metric,
@@ -63,36 +73,54 @@ def run(cfg: Compare) -> None:
         cache=Path(cfg.paths.cache).expanduser(),
         added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )
+    asked = (cfg.labels or {}).items()
+    names = {find_group(report.groups, words, report.metric, "labels").label: name for words, name in asked}
     if cfg.sections == "wrong":
         print_wrong_answers(report, console)
     else:
         print_report(report, console, brief=cfg.sections == "brief")
-    for name, file in write_files(cfg, report):
+    for name, file in write_files(cfg, report, names):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:
         from mate_cli.reports.export.dashboard import send_report
 
         place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
         console.print(f"wandb: {place}", soft_wrap=True)
+    if cfg.workspace:
+        from mate_cli.reports.export.workspace import save_workspace
+
+        for place in save_workspace(report, cfg.logger["wandb"] or {}):
+            console.print(f"wandb: {place}", soft_wrap=True)
 
 
 def check_wandb(cfg: Compare) -> None:
     """Refuse to send a comparison where nothing would take it.
 
     Raises:
-        ConfigError: the `logger` group has no W&B in it, or the environment names no mode of W&B.
+        ConfigError: the `logger` group has no W&B in it, or the environment names no mode of W&B; or a workspace would
+            be saved without what it shows, or without a server.
+        MissingDependencyError: the library that saves it is not installed.
     """
-    from mate_cli.errors import ConfigError
     from mate_cli.runs.tracking import wandb_mode
 
     options = cfg.logger.get("wandb")
     if options is None:
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Use logger=wandb")
-    wandb_mode(options)
+    mode = wandb_mode(options)
+    if not cfg.workspace:
+        return
+    if not cfg.wandb:
+        raise ConfigError("shows what wandb=true logs", where="workspace", remedy="Add wandb=true")
+    if mode != "online":
+        problem = "is saved on a server of W&B, and runs stay here"
+        raise ConfigError(problem, where="workspace", remedy="Add logger.wandb.mode=online")
+    if find_spec("wandb_workspaces") is None:
+        remedy = "Type: pip install 'mate-tables[workspaces]'"
+        raise MissingDependencyError("needs the package wandb-workspaces", where="workspace", remedy=remedy)
 
 
-def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
-    """Write the files that the configuration wants, and return them."""
+def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> list[tuple[str, Path]]:
+    """Write the files that the configuration wants, and return them; rows of LaTeX have names of their own."""
     from mate_cli.files.atomic import write_text
     from mate_cli.reports.export.data_files import report_csv, report_json, wrong_csv
     from mate_cli.reports.export.latex import report_latex
@@ -109,7 +137,12 @@ def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
     csv = wrong_csv if cfg.sections == "wrong" else report_csv
-    writers = {"json": report_json, "csv": csv, "markdown": report_markdown, "latex": report_latex}
+    writers = {
+        "json": report_json,
+        "csv": csv,
+        "markdown": report_markdown,
+        "latex": partial(report_latex, names=names),
+    }
     for name, file in zip(writers, (cfg.json_, cfg.csv, cfg.markdown, cfg.latex), strict=True):
         if file is not None:
             written.append((name, write_text(Path(file), writers[name](report))))

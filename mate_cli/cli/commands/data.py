@@ -1,4 +1,4 @@
-"""`mate data`: list the datasets, check or download one."""
+"""`mate data`: list the datasets, check, download or export one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.commands.completion import DATA_ACTIONS as ACTIONS
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Data
@@ -27,7 +27,7 @@ def takes_word(word: str) -> bool:
 
 
 def run(cfg: Data) -> None:
-    """List all datasets, check the one that is chosen, or fetch its public release.
+    """List all datasets, check or export the one that is chosen, or fetch its public release.
 
     Raises:
         DataError: the check found problems (after printing them), or the files cannot be fetched.
@@ -40,12 +40,43 @@ def run(cfg: Data) -> None:
 
         print_datasets(Path(cfg.paths.data).expanduser(), report_console())
         return
+    if cfg.action == "export":
+        _export(cfg)
+        return
     # A check only looks, and `download` fetches by itself.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)
     if cfg.action == "download":
         _download(dataset)
     else:
         _check(dataset, cfg.report, cfg.tokenizer)
+
+
+def _export(cfg: Data) -> None:
+    """Write the questions of a split.
+
+    Raises:
+        ConfigError: a file or a tokenizer is wanting.
+    """
+    from hydra.utils import get_class, instantiate
+
+    for key, value, why in (("to", cfg.to, ""), ("tokenizer", cfg.tokenizer or not cfg.encoding, " with encoding")):
+        if not value:
+            remedy = {"to": "Write to=questions.jsonl", "tokenizer": "Write tokenizer=minilm"}[key]
+            raise ConfigError(f"needs a value{why}", where=key, remedy=remedy)
+    from mate_cli.data.question_export import export_questions
+    from mate_cli.reports.format import plural
+    from mate_cli.tokenization.vocabulary import load_tokenizer
+
+    as_written = getattr(get_class(cfg.data["_target_"]), "as_written", {})
+    examples = instantiate({**cfg.data, **as_written}).examples(cfg.split)
+    encoded = None
+    if cfg.encoding:
+        serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(str(cfg.tokenizer)))
+        encoded = serializer, instantiate(cfg.data).examples(cfg.split) if as_written else examples
+    to = Path(cfg.to or "").expanduser()
+    count = export_questions(examples, to, answers=cfg.answers, encoded=encoded)
+    left_out = f", {len(examples) - count:,} left out that cannot be encoded" if count < len(examples) else ""
+    print(f"{to}: {plural(count, 'question')}{left_out}")
 
 
 def _download(dataset: object) -> None:

@@ -1,12 +1,13 @@
-"""`mate evaluate`: score finished runs or released checkpoints on splits."""
+"""`mate evaluate`: score finished runs, released checkpoints or answers of any system on splits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError
-from mate_cli.quoting import is_written, quote_list
+from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
 """Keys of which several values, parted by commas, are all taken: nothing is swept here."""
+TEXTS = ("answers", "name")
+"""Keys whose values are taken as they are typed."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -24,6 +27,8 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def _several(word: str) -> str:
     key, equals, value = word.partition("=")
+    if key in TEXTS and not is_written(value):
+        return f"{key}={quote_text(value)}"
     if not equals or key not in SEVERAL or "," not in value or value[0] == "[" or is_written(value):
         return word
     return f"{key}={quote_list(value.split(','))}"
@@ -33,15 +38,18 @@ def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders.
 
     Raises:
-        ConfigError: neither a run nor a checkpoint is named, or both, or what does not go with them.
+        ConfigError: not one of run, checkpoint and answers is named, or what does not go with it.
     """
     from mate_cli.cli.config.validate import check_run_types
 
-    if (not cfg.run) == (not cfg.checkpoint):
-        problem = "needs a value" if not cfg.run else "cannot be combined with checkpoint"
-        raise ConfigError(problem, where="run", remedy="Write run=FOLDER, or checkpoint=NAME data=NAME")
-    if cfg.checkpoint:
-        score_checkpoints(cfg)
+    named = [key for key in ("run", "checkpoint", "answers") if getattr(cfg, key)]
+    if len(named) != 1:
+        problem = f"cannot be combined with {' and '.join(named[1:])}" if named else "needs a value"
+        remedy = "Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME"
+        raise ConfigError(problem, where=named[0] if named else "run", remedy=remedy)
+    if not cfg.run:
+        check_alone(cfg, named[0])
+        (score_checkpoints if cfg.checkpoint else score_answers)(cfg)
         return
     if "_target_" in cfg.data:
         raise ConfigError(
@@ -60,19 +68,39 @@ def run(cfg: Evaluate) -> None:
             (score if cfg.analysis is None else analyse)(cfg, runtime)
 
 
-def score_checkpoints(cfg: Evaluate) -> None:
-    """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong.
+def check_alone(cfg: Evaluate, given: str) -> None:
+    """Refuse a checkpoint or answers without a dataset, and with options that only runs have.
 
     Raises:
-        ConfigError: no dataset is chosen, or an option is set that only runs have.
+        ConfigError: naming the key.
     """
     if "_target_" not in cfg.data:
         remedy = "Choose it, such as data=wtq; `mate data list` names all"
-        raise ConfigError("needs a value with checkpoint", where="data", remedy=remedy)
+        raise ConfigError(f"needs a value with {given}", where="data", remedy=remedy)
     for key, is_set in (("ensemble", cfg.ensemble), ("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
         if is_set:
-            raise ConfigError("is for runs, not for a checkpoint", where=key, remedy="Leave it out")
+            raise ConfigError(f"is for runs, not for {given}", where=key, remedy="Leave it out")
 
+
+def score_answers(cfg: Evaluate) -> None:
+    """Score a file of answers on splits of a dataset, and sort what is wrong."""
+    from mate_cli.data.answers_file import read_answers
+
+    file = Path(cfg.answers or "").expanduser()
+    answers = read_answers(file)  # quick; what follows reads the dataset
+
+    from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
+    from mate_cli.reports.sections.errors import print_errors
+    from mate_cli.reports.terminal.comparison import report_console
+
+    outputs = Path(cfg.paths.outputs)
+    folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs)
+    for split in cfg.split:
+        print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+
+
+def score_checkpoints(cfg: Evaluate) -> None:
+    """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.evaluate_checkpoint import evaluate_checkpoint
     from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.reports.sections.errors import print_errors

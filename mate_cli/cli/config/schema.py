@@ -59,6 +59,8 @@ class Evaluate(Section):
     paths: Paths
     run: Texts
     checkpoint: Texts
+    answers: str | None
+    name: str | None
     split: SomeTexts
     ensemble: bool
     whole: bool
@@ -123,6 +125,7 @@ class Compare(Section):
     sections: Literal["brief", "all", "wrong"]
     added_sections: Nodes
     wandb: bool
+    workspace: bool
     logger: Nodes
     html: str | None
     figures: str | None
@@ -130,6 +133,7 @@ class Compare(Section):
     csv: str | None
     markdown: str | None
     latex: str | None
+    labels: dict[str, str] | None
 
 
 class Diff(Section):
@@ -155,7 +159,11 @@ class Data(Section):
 
     data: Node
     paths: Paths
-    action: Literal["list", "check", "download"]
+    action: Literal["list", "check", "download", "export"]
+    split: str
+    to: str | None
+    answers: bool
+    encoding: Node | None
     report: str | None
     tokenizer: str | None
 

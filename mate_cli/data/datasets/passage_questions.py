@@ -64,6 +64,8 @@ class PassageQuestions(Release):
             evaluated is not cut here.
     """
 
+    metric = "mate_cli.metrics.system_answers.Passages"
+
     train_files: Sequence[str] | None = None
     dev_files: Sequence[str] | None = None
     test_files: Sequence[str] | None = None

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mate_cli.data.archive import find_file, find_store
 from mate_cli.data.check import CheckReport, Problem, raise_problems
@@ -48,6 +48,10 @@ class Release(ABC):
     """Where files may lie, below the root."""
     archives: ClassVar[Sequence[str]] = ("*",)
     """Patterns of the names of archives that hold files of the release."""
+    as_written: ClassVar[Mapping[str, Any]] = {}
+    """Options with which cells are as the authors wrote them."""
+    metric = "mate_cli.metrics.system_answers.TableAnswers"
+    """The `AnswerMetric` that scores what any system answers."""
 
     root: Path
     _: KW_ONLY

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from mate_cli.data.corpora.shards import CorpusTable
-from mate_cli.data.datasets.tabfact.reader import LABELS
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs
 from mate_cli.data.synthesis.references import TableReferences
 from mate_cli.data.synthesis.statement_values import (
@@ -29,7 +28,7 @@ from mate_cli.data.synthesis.statement_values import (
     Values,
     compare_values,
 )
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import VERDICTS, Answer, TableExample
 from mate_cli.tables.table import Table
 
 Random = np.random.Generator | np.random.RandomState
@@ -310,7 +309,7 @@ def part_statements(
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:
     text = " ".join(text.split())  # names of columns may have several lines
-    return TableExample(example_id, text, table, Answer((LABELS[label],), label=label), subsets=(kind,))
+    return TableExample(example_id, text, table, Answer((VERDICTS[label],), label=label), subsets=(kind,))
 
 
 def _words(text: str) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, nll_loss
 
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
+from mate_cli.lit_modules.entailment import Entailment, Verdict
 from mate_cli.lit_modules.losses.likelihood import binary
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -21,6 +21,7 @@ from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
 from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead, MixtureOutput
+from mate_cli.tables.example import VERDICTS
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -50,7 +51,7 @@ class EvidenceEntailment(Entailment):
         metrics: Sequence[Metric] = (),
     ) -> None:
         TableTask.__init__(self, context, metrics=metrics)
-        self.add_heads(lambda one: MixtureHead(one.size.hidden_size, len(CLASSES), dropout))
+        self.add_heads(lambda one: MixtureHead(one.size.hidden_size, len(VERDICTS), dropout))
         self.double_softmax, self.keep = double_softmax, keep
 
     def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]

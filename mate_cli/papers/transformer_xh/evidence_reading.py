@@ -23,7 +23,7 @@ from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
-from mate_cli.papers.transformer_xh.metrics.supporting import score_supported_answers
+from mate_cli.papers.transformer_xh.metrics.supporting import score_documents
 from mate_cli.papers.transformer_xh.models.evidence_heads import ReadingHead, ReadingLogits
 from mate_cli.papers.transformer_xh.reading_losses import kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.papers.transformer_xh.serializer import ANSWER_KINDS
@@ -124,14 +124,9 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return exact match and F1 of answers, of supporting sentences where known, and of both; best nodes."""
         known = {name: example for name, example in examples.items() if example.answer}
-        references = {name: example.answer.texts for name, example in known.items() if example.answer}
-        gold = {n: e.supporting for n, e in known.items()}
-        supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else {}
         groups = group_by_subset(known)
-        shown = gold if self.supporting_sentences else {}
-        by_words = {n for n, e in known.items() if e.answers_by_words}
-        answers = self.answers(predictions, known)
-        scores = score_supported_answers(answers, supporting, references, shown, groups, by_words)
+        supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else None
+        scores = score_documents(self.answers(predictions, known), supporting, known, groups)
         cells = {p.example_id: p.cell for p in predictions}
         right = [n for n, e in known.items() if e.answer and cells.get(n) in e.answer.coordinates]
         return {**scores, **accuracy("node_accuracy", right, known, groups)}

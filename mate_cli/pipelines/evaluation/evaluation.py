@@ -47,7 +47,7 @@ class SplitResult:
     def table(self, most: int) -> tuple[list[str], list[list[Any]]]:
         """Return columns and the first rows for people: each question with its prediction, and what is known of it.
 
-        Its right cells are (row, column), both from 0; `right` and the monitored score are None without an answer.
+        Cells are (row, column), both from 0; whether it is right and the monitored score are None without an answer.
         """
         rows = []
         for prediction in self.predictions[:most]:
@@ -56,8 +56,10 @@ class SplitResult:
             right = self.task.is_correct(prediction, example) if known else None
             score = self.task.all_scores([prediction], {name: example}).get(self._score) if known else None
             texts, cells = (" | ".join(known.texts), known.coordinates) if known else ("", ())
-            rows.append([name, example.question, texts, [*cells], self.answers.get(name, ""), right, score])
-        return ["id", "question", "answer", "answer_cells", "prediction", "right", self._score], rows
+            chosen = [*_cells(self.task, prediction)]
+            rows.append([name, example.question, texts, [*cells], self.answers.get(name, ""), chosen, right, score])
+        told = ["answer", "answer_cells", "prediction", "prediction_cells", self.task.right_name, self._score]
+        return ["id", "question", *told], rows
 
     @property
     def _score(self) -> str:

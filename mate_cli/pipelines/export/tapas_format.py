@@ -12,7 +12,6 @@ from torch import Tensor
 from mate_cli.errors import CheckpointError
 from mate_cli.files.safe_load import read_object
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.files import bundle_config
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
@@ -20,7 +19,7 @@ from mate_cli.models.checkpoints.tensorflow import CONFIG, dot_options, list_var
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.quoting import format_setting
-from mate_cli.tables.example import AGGREGATIONS
+from mate_cli.tables.example import AGGREGATIONS, VERDICTS
 from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.serializers.serializer import Serializer
 

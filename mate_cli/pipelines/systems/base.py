@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import TableTask, group_by_source
-from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.metrics.exact_match import score_answers
 from mate_cli.metrics.hits_at_k import hits_at_k
+from mate_cli.metrics.subsets import group_by_source
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import predict, save_predictions
 from mate_cli.runs import ranks

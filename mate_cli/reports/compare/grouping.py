@@ -25,6 +25,7 @@ from mate_cli.runs.identity import (
     telling_settings,
     telling_values,
 )
+from mate_cli.runs.record import NOT_TRAINED
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 NAMED = {*FIELDS, "data", "experiment"}
@@ -33,6 +34,8 @@ SHOWN_DIFFERENCES = 2
 """Settings in a name; more where it takes more to tell configurations apart."""
 TITLES = {"etc": "TableETC"}
 """Names of networks that papers call otherwise than the command line."""
+UNTRAINED_MARK = "‡"
+"""Stands behind the name of a system that was not trained here."""
 BETWEEN = " · "
 """Stands between the parts of a name."""
 CHECKPOINT, TARGET = ".checkpoint", "._target_"
@@ -80,6 +83,11 @@ class Configuration:
         name = MetricName.parse(metric)
         asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
         return asked.total if asked and name.is_share else None
+
+    @property
+    def is_untrained(self) -> bool:
+        """True if it is another system, whose answers alone are known."""
+        return all(run.text("init") == NOT_TRAINED for run in self.runs)
 
     @cached_property
     def dataset(self) -> str:
@@ -264,7 +272,8 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     for group in sorted(groups, key=lambda group: not group.counted):
         label = names[id(group)]
         seen[label] = seen.get(label, 0) + 1
-        labels[id(group)] = label if seen[label] == 1 else f"{label} ({seen[label]})"
+        label = label if seen[label] == 1 else f"{label} ({seen[label]})"
+        labels[id(group)] = f"{label} {UNTRAINED_MARK}" if group.is_untrained else label
     return [replace(group, label=labels[id(group)]) for group in groups]
 
 
@@ -323,7 +332,8 @@ def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str
 
 def name_of(group: Configuration, shown: Sequence[str], texts: Sequence[str], telling: Collection[str]) -> str:
     """Name a configuration by some of its fields, each value said once, the settings that tell, and few others."""
-    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in shown)
+    told = [key for key in shown if key != "task" or not group.is_untrained]
+    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in told)
     others = [text for text in texts if setting_name(text) not in telling]
     room = max(0, SHOWN_DIFFERENCES - len(texts) + len(others))
     return BETWEEN.join([*names, *(text for text in texts if text not in others[room:])])

@@ -12,7 +12,7 @@ from pathlib import Path
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
-from mate_cli.reports.compare.grouping import Configuration, group_runs
+from mate_cli.reports.compare.grouping import UNTRAINED_MARK, Configuration, group_runs
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
@@ -21,7 +21,7 @@ from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import MAX_TEXT, STATUSES, LoadedRun, clean, load_runs
 from mate_cli.reports.view import ReportSection
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
-from mate_cli.runs.record import NOT_LEARNT
+from mate_cli.runs.record import NOT_LEARNT, NOT_TRAINED
 
 MAX_NEAR = 3
 """Metrics that are offered for one that no run has."""
@@ -227,14 +227,22 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
     skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
     if skipped:
         lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
-    unlearnt: dict[str, set[str]] = {}
-    for group in groups:
-        for text in {clean(fact) for run in group.runs if (fact := run.part("facts").get(NOT_LEARNT))}:
-            unlearnt.setdefault(text[:MAX_TEXT], set()).add(group.label)
-    lines += [f"{NOT_LEARNT} by {' and by '.join(sorted(labels))}: {text}" for text, labels in unlearnt.items()]
+    for text, labels in collect_facts(groups, NOT_LEARNT).items():
+        lines.append(f"{NOT_LEARNT} by {' and by '.join(sorted(labels))}: {text}")
+    for text, labels in collect_facts(groups, NOT_TRAINED).items():
+        lines.append(f"{UNTRAINED_MARK} {NOT_TRAINED} ({' and '.join(sorted(labels))}): {text}")
     if mixed:
         lines.append("grouped by the keys of by: runs in one row may differ in other settings")
     return lines
+
+
+def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
+    """Return what runs say of themselves under a name, and the labels of those that do."""
+    found: dict[str, set[str]] = {}
+    for group in groups:
+        for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:
+            found.setdefault(text[:MAX_TEXT], set()).add(group.label)
+    return found
 
 
 def published_notes(

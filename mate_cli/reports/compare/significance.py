@@ -136,8 +136,10 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
     return lines
 
 
-def find_group(groups: Sequence[Configuration], asked: str, metric: str | None = None) -> Configuration:
-    """Find the configuration with a label, or the only one whose label has all the words asked for.
+def find_group(
+    groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
+) -> Configuration:
+    """Find the configuration with a label, or the only one whose label has all the words asked for below a key.
 
     Where a chain and its stages have them, those are meant that have the metric, and then the chain.
 
@@ -154,7 +156,7 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
         return found[0]
     problem = f"{len(found)} configurations match {asked}" if found else f"unknown configuration {asked}"
     choices = " | ".join(group.label for group in found or groups)
-    raise ConfigError(problem, where="against", remedy=f"Choose one of: {choices}")
+    raise ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
 
 
 def label_words(label: str) -> list[str]:

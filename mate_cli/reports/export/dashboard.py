@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.disagreements import disagreements
+from mate_cli.reports.compare.grouping import UNTRAINED_MARK
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.view import View
+from mate_cli.reports.view import Row, View
+from mate_cli.runs.record import NOT_TRAINED
 from mate_cli.runs.tracking import open_wandb
 
 JOB_TYPE = "comparison"
@@ -83,7 +85,7 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 def view_sheet(view: View, section: str) -> Sheet:
     """Return a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
-    columns, values = [view.head.lower(), "kind"], [[row.label, row.kind or "ours"] for row in view.rows]
+    columns, values = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
     for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
         title = column.title.replace("\n", " ")
         columns.append(title)
@@ -98,6 +100,11 @@ def view_sheet(view: View, section: str) -> Sheet:
             for row, value in zip(values, part, strict=True):
                 row.append(value)
     return Sheet(f"{section}/{view.heading}", columns, values)
+
+
+def row_kind(row: Row) -> str:
+    """Say what a row is: ours, a system that was not trained here, or another kind."""
+    return row.kind or (NOT_TRAINED if row.label.endswith(UNTRAINED_MARK) else "ours")
 
 
 def rounded_figure(value: float | None) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report
@@ -16,6 +16,7 @@ SPECIAL = str.maketrans(
         "^": r"\textasciicircum{}",
         "·": r"$\cdot$",
         "±": r"$\pm$",
+        "‡": r"$\ddagger$",
         "<": "$<$",
         ">": "$>$",
         "[": "{[}",
@@ -44,19 +45,24 @@ FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 """Begins what is made smaller where it is wider than the column."""
 
 
-def report_latex(report: Report) -> str:
-    """Write the tables of every section, all splits beside each other; what must be known as comments."""
+def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
+    """Write the tables of every section, all splits beside each other; what must be known as comments.
+
+    Args:
+        report: the comparison.
+        names: of rows in LaTeX, by the labels of configurations.
+    """
     notes = [f"% {sentences([note])}" for note in report.notes]
     parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
     for section in report_sections(report, wide=True):
-        parts += [view_latex(view, report) for view in section.tables]
+        parts += [view_latex(view, report, names or {}) for view in section.tables]
         parts += (
             ["\n".join(f"% {sentences([note])}" for note in section.visible_notes)] if section.visible_notes else []
         )
     return "\n\n".join(parts) + "\n"
 
 
-def view_latex(view: View, report: Report) -> str:
+def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
     """Write one table; columns of words are left out, and other rows than configurations stand apart."""
     kept = [place for place, column in enumerate(view.columns) if column.is_number]
     body = [*headings(view, kept), r"\midrule"]
@@ -65,7 +71,7 @@ def view_latex(view: View, report: Report) -> str:
         body += [r"\midrule"] * (row.kind not in (before, "bound"))
         if row.kind == "published" != before:
             body.append(rf"\multicolumn{{{len(kept) + 1}}}{{l}}{{\textit{{Published}}}} \\")
-        body.append(row_latex(row, kept))
+        body.append(row_latex(row, kept, names))
         before = row.kind
     caption = [", ".join(filter(None, [escape(view.heading), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
@@ -96,11 +102,12 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
     return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in told)
 
 
-def row_latex(row: Row, kept: Sequence[int]) -> str:
+def row_latex(row: Row, kept: Sequence[int], names: Mapping[str, str]) -> str:
     """Write one row."""
     first, space, rest = (row.short or row.label).partition(" ")
     name = first if row.kind else PAPER_NAMES.get(first, first)
-    return " & ".join([escape(f"{name}{space}{rest}"), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
+    head = names.get(row.label) or escape(f"{name}{space}{rest}")
+    return " & ".join([head, *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
 
 
 def cell_latex(cell: ViewCell) -> str:

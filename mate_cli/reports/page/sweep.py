@@ -18,7 +18,10 @@ MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
 MAX_POINTS = 500
 """Runs that are drawn, evenly chosen; the means are of all."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
+STEP, ABOVE = 150, 24
+"""Pixels between two axes, and above them."""
 NOTES = (
+    "a line through all axes is a run, the darker the better its score",
     "each point is a run, in the colour of its configuration; the line joins the means",
     "explained: the share of the variance of scores explained by a setting; with few runs, much of it is chance",
 )
@@ -64,6 +67,25 @@ class Plot:
     left, right, bottom = LEFT, RIGHT, BOTTOM
 
 
+@dataclass(frozen=True)
+class ParallelCoordinates:
+    """Runs as lines through an axis for each setting and one for the score, in pixels.
+
+    Args:
+        axes: x, the name, and y and text of each tick.
+        lines: the points of each run, how good it is in percent, and its words; the best ones last.
+    """
+
+    axes: Sequence[tuple[float, str, Sequence[tuple[float, str]]]]
+    lines: Sequence[tuple[str, float, str]]
+    top, bottom, height = ABOVE, BOTTOM + ABOVE, HEIGHT + ABOVE
+
+    @property
+    def width(self) -> int:
+        """All of it."""
+        return STEP * len(self.axes)
+
+
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return a plot for each setting that was varied, the most telling first; None where too few runs are scored."""
     if not report.metric:
@@ -76,7 +98,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     return ReportSection("sweep", "Scores by setting", "Sweep", template="sweep.html", content=content)
 
 
-def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, list[Plot]]]:
+def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, ParallelCoordinates | None, list[Plot]]]:
     """Yield a title and the plots of each block."""
     blocks = dict.fromkeys(group.block for group in report.groups)
     for block in blocks:
@@ -84,7 +106,14 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, lis
         runs = [one for index, group in groups for one in score_runs(index, group, metric)]
         if found := panels(runs):
             title = f"{metric.title_with_unit} on {block}" if len(blocks) > 1 else metric.title_with_unit
-            yield title, [draw_panel(one, runs) for one in found]
+            yield title, draw_coordinates(found, runs, metric), [draw_panel(one, runs) for one in found]
+
+
+def find_varied(report: Report) -> list[str]:
+    """Return the settings that were varied, of those that change together the first; the most telling come first."""
+    metric = MetricName.parse(report.metric or "")
+    runs = [one for place, group in enumerate(report.groups) for one in score_runs(place, group, metric)]
+    return [panel.keys[0] for panel in panels(runs)]
 
 
 def score_runs(place: int, group: Configuration, metric: MetricName) -> list[ScoredRun]:
@@ -150,6 +179,45 @@ def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
     )
 
 
+def draw_coordinates(
+    found: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
+) -> ParallelCoordinates | None:
+    """Draw runs as lines through all settings; None where one setting was varied alone."""
+    if len(found) < 2:
+        return None
+    scores = [str(run.score) for run in runs]
+    columns = [*((" = ".join(one.keys[:2]), one.values) for one in found), (metric.short, scores)]
+    heights = [[round(BOTTOM + ABOVE - share * (BOTTOM - TOP), 1) for share in spread(own)] for _, own in columns]
+    axes = [
+        (STEP * (place + 0.5), name, axis_ticks(dict(zip(values, ys, strict=True))))
+        for place, ((name, values), ys) in enumerate(zip(columns, heights, strict=True))
+    ]
+    lines = [
+        (
+            " ".join(f"{x},{y}" for (x, *_), y in zip(axes, ys, strict=True)),
+            round(100 * (share if metric.direction >= 0 else 1 - share)),
+            f"{run.label}: {run.score:.1f}",
+        )
+        for run, share, *ys in zip(runs, spread(scores), *heights, strict=True)
+    ]
+    return ParallelCoordinates(axes, sorted(lines[:: -(-len(runs) // MAX_POINTS)], key=lambda line: line[1]))
+
+
+def spread(values: Sequence[str]) -> list[float]:
+    """Return where the value of each run stands, from 0 to 1."""
+    shares = value_shares(values)
+    return [shares[value] for value in values]
+
+
+def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Return y and text of the values on an axis; of many the ends alone."""
+    ordered = sorted(places, key=lambda value: places[value])
+    if len(ordered) <= MAX_VALUES:
+        return [(places[value], text) for value, text in zip(ordered, distinct_texts(ordered), strict=True)]
+    ends = [ordered[0], ordered[-1]]
+    return [(places[end], f"{number_of(end):.4g}" if number_of(end) < math.inf else end[:12]) for end in ends]
+
+
 def distinct_numbers(numbers: Sequence[float]) -> list[str]:
     """Write numbers with as few digits as tell them apart."""
     written = [[f"{number:.{digits}f}" for number in numbers] for digits in range(1, 8)]
@@ -165,7 +233,16 @@ def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
 
 
 def x_places(values: Sequence[str]) -> dict[str, float]:
-    """Return where each value stands: numbers by size, by their logarithm where they lie far apart.
+    """Return where each value stands in a panel, see `value_shares`, from the left."""
+    inner = (LEFT + 24, RIGHT - 24)
+    places = {
+        value: round(inner[0] + share * (inner[1] - inner[0]), 1) for value, share in value_shares(values).items()
+    }
+    return dict(sorted(places.items(), key=lambda one: one[1]))
+
+
+def value_shares(values: Sequence[str]) -> dict[str, float]:
+    """Return where each value stands from 0 to 1: numbers by size, by their logarithm where they lie far apart.
 
     Where some are words, all stand evenly: the numbers by size, then the words.
     """
@@ -177,10 +254,7 @@ def x_places(values: Sequence[str]) -> dict[str, float]:
     if low > 0 and high > FAR * low:
         numbers = {kind: math.log(number) for kind, number in numbers.items()}
         low, high = math.log(low), math.log(high)
-    inner = (LEFT + 24, RIGHT - 24)
-    scale = (inner[1] - inner[0]) / (high - low or 1)
-    places = {value: round(inner[0] + (number - low) * scale, 1) for value, number in numbers.items()}
-    return dict(sorted(places.items(), key=lambda one: one[1]))
+    return {value: (number - low) / (high - low or 1) for value, number in numbers.items()}
 
 
 def number_of(value: str) -> float:

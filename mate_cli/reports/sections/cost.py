@@ -62,13 +62,14 @@ def memory_text(megabytes: float) -> str:
     return f"{megabytes / 1000:.1f} GB"
 
 
-RATE, WORK = "examples_per_second", "training_flops_per_example"
+RATE, WORK, PRICE = "examples_per_second", "training_flops_per_example", "cost_per_question"
 COSTS = (
     Cost("Parameters", "\nParameters", "Parameters", "count", "parameters", None, count_text),
     Cost("Examples/s", "Examples\nper second", "Examples per second", "count", RATE, "throughput", rate_text),
     Cost("FLOPs/example", "FLOPs\nper example", "Training FLOPs per example", "count", WORK, "throughput", flops_text),
     Cost("Wall time", "Wall\ntime", "Wall time", "duration", "wall_seconds", None, duration_text),
     Cost("Peak memory", "Peak\nmemory", "Peak memory", "memory", "peak_memory_mb", None, memory_text),
+    Cost("Cost/question", "Cost per\nquestion", "Stated cost", "count", PRICE, "throughput", "{:.3g}".format),
 )
 
 

@@ -62,6 +62,7 @@ class HybridQA(Release):
     """
 
     archives: ClassVar[Sequence[str]] = (f"{REPOSITORY}*", "HybridQA*")
+    metric = "mate_cli.metrics.system_answers.HybridAnswers"
 
     extra_train: Sequence[str] = ()
     near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR_DUPLICATE

@@ -11,7 +11,7 @@ from typing import Any
 
 from mate_cli.data.archive import read_file
 from mate_cli.errors import DataError, MateError
-from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
+from mate_cli.tables.example import AGGREGATIONS, LABELS, VERDICTS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
 from mate_cli.tables.formats.json_shapes import find_table
 from mate_cli.tables.read import read_table
@@ -37,12 +37,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "database": ("database",),
 }
 """What a row may have, and what each may be called."""
-LABELS = {
-    **dict.fromkeys(("1", "true", "yes", "entailed", "supported", "supports"), 1),
-    **dict.fromkeys(("0", "false", "no", "refuted", "refutes"), 0),
-}
-"""What labels may be called, in lower case."""
-VERDICTS = ("refuted", "entailed")
 PARTED = "|"
 """Between the texts of one cell of a spreadsheet."""
 

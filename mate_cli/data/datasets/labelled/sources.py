@@ -15,6 +15,7 @@ from pydantic import Field
 
 from mate_cli.data.archive import find_file
 from mate_cli.data.check import CheckReport, Problem
+from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.labelled.columns import check_columns, read_json_rows, unknown_columns
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
@@ -25,6 +26,7 @@ from mate_cli.data.datasets.labelled.rows import (
     read_stated_number,
 )
 from mate_cli.data.datasets.release import Release
+from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.errors import DataError
 from mate_cli.tables.example import UNUSABLE, Answer, TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
@@ -39,7 +41,13 @@ MIN_TABLES = 10
 
 
 class QueryRows(Protocol):
-    """A reader of rows whose question is not about a table, built of `RowTables`, `database` and `values`."""
+    """A reader of rows whose question is not about a table, built of `RowTables`, `database` and `values`.
+
+    Attributes:
+        metric: see `Release`.
+    """
+
+    metric: str
 
     def has(self, row: LabelledRow) -> bool:
         """Tell whether a question is about a database."""
@@ -161,7 +169,16 @@ class LabelledRows(Release):
                 except RowError as error:
                     problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
             self._parsed[place] = examples, problems
+            self.metric = self._choose_metric(examples)
         return self._parsed[place]
+
+    def _choose_metric(self, examples: Sequence[TableExample]) -> str:
+        """Choose the metric by what rows ask for: queries, verdicts, texts of passages, or cells."""
+        if self._queries and any(type(example) is not TableExample for example in examples):
+            return self._queries.metric
+        if any(example.answer and example.answer.label is not None for example in examples):
+            return TabFact.metric
+        return HybridQA.metric if any(example.table.passages for example in examples) else Release.metric
 
     def _example(self, row: LabelledRow, place: str, name: str) -> TableExample:
         if self._queries is None or not self._queries.has(row):

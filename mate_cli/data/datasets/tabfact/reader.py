@@ -16,11 +16,9 @@ from typing import Any, Literal
 from mate_cli.data.check import CheckReport, Problem, is_ragged, parse_json_as
 from mate_cli.data.datasets.csv_tables import read_lines
 from mate_cli.data.datasets.release import Release
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import VERDICTS, Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
-LABELS = ("refuted", "entailed")
-"""Names of the labels 0 and 1."""
 TABLES = ("data/all_csv", "all_csv")
 """Folders of the tables; the authors keep them in the first folder."""
 SUBSETS = {
@@ -57,6 +55,8 @@ class TabFact(Release):
 
     Source: google-research/tapas, `utils/tabfact_utils.py`: of a table in both rounds the second one counts.
     """
+
+    metric = "mate_cli.metrics.system_answers.Statements"
 
     statements: Literal["auto", "original", "lemmatized"] = "auto"
 
@@ -151,7 +151,7 @@ class TabFact(Release):
         lists = self._lists[0].items()
         subsets = tuple(part for part, keys in lists if key in keys and (part != "small" or split == "test"))
         return [
-            TableExample(f"{key}_{place}", text, table, Answer((LABELS[label],), label=label), subsets=subsets)
+            TableExample(f"{key}_{place}", text, table, Answer((VERDICTS[label],), label=label), subsets=subsets)
             for place, (text, label) in enumerate(zip(statements, labels, strict=True))
         ]
 
@@ -213,6 +213,6 @@ def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
         return f"has {len(statements)} statements but {len(labels)} labels"
     if not all(isinstance(text, str) and text.strip() for text in statements):
         return "a statement is empty or not text"
-    if not all(type(label) is int and 0 <= label < len(LABELS) for label in labels):
+    if not all(type(label) is int and 0 <= label < len(VERDICTS) for label in labels):
         return "a label is neither 0 nor 1"
     return ""

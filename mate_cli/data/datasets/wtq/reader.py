@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_lines
@@ -91,6 +91,8 @@ class WikiTableQuestions(Release):
         missing: what the reference's tables say in a cell that is empty, "NA", "null" or the like: "nan". None
             leaves such cells as they are.
     """
+
+    as_written: ClassVar[Mapping[str, Any]] = {"normalize_cells": False}
 
     fold: Literal[1, 2, 3, 4, 5] = 1
     whole_train: bool = False

@@ -24,6 +24,8 @@ class RowDatabases:
         values: also read the texts that columns hold.
     """
 
+    metric = "mate_cli.papers.dt_fixup.metrics.exact_set_match.Queries"
+
     files: RowTables
     shared: str | None = None
     values: bool = False

@@ -46,6 +46,8 @@ class OptionQuestions(Release):
             as in LogiQA 2.0, their place is added to it.
     """
 
+    metric = "mate_cli.metrics.system_answers.Options"
+
     more_training: tuple[str, ...] = ()
 
     @property

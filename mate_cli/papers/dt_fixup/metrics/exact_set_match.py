@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
 from mate_cli.metrics.subsets import average_by_group
+from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.papers.dt_fixup.sql.exact_match import (
     COLUMN_ERROR,
     DOUBLE_ERROR,
@@ -17,7 +18,9 @@ from mate_cli.papers.dt_fixup.sql.exact_match import (
     query_error,
 )
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
 from mate_cli.papers.dt_fixup.sql.ir import Query
+from mate_cli.papers.dt_fixup.sql.parse import parse
 
 QUERIES = MetricTable("Text to SQL", "subsets")
 EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=44, importance=4, table=QUERIES)
@@ -43,6 +46,25 @@ def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, Sc
     right = {name: not error for name, error in errors.items()}
     shares = average_by_group(EXACT_SET_MATCH.name, right, known, groups)
     return shares | {spec.name: list(errors.values()).count(spec.name) / len(known) for spec in ERRORS}
+
+
+class Queries(AnswerMetric[SchemaExample]):
+    """Exact-set match of queries in SQL; one that cannot be read is wrong."""
+
+    def score(self, examples: Mapping[str, SchemaExample]) -> dict[str, float]:
+        """Return the exact-set match of all questions with a known query, by hardness, and the kinds of errors."""
+        return score_queries({name: self._query(one) for name, one in examples.items()}, examples)
+
+    def _query(self, example: SchemaExample) -> Query | None:
+        answer = self.answers.get(example.example_id)
+        try:
+            return parse(" ".join(answer.texts), example.schema) if answer else None
+        except UnreadableQueryError:
+            return None
+
+    def is_readable(self, example: SchemaExample) -> bool:
+        """Tell whether it is a query on the database of the question."""
+        return self._query(example) is not None
 
 
 def _error(query: Query | None, example: SchemaExample) -> str:

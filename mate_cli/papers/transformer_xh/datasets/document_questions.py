@@ -31,6 +31,8 @@ class DocumentQuestions(Release):
         fold: 1 to 5: every fifth question of `train_file` is dev, and the others are train.
     """
 
+    metric = "mate_cli.papers.transformer_xh.metrics.supporting.SupportedAnswers"
+
     train_file: str | None = None
     dev_file: str | None = None
     test_file: str | None = None

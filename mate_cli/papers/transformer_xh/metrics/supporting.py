@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
-from mate_cli.metrics.subsets import average_by_group
+from mate_cli.metrics.subsets import average_by_group, group_by_subset
+from mate_cli.metrics.system_answers import AnswerMetric, texts_of
+from mate_cli.tables.example import TableExample
 
 EVIDENCE = MetricTable("Answers and their evidence", layout="splits")
 SP_EM = MetricSpec("sp_em", "Sup EM", 1, order=12, table=EVIDENCE)
@@ -105,6 +107,34 @@ def score_supported_answers(
             scores |= {f"{name}_f1": {k: one.f1 for k, one in found.items()}}
     means = (average_by_group(name, values, references, groups) for name, values in scores.items())
     return {name: value for one in means for name, value in one.items()}
+
+
+def score_documents(
+    answers: Mapping[str, str],
+    supporting: Mapping[str, Collection[tuple[int, int]]] | None,
+    examples: Mapping[str, TableExample],
+    groups: Mapping[str, Collection[str]],
+) -> dict[str, float]:
+    """Score answers to questions about documents, see `score_supported_answers`; without sentences these alone."""
+    references = {name: example.answer.texts for name, example in examples.items() if example.answer}
+    gold = {} if supporting is None else {name: example.supporting for name, example in examples.items()}
+    by_words = {name for name, example in examples.items() if example.answers_by_words}
+    return score_supported_answers(answers, supporting or {}, references, gold, groups, by_words)
+
+
+class SupportedAnswers(AnswerMetric[TableExample]):
+    """Exact match and F1 of answers; where any names its sentences, of these too."""
+
+    def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Return them of all questions, and of each subset."""
+        named = any(answer.supporting for answer in self.answers.values())
+        supporting = {n: self._sentences(one) for n, one in examples.items() if n in self.answers} if named else None
+        return score_documents(texts_of(self.answers), supporting, examples, group_by_subset(examples))
+
+    def _sentences(self, example: TableExample) -> set[tuple[int, int]]:
+        rows = {row[0].text: place for place, row in reversed([*enumerate(example.table.rows)])}
+        named = self.answers[example.example_id].supporting
+        return {(rows.get(title, -1) if isinstance(title, str) else title, place) for title, place in named}
 
 
 def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:

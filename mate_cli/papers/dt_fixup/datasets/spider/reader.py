@@ -50,6 +50,7 @@ class Spider(Release):
     """
 
     folders: ClassVar[Sequence[str]] = ("", "spider", "spider_data")
+    metric = "mate_cli.papers.dt_fixup.metrics.exact_set_match.Queries"
 
     train_files: Sequence[str] = ("train_spider.json",)
     dev_file: str | None = "dev.json"

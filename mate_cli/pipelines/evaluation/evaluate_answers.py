@@ -1,0 +1,118 @@
+"""Score answers of a system that was not trained here, and leave a record beside those of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import get_class, instantiate
+
+from mate_cli.errors import DataError
+from mate_cli.files.safe_load import to_yaml
+from mate_cli.metrics.system_answers import AnswerMetric
+from mate_cli.pipelines.evaluation.evaluation import describe_questions, save_predictions
+from mate_cli.pipelines.summary import results_table
+from mate_cli.runs.folders import new_folder
+from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord, now
+from mate_cli.tables.example import Example, SystemAnswer
+from mate_cli.terminal.console import Console
+
+
+def evaluate_answers(
+    file: Path,
+    answers: Mapping[str, SystemAnswer],
+    name: str,
+    data: Mapping[str, Any],
+    splits: Sequence[str],
+    outputs: Path,
+) -> RunFolder:
+    """Score answers by the metric of a dataset, and leave a record as a run does.
+
+    Args:
+        file: where the answers were read.
+        answers: by question; one that is missing counts as wrong.
+        name: of the system, in tables.
+        data: the dataset, as `conf/data` names it.
+        splits: of the dataset.
+        outputs: where runs have their folders.
+
+    Raises:
+        DataError: a split is missing or has no known answers, or none of its questions is answered.
+    """
+    dataset = instantiate(data)
+    title = str(data.get("name") or type(dataset).__name__)
+    examples = {split: {one.example_id: one for one in dataset.examples(split)} for split in splits}
+    check_questions(file, answers, title, examples)
+    metric: AnswerMetric[Any] = get_class(dataset.metric)(answers)
+    record = RunRecord(
+        command="evaluate",
+        experiment=re.sub(r"[^\w.@-]+", "_", name).strip("._") or "answers",
+        overrides=[f"answers={file}", f"data={title}", f"split={','.join(splits)}", f"name={name}"],
+        dataset=title,
+        model=name,
+        attention="",
+        init=NOT_TRAINED,
+        task="any system",
+        seed=0,
+    )
+    record.facts = {NOT_TRAINED: describe_answers(file, metric, examples)}
+    costs = [answer.cost for answer in answers.values() if answer.cost is not None]
+    if costs:
+        record.throughput = {"cost_per_question": sum(costs) / len(costs)}
+    folder = new_folder(outputs, "evaluate", record.experiment, 0)
+    folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
+    for split, asked in examples.items():
+        known = {key: example for key, example in asked.items() if example.answer}
+        record.metrics |= {f"{split}/{score}": value for score, value in metric.score(known).items()}
+        record.questions |= describe_questions(split, asked.values())
+        given = [example for key, example in asked.items() if key in answers]
+        texts = {example.example_id: metric.text(example) for example in given}
+        details = {example.example_id: metric.details(example) for example in given}
+        save_predictions(folder, split, asked.values(), texts, lambda one: metric.score({one.example_id: one}), details)
+    record.status, record.finished = "finished", now()
+    folder.write_record(record)
+    print_outcome(record, folder)
+    return folder
+
+
+def check_questions(
+    file: Path, answers: Mapping[str, SystemAnswer], title: str, examples: Mapping[str, Mapping[str, Example]]
+) -> None:
+    """Refuse a split whose answers nobody knows, and answers to other questions.
+
+    Raises:
+        DataError: naming it.
+    """
+    for split, asked in examples.items():
+        if not any(example.answer for example in asked.values()):
+            raise DataError(
+                "this split has no answers to score", where=f"{title} {split}", remedy="Choose another split"
+            )
+        if not asked.keys() & answers.keys():
+            ids = f"ids are like {next(iter(answers))!r} here and like {next(iter(asked))!r} there"
+            problem = f"answers no question of {title} {split}: {ids}"
+            raise DataError(problem, where=str(file), remedy="Check data, split and the ids")
+
+
+def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[str, Mapping[str, Example]]) -> str:
+    """Say where answers are from, and how many are missing, unreadable, or to questions that are not asked."""
+    asked = {key: example for some in examples.values() for key, example in some.items()}
+    missing = len(asked.keys() - metric.answers.keys())
+    unreadable = sum(not metric.is_readable(example) for key, example in asked.items() if key in metric.answers)
+    unknown = len(metric.answers.keys() - asked.keys())
+    told = [f"answers read from {file.name}"]
+    told += [f"{missing:,} of {len(asked):,} questions without an answer, which counts as wrong"] * bool(missing)
+    told += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
+    told += [f"{unknown:,} with an id that no question has"] * bool(unknown)
+    return "; ".join(told)
+
+
+def print_outcome(record: RunRecord, folder: RunFolder) -> None:
+    """Print the scores, and what must be known of them."""
+    console = Console(highlight=False)
+    console.print(results_table(record.metrics, f"{record.model} on {record.dataset}"))
+    for fact, text in record.facts.items():
+        console.print(f"{fact}: {text}", soft_wrap=True)
+    console.print(f"run folder: {folder.path}", soft_wrap=True)
