@@ -278,16 +278,11 @@ class MateForTableQuestionAnswering(MateForTask):
         )
         if float_answer is not None and numeric_values is None:
             raise ValueError("float_answer needs numeric_values of the tokens")
-        count, unknown = (
-            len(batch.input_ids),
-            torch.full(batch.input_ids.shape, torch.nan, device=batch.input_ids.device),
-        )
-        batch = replace(
-            batch,
-            aggregation_ids=batch.input_ids.new_full((count,), -1) if aggregations is None else _classes(aggregations),
-            answer_numbers=unknown[:, 0] if float_answer is None else float_answer.flatten(),
-            numeric_values=unknown if numeric_values is None else numeric_values,
-        )
+        unknown = torch.full(batch.input_ids.shape, torch.nan, device=batch.input_ids.device)
+        known = torch.full_like(batch.input_ids[:, 0], -1) if aggregations is None else _classes(aggregations)
+        number = unknown[:, 0] if float_answer is None else float_answer.flatten()
+        values = unknown if numeric_values is None else numeric_values
+        batch = replace(batch, aggregation_ids=known, answer_numbers=number, numeric_values=values)
         return self.run_task(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 

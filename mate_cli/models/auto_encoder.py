@@ -171,23 +171,19 @@ class MateModel(PreTrainedModel):
         options = {key: value for key, value in options.items() if value is not None and key not in WITHOUT_EFFECT}
         download = {key: options.pop(key) for key in DOWNLOADING if key in options}
         adapter_options = options.pop("adapter_kwargs", None), options.pop("adapter_name", None)
-        if name is None:
-            if config is None or state_dict is None:
-                raise ValueError("from_pretrained(None) needs config and state_dict")
-            adapter = Adapter(None, "", {})
-        else:
-            adapter = find_adapter(str(name), *adapter_options, download)
+        if name is None and (config is None or state_dict is None):
+            raise ValueError("from_pretrained(None) needs config and state_dict")
+        adapter = Adapter(None, "", {}) if name is None else find_adapter(str(name), *adapter_options, download)
         device, wanted = resolve_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
-        if isinstance(config, MateConfig):
-            own = deepcopy(config)
-        else:
+        settings = deepcopy(config)
+        if not isinstance(settings, MateConfig):
             source = config or adapter.base
-            own, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
+            settings, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
         if unknown := [key for key in options if not key.startswith("_")]:
             raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
-        own.name_or_path = adapter.base
+        settings.name_or_path = adapter.base
         with torch.random.fork_rng(devices=[]):  # weights that are replaced at once draw nothing from anybody's numbers
-            model = cls(own)
+            model = cls(settings)
         tensors = read_weights(adapter.base, download) if state_dict is None else state_dict
         with wrap_loading_errors(adapter.base):
             info = model.fill(tensors, wanted, ignore_mismatched_sizes=ignore_mismatched_sizes)
@@ -195,8 +191,7 @@ class MateModel(PreTrainedModel):
             model.load_adapter(adapter.name, **adapter.options)
         if device is not None:
             model.to(device).hf_device_map = {"": device}
-        model.eval()
-        return (model, info) if output_loading_info else model
+        return (model.eval(), info) if output_loading_info else model.eval()
 
     def fill(
         self, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None, *, ignore_mismatched_sizes: bool = False

@@ -4,6 +4,7 @@ Each stage is a training run of its own. What it hands on is the weights that th
 that a system joins with those of the others.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,6 @@ from mate_cli.pipelines.evaluation.evaluation import describe_questions
 from mate_cli.pipelines.machine import resolve_hardware
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
-from mate_cli.pipelines.shared_stages import shared_folder
 from mate_cli.pipelines.summary import print_results, reused_runs_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
@@ -29,7 +29,9 @@ from mate_cli.pipelines.training import train_run
 from mate_cli.quoting import format_command
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
-from mate_cli.runs.lock import release_lock
+from mate_cli.runs.folders import find_same
+from mate_cli.runs.identity import digest_run
+from mate_cli.runs.lock import LockedError, acquire_lock, release_lock
 from mate_cli.runs.record import ReadOnlyFolder, RunFolder, RunRecord
 from mate_cli.runs.tracking import hide_agent
 from mate_cli.runs.user_code import warn_changed
@@ -232,3 +234,43 @@ def answer_all(run: Run, system: System, done: CompletedStages) -> None:
             save_answers(run.folder, split, system, examples, answered)
     if system.parameters:
         run.folder.write_json(PARAMETERS, dict(system.parameters))
+
+
+POLL = 1.0
+"""Seconds between two looks at a stage that another process trains."""
+
+
+def shared_folder(stage: Stage, console: Console) -> RunFolder:
+    """Find the folder of a shared stage, finished or locked by this process; wait while another one trains it.
+
+    It is that of a run of the stage's experiment with the same values, whoever has begun it, else one that is named
+    after them.
+
+    Raises:
+        RunError: it cannot be locked, or a run of the experiment is damaged.
+    """
+    folder = ranks.broadcast_from_rank_zero(lambda: _folder_of(stage))
+    waited = False
+    while not ranks.broadcast_from_rank_zero(lambda: _is_free(folder.path)):
+        if not waited:
+            console.print(f"waiting for {folder.path}, in training by another process", soft_wrap=True)
+        waited = True
+        time.sleep(POLL)
+    return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path)
+
+
+def _folder_of(stage: Stage) -> RunFolder:
+    outputs, values = Path(stage.config.paths.outputs), stage.config.model_dump()
+    found = find_same(outputs, "train", stage.names.experiment, values, stage.code)
+    return found or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, stage.code))
+
+
+def _is_free(folder: Path) -> bool:
+    """Say whether a run is finished, or locked by this process from now on."""
+    if is_finished(folder):
+        return True
+    try:
+        acquire_lock(folder)
+    except LockedError:
+        return False
+    return True

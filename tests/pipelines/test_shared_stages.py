@@ -13,8 +13,8 @@ from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.data.loading.stream import TableStream
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines import shared_stages
-from mate_cli.pipelines.shared_stages import shared_folder
+from mate_cli.pipelines import stages
+from mate_cli.pipelines.stages import shared_folder
 from mate_cli.runs.lock import LockedError
 from mate_cli.terminal.console import Console
 
@@ -84,14 +84,14 @@ def test_a_run_that_was_trained_alone_is_taken(outputs, tmp_path):
 
 def test_who_comes_second_waits(tmp_path, capsys, monkeypatch):
     stage = resolve([*CHAIN, f"paths.outputs={tmp_path}"]).stages[0]
-    monkeypatch.setattr(shared_stages, "POLL", 0.01)
+    monkeypatch.setattr(stages, "POLL", 0.01)
     free = threading.Event()
 
     def hold(folder):
         if not free.is_set():
             raise LockedError("another process is training this run", where=str(folder))
 
-    with patch.object(shared_stages, "acquire_lock", hold):
+    with patch.object(stages, "acquire_lock", hold):
         waiting = threading.Thread(target=lambda: found.append(shared_folder(stage, Console())))
         found: list = []
         waiting.start()

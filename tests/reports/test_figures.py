@@ -9,8 +9,15 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.plots.figures import curve_names, draw_curves, file_name, read_logs, score_bars, write_figures
-from mate_cli.reports.plots.learning_curves import learning_curves
+from mate_cli.reports.plots.figures import (
+    curve_names,
+    draw_curves,
+    file_name,
+    learning_curves,
+    read_logs,
+    score_bars,
+    write_figures,
+)
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
 from mate_cli.reports.runs.load_curves import Curve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +16,20 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
-from mate_cli.reports.plots.style import save_figure
+from mate_cli.reports.plots.style import (
+    INK,
+    add_legend,
+    color_of,
+    dash_of,
+    literal_text,
+    mark_of,
+    new_figure,
+    save_figure,
+)
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.runs.load_curves import RunLog, load_log
+from mate_cli.reports.runs.load_curves import Curve, RunLog, load_log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,3 +142,33 @@ def file_name(metric: str) -> str:
     """Turn a metric's name into a file name: `test/hits@1` becomes `test_hits_at_1`."""
     spelled = metric.replace("@", "_at_")
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in spelled)[:80]
+
+
+FEW_POINTS = 15
+
+
+def learning_curves(metric: MetricName, lines: Mapping[str, Sequence[Curve]]) -> Figure:
+    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it.
+
+    Args:
+        metric: that was logged.
+        lines: a curve per run, by the label of their configuration.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = new_figure(6.2, 3.1)
+    scale = metric.scale
+    for index, (label, curves) in enumerate(lines.items()):
+        for repeat, curve in enumerate(curves):
+            (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
+            line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
+            line.set_gid(f"{metric.full}-g{index}-{repeat}")
+            line.set_label(literal_text(label) if repeat == 0 else "_")
+            line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
+    axes.set_xlabel("step", color=INK)
+    axes.set_title(literal_text(metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.margins(x=0.01)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+    add_legend(figure, list(lines))
+    return figure
