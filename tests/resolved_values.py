@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import yaml
 from configurations import sweep_jobs
 
 from mate_cli.cli.config.resolve import resolve
@@ -78,6 +79,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def files_record() -> Record:
+    """Return what each recipe and each data set's file says, which experiments choose at one scale alone or not."""
+    files = [file for group in ("recipe", "data") for file in sorted((config_dir() / group).rglob("*.yaml"))]
+    return {file.relative_to(config_dir()).as_posix(): yaml.safe_load(file.read_text("utf-8")) for file in files}
+
+
 def read_record(name: str) -> Record:
     """Read a file of the record."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
@@ -87,6 +94,7 @@ def write_records() -> None:
     """Write all files of the record anew."""
     records = {
         "defaults": defaults_record(),
+        "files": files_record(),
         **{scale: {name: experiment_record(name, scale) for name in experiments()} for scale in SCALES},
         "sweeps": {name: sweep_record(name) for name in sweeps()},
     }

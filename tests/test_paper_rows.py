@@ -163,3 +163,11 @@ def test_tables_of_other_runs_name_those_that_train_their_rows(table):
     assert f"after {others}" in COMMANDS[table]
     trained = {row for number in re.findall(r"\d+", others) for row in PRINTED[table[0], f"table {number}"][1]}
     assert set(printed) <= trained
+
+
+@pytest.mark.parametrize("sweep", ["table4", "hybridqa_table5", "hybridqa_table6", "spider_depth", "dot_table11"])
+def test_rows_are_trained_as_often_as_papers_say(sweep):
+    seeds = {word for job in sweep_jobs(config_dir() / "sweep" / f"{sweep}.yaml") for word in job if "seed=" in word}
+    assert len(seeds) == (
+        3 if sweep.startswith("dot") else 5
+    )  # DoT, appendix B; MATE, section 5; DT-Fixup, section 5.1

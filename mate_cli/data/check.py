@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.expansion import split_sentences
+from mate_cli.tables.text import split_sentences
 
 Kind = TypeVar("Kind")
 
@@ -155,8 +155,8 @@ def percentiles(values: Iterable[int]) -> dict[int | str, float]:
     ordered = sorted(values)
     if not ordered:
         return {}
-    at_levels = {level: ordered[max(0, math.ceil(level / 100 * len(ordered)) - 1)] for level in LEVELS}
-    return {**at_levels, MEAN: round(fmean(ordered), 1)}
+    at_level: dict[int | str, float] = {MEAN: round(fmean(ordered), 1)}
+    return at_level | {level: ordered[max(0, math.ceil(level / 100 * len(ordered)) - 1)] for level in LEVELS}
 
 
 class Sizes:

@@ -141,3 +141,13 @@ def _holds(text: str, needle: str) -> bool:
 def _longest_word(needle: str) -> str:
     """Return the longest word of a needle, without case: unlike `lower`, `casefold` has one form of a sigma."""
     return max(needle.split(), key=len).casefold()
+
+
+_SENTENCE_END = re.compile(r"([.!?])\s+")  # begins with a set of letters, for which `re` looks fast
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a passage after ., ! or ? and white space."""
+    text = text.strip()
+    parts = _SENTENCE_END.split(text)
+    return [part + end for part, end in zip(parts[::2], [*parts[1::2], ""], strict=True)] if text else []

@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 
 from mate_cli.tables.table import Cell
+from mate_cli.tables.text import split_sentences
 from mate_cli.tokenization.pieces.pieces import Parts
 
-_SENTENCE_END = re.compile(r"([.!?])\s+")  # begins with a set of letters, for which `re` looks fast
 _WORD = re.compile(r"\w+")
 _ASCII_WORDS = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
 """Each ASCII letter as a word has it; a space for those that no word has."""
@@ -32,13 +32,6 @@ BLOCK = 512
 """Texts that are hashed at a time, so that memory does not grow with the table."""
 MAX_SENTENCE_SHARE = 0.9
 """Words and pairs of words in more than this share of the sentences tell nothing apart."""
-
-
-def split_sentences(text: str) -> list[str]:
-    """Split a passage after ., ! or ? and white space."""
-    text = text.strip()
-    parts = _SENTENCE_END.split(text)
-    return [part + end for part, end in zip(parts[::2], [*parts[1::2], ""], strict=True)] if text else []
 
 
 def split_words(text: str) -> list[str]:

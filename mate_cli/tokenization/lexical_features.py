@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_sentences, split_words
+from mate_cli.tables.text import split_sentences
+from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_words
 from mate_cli.tokenization.pieces.table_facts import TableFacts
 
 SCORES = ("document", "sentence", "sentence_rank", "overlap", "coverage")

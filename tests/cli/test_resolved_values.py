@@ -7,6 +7,7 @@ from resolved_values import (
     differences,
     experiment_record,
     experiments,
+    files_record,
     read_record,
     sweep_record,
     sweeps,
@@ -23,6 +24,11 @@ def report(where, old, new):
 def test_defaults():
     old, new = read_record("defaults"), defaults_record()
     assert old == new, report("mate train", old, new)
+
+
+def test_recipes_and_datasets():
+    old, new = read_record("files"), files_record()
+    assert old == new, report("conf/", old, new)
 
 
 @pytest.mark.parametrize("scale", SCALES)

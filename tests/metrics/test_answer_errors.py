@@ -1,6 +1,6 @@
 import pytest
 
-from mate_cli.metrics.answer_errors import AnsweredQuestion, answer_error, count_errors, place_of
+from mate_cli.metrics.answer_errors import PAPER, AnsweredQuestion, answer_error, count_errors, place_of
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,5 @@ def test_shares_are_those_that_the_paper_has():
         }
     )
     assert count_errors([]).shares() == {}
+    assert list(counts.shares()) == list(PAPER)
+    assert [round(100 * share) for share in PAPER.values()] == [55, 30, 58, 80]  # MATE paper, section 7

@@ -169,3 +169,9 @@ def test_seeds_that_agree_tell_more(tmp_path):
     found = disagreements(groups, METRIC)
     assert [(one.question.question_id, one.spread) for one in found] == [("q001", 1.0), ("q000", 0.5)]
     assert found[1].answers[0].texts == (("place 0", 1), ("place 1", 1))
+
+
+def test_a_score_in_the_middle_is_no_nearer_to_the_best(tmp_path):
+    groups = build_groups(tmp_path, mate=rows_of(1.0), sat=rows_of(0.5), tapas=rows_of(0.0))
+    (one,) = disagreements(groups, METRIC)
+    assert dict(one.pattern) == {"mate": True, "sat": False, "tapas": False}

@@ -1,5 +1,6 @@
 """What the rows of a training say of a step: its loss, the rate that it used, and what other callbacks log of it."""
 
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
@@ -103,3 +104,15 @@ def test_no_update_is_lost(kind, warmup, steps):
     (rate,) = kind(warmup=warmup).build(optimizer, steps).lr_lambdas
     rates = [rate(step) for step in range(steps)]
     assert all(0 < rate <= 1 for rate in rates), rates
+
+
+def test_the_bar_of_a_resumed_training_begins_at_the_steps_that_are_done():
+    screen = StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=100)
+    training = SimpleNamespace(
+        progress_bar_callback=None, global_step=6, max_steps=9, datamodule=Numbers(9, 1), estimated_stepping_batches=9
+    )
+    follow = FollowTraining(Clock(), 1, terminal)
+    follow.on_train_start(training, None)
+    follow._bar.stop()
+    assert "6/9" in screen.getvalue()

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import words
 
-from mate_cli.tokenization.expansion import Expander, SentenceIndex, expand_cell, split_sentences, whole_passages
+from mate_cli.tables.text import split_sentences
+from mate_cli.tokenization.expansion import Expander, SentenceIndex, expand_cell, whole_passages
 
 GOLDEN = json.loads(tapas("g6_hybridqa.json").read_text())
 QUESTIONS = GOLDEN["questions"]

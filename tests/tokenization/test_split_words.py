@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mate_cli.tokenization.expansion import BLOCK, NumberedWords, WordIndex, split_sentences, split_words
+from mate_cli.tables.text import split_sentences
+from mate_cli.tokenization.expansion import BLOCK, NumberedWords, WordIndex, split_words
 
 texts = st.text(
     st.sampled_from("aB1_. !?\n\t\x1c\u00e9\u03a3\u0130\u2013,-") | st.characters(codec="utf-8"), max_size=30

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from mate_cli.data.synthesis.references import ENTITY, Key, TableReferences, find_places
-from mate_cli.tokenization.expansion import split_sentences
+from mate_cli.tables.text import split_sentences
 
 Texts = frozenset[str]
 Item = TypeVar("Item")

@@ -13,7 +13,7 @@ from typing import Literal
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.expansion import split_sentences
+from mate_cli.tables.text import split_sentences
 
 Source = Literal["tf-idf", "string-overlap", "links"]
 SOURCES: tuple[Source, ...] = ("tf-idf", "string-overlap", "links")

@@ -11,7 +11,8 @@ import numpy as np
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import expand_cell, split_sentences
+from mate_cli.tables.text import split_sentences
+from mate_cli.tokenization.expansion import expand_cell
 from mate_cli.tokenization.pieces.pieces import Parts
 
 Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]

@@ -27,7 +27,8 @@ from mate_cli.papers.transformer_xh.relations import (
 )
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
+from mate_cli.tables.text import split_sentences
+from mate_cli.tokenization.expansion import Expander, SentenceIndex
 from mate_cli.tokenization.layout import Array, TableEncoding, TokenArrays
 from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache

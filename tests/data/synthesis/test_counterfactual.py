@@ -92,6 +92,7 @@ def test_a_linked_cell_is_known_by_the_title_of_its_page():
         ("Robert was born on 24 April 1950.", "Robert was born on 24 April 1951."),
         ("Robert was born on 24 April 1950.", "Robert was born on 24 March 1950."),
     }
+    assert pairs_of(PEOPLE, BORN, rewriting=replace(ALL, min_context=7)) == pairs_of(PEOPLE, BORN)
     assert not pairs_of(PEOPLE, BORN, rewriting=replace(ALL, min_context=8))
 
 
