@@ -124,7 +124,16 @@ def test_ranked_cells_of_hybridqa_are_scored_as_a_selector(tmp_path):
     assert "dev/em" not in metrics
 
 
+def test_a_file_of_predictions_that_holds_the_right_answers_too_is_scored_by_its_predictions(tmp_path):
+    lines = [{"question_id": "nt-0", "pred": "Bob", "answer": ["Ann"]}, {"question_id": "nt-1", "answer": [3]}]
+    assert evaluate(tmp_path, lines, *wtq(tmp_path)) == 0
+    record, predictions = read_run(tmp_path)
+    assert [row["pred"] for row in predictions["train"]] == ["Bob", "3", "", ""]
+    assert record["metrics"]["train/denotation_accuracy"] == 0.25
+
+
 REFUSED = {
+    "an object for an answer": ([{"id": "nt-0", "answer": {"x": 1}}], "line 1: the answer is neither a text nor"),
     "a line that is no JSON": (
         '{"id": "nt-0", "answer": 1}\n{"id": "nt-1",\n',
         "answers.jsonl: line 2: is not readable JSON",
@@ -132,7 +141,7 @@ REFUSED = {
     "an id twice": ([{"id": "nt-0", "answer": 1}] * 2, "the id 'nt-0' occurs twice (line 1 and line 2)"),
     "other ids": ([{"id": "q1", "answer": 1}], "ids are like 'q1' here and like 'nt-0' there"),
     "no id": ([{"answer": 1}], "line 1 has none of id, question_id"),
-    "no answer": ([{"id": "nt-0", "text": 1}], "line 1: has none of answer, answers"),
+    "no answer": ([{"id": "nt-0", "text": 1}], "line 1: has none of pred, prediction, answer"),
     "cells that are none": ([{"id": "nt-0", "cells": [1]}], "line 1: cells is not a list such as [[0, 1]]"),
     "a confidence of 90": ([{"id": "nt-0", "answer": 1, "confidence": 90}], "confidence is not a number from 0 to 1"),
     "nothing": ("", "has no answers"),
