@@ -10,6 +10,8 @@ from mate_cli.cli.app import main
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.errors import DataError
 from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.dashboard import sheets
 from mate_cli.tables.example import SystemAnswer
 from tests.reports.runs import build_run
 
@@ -85,6 +87,8 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     )
     assert r"model X, v2 (70\%) $\ddagger$" in (tmp_path / "latex").read_text()
     assert all("model X, v2 (70%) ‡" in (tmp_path / name).read_text() for name in ("markdown", "page.html"))
+    scores = next(sheet for sheet in sheets(build_report([tmp_path / "out"])) if sheet.name.startswith("results/"))
+    assert {row[0]: row[1] for row in scores.rows} == {"model X, v2 (70%) ‡": "not trained here", "mate": "ours"}
     (folder,) = (tmp_path / "out" / "evaluate").glob("*/*")
     assert main(["compare", str(folder), "sections=wrong", "html=null"]) == 0
     assert "1 of 4 questions are not answered right" in capsys.readouterr().out
