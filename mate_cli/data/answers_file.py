@@ -15,7 +15,8 @@ from mate_cli.tables.example import AGGREGATIONS, SystemAnswer
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 
 IDS = ("id", "question_id", "_id", "qid")
-TEXTS = ("answer", "answers", "pred", "prediction", "label", "query", "sql", "option")
+TEXTS = ("pred", "prediction", "answer", "answers", "label", "query", "sql", "option")
+"""The first counts: where predictions stand beside `answer`, that is the right one."""
 CELLS = ("cells", "coordinates")
 LARGEST = 1 << 30
 """Bytes of a file."""
@@ -94,12 +95,14 @@ def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
     if not {*TEXTS, *CELLS} & entry.keys():
         raise ValueError(f"has none of {', '.join((*TEXTS, *CELLS))}")
     value = next((entry[name] for name in TEXTS if entry.get(name) is not None), None)
-    texts = (spreadsheet_text(one) for one in (value if isinstance(value, list) else [value]))
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(one, (dict, list)) for one in values):
+        raise TypeError("the answer is neither a text nor a number, nor a list of these")
     aggregation = str(entry.get("aggregation") or "none").lower()
     if aggregation not in AGGREGATIONS:
         raise ValueError(f"unknown aggregation {aggregation!r}; choose from {', '.join(AGGREGATIONS)}")
     return SystemAnswer(
-        tuple(text for text in texts if text),
+        tuple(text for one in values if (text := spreadsheet_text(one))),
         tuple((row, column) for row, column in _pairs(entry, CELLS, int)),
         aggregation,
         tuple(_pairs(entry, ("supporting",), (str, int))),

@@ -19,9 +19,9 @@ from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.subsets import average_by_part, group_by_subset
 from mate_cli.metrics.wtq_official import is_right
 from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form, official_items
-from mate_cli.tables.example import LABELS, VERDICTS, ChoiceExample, Example, SystemAnswer, TableExample
+from mate_cli.tables.example import LABELS, VERDICTS, ChoiceExample, SystemAnswer, TableExample
 
-Kind = TypeVar("Kind", bound=Example)
+Kind = TypeVar("Kind", bound=TableExample)
 
 
 class AnswerMetric(ABC, Generic[Kind]):
@@ -45,7 +45,7 @@ class AnswerMetric(ABC, Generic[Kind]):
 
     def is_readable(self, example: Kind) -> bool:
         """Tell whether the answer to a question is of the form that the dataset asks for."""
-        return all(example.table.has_cell(*cell) for cell in self.answers[example.example_id].cells)  # type: ignore[attr-defined]
+        return all(example.table.has_cell(*cell) for cell in self.answers[example.example_id].cells)
 
     def text(self, example: Kind) -> str:
         """Write the answer to a question for people."""

@@ -180,7 +180,7 @@ def test_refused_by_a_signature(override, capsys):
 
 
 def test_missing_value_says_how_to_give_it(capsys):
-    message = "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME."
+    message = "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME."
     assert_error(["evaluate"], message, capsys)
 
 

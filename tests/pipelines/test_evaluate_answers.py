@@ -10,6 +10,8 @@ from mate_cli.cli.app import main
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.errors import DataError
 from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.dashboard import sheets
 from mate_cli.tables.example import SystemAnswer
 from tests.reports.runs import build_run
 
@@ -85,6 +87,8 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     )
     assert r"model X, v2 (70\%) $\ddagger$" in (tmp_path / "latex").read_text()
     assert all("model X, v2 (70%) ‡" in (tmp_path / name).read_text() for name in ("markdown", "page.html"))
+    scores = next(sheet for sheet in sheets(build_report([tmp_path / "out"])) if sheet.name.startswith("results/"))
+    assert {row[0]: row[1] for row in scores.rows} == {"model X, v2 (70%) ‡": "not trained here", "mate": "ours"}
     (folder,) = (tmp_path / "out" / "evaluate").glob("*/*")
     assert main(["compare", str(folder), "sections=wrong", "html=null"]) == 0
     assert "1 of 4 questions are not answered right" in capsys.readouterr().out
@@ -124,7 +128,16 @@ def test_ranked_cells_of_hybridqa_are_scored_as_a_selector(tmp_path):
     assert "dev/em" not in metrics
 
 
+def test_a_file_of_predictions_that_holds_the_right_answers_too_is_scored_by_its_predictions(tmp_path):
+    lines = [{"question_id": "nt-0", "pred": "Bob", "answer": ["Ann"]}, {"question_id": "nt-1", "answer": [3]}]
+    assert evaluate(tmp_path, lines, *wtq(tmp_path)) == 0
+    record, predictions = read_run(tmp_path)
+    assert [row["pred"] for row in predictions["train"]] == ["Bob", "3", "", ""]
+    assert record["metrics"]["train/denotation_accuracy"] == 0.25
+
+
 REFUSED = {
+    "an object for an answer": ([{"id": "nt-0", "answer": {"x": 1}}], "line 1: the answer is neither a text nor"),
     "a line that is no JSON": (
         '{"id": "nt-0", "answer": 1}\n{"id": "nt-1",\n',
         "answers.jsonl: line 2: is not readable JSON",
@@ -132,7 +145,7 @@ REFUSED = {
     "an id twice": ([{"id": "nt-0", "answer": 1}] * 2, "the id 'nt-0' occurs twice (line 1 and line 2)"),
     "other ids": ([{"id": "q1", "answer": 1}], "ids are like 'q1' here and like 'nt-0' there"),
     "no id": ([{"answer": 1}], "line 1 has none of id, question_id"),
-    "no answer": ([{"id": "nt-0", "text": 1}], "line 1: has none of answer, answers"),
+    "no answer": ([{"id": "nt-0", "text": 1}], "line 1: has none of pred, prediction, answer"),
     "cells that are none": ([{"id": "nt-0", "cells": [1]}], "line 1: cells is not a list such as [[0, 1]]"),
     "a confidence of 90": ([{"id": "nt-0", "answer": 1, "confidence": 90}], "confidence is not a number from 0 to 1"),
     "nothing": ("", "has no answers"),

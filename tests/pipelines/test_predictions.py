@@ -2,7 +2,13 @@
 
 import json
 
-from mate_cli.pipelines.evaluation.evaluation import save_predictions
+from configurations import run_config
+from finished_runs import SMALL
+
+from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.lit_modules.cell_selection import CellRanking
+from mate_cli.pipelines.assembly import assemble
+from mate_cli.pipelines.evaluation.evaluation import judge, save_predictions
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -27,3 +33,16 @@ def test_every_question_has_a_row_and_its_scores(tmp_path):
         {"question_id": "q2", "pred": "", **about, **second},
         {"question_id": "q3", "pred": "1", **about, "question": "when?"},
     ]
+
+
+def test_a_table_of_predictions_tells_a_right_cell_from_a_right_answer():
+    """The answer of a selector is the text of a cell; that it links to the passage with the answer makes it right."""
+    table = Table("t", (Cell("town"), Cell("state")), ((Cell("Ogden", ("/wiki/Ogden",)), Cell("utah")),))
+    examples = [TableExample("q1", "how many people?", table, Answer(("82,825",), ((0, 0),), "passage"))]
+    selector = assemble(run_config([*SMALL, "task=cell_selection"]), NoDataset()).task
+    columns, (row,) = judge(selector, examples, [CellRanking("q1", ((0, 0), (0, 1)), (0.9, 0.1))]).table(5)
+    told = dict(zip(columns, row, strict=True))
+    assert told["id"] == "q1"
+    assert (told["prediction"], told["prediction_cells"], told["answer_cells"]) == ("Ogden", [(0, 0)], [(0, 0)])
+    assert told["right cell"] is True
+    assert "right" not in columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -89,8 +89,8 @@ def run(cfg: Compare) -> None:
     if cfg.workspace:
         from mate_cli.reports.export.workspace import save_workspace
 
-        for place in save_workspace(report, cfg.logger["wandb"] or {}):
-            console.print(f"wandb: {place}", soft_wrap=True)
+        for address in save_workspace(report, cfg.logger["wandb"] or {}):
+            console.print(f"wandb: {address}", soft_wrap=True)
 
 
 def check_wandb(cfg: Compare) -> None:
@@ -137,15 +137,12 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> list[
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
     csv = wrong_csv if cfg.sections == "wrong" else report_csv
-    writers = {
-        "json": report_json,
-        "csv": csv,
-        "markdown": report_markdown,
-        "latex": partial(report_latex, names=names),
-    }
-    for name, file in zip(writers, (cfg.json_, cfg.csv, cfg.markdown, cfg.latex), strict=True):
+    latex = partial(report_latex, names=names)
+    writers: list[Callable[[Report], str]] = [report_json, csv, report_markdown, latex]
+    files = {"json": cfg.json_, "csv": cfg.csv, "markdown": cfg.markdown, "latex": cfg.latex}
+    for (name, file), write in zip(files.items(), writers, strict=True):
         if file is not None:
-            written.append((name, write_text(Path(file), writers[name](report))))
+            written.append((name, write_text(Path(file), write(report))))
     return written
 
 

@@ -153,7 +153,7 @@ class Syntax:
             raise ConfigError("this group is chosen already", where=words[place], remedy=suggest(f"{name}={value}"))
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"{format_setting('name', path.name or 'NAME')} " if "name" in keys_of(self.config_name) else ""
+            named = f"{format_setting('name', path.name or 'NAME')} " if "resume" in keys_of(self.config_name) else ""
             remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=words[place], remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):

@@ -9,6 +9,7 @@ from typing import Any
 
 from hydra.utils import get_class, instantiate
 
+from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.metrics.system_answers import AnswerMetric
@@ -45,7 +46,7 @@ def evaluate_answers(
     title = str(data.get("name") or type(dataset).__name__)
     examples = {split: {one.example_id: one for one in dataset.examples(split)} for split in splits}
     check_questions(file, answers, title, examples)
-    metric: AnswerMetric[Any] = get_class(dataset.metric)(answers)
+    metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     record = RunRecord(
         command="evaluate",
         experiment=re.sub(r"[^\w.@-]+", "_", name).strip("._") or "answers",
