@@ -154,7 +154,10 @@ class Release(ABC):
             problems: list[Problem] = []
             with Progress(f"reading {self.name} {split}"):
                 examples = self.read(split, problems)
-                self._loaded[split] = mark_seen_tables(examples, () if split == "train" else self.train_tables), problems
+                self._loaded[split] = (
+                    mark_seen_tables(examples, () if split == "train" else self.train_tables),
+                    problems,
+                )
         return self._loaded[split]
 
     def check(self) -> CheckReport:
@@ -310,7 +313,7 @@ class Release(ABC):
 def mark_seen_tables(examples: list[TableExample], train_tables: Collection[str]) -> list[TableExample]:
     """Put each example into the subset of those about tables of train or the others, where there are both."""
     seen = [example.table.table_id in train_tables for example in examples]
-    if len(set(seen)) < 2:  # noqa: PLR2004 - of both
+    if len(set(seen)) < 2:  # of both
         return examples
     names = ("unseen_tables", "seen_tables")
     pairs = zip(examples, seen, strict=True)
