@@ -20,7 +20,9 @@ NO_EFFECT = (
 """Keys that cannot change a result; a final dot stands for everything below that key."""
 PLACES = ("data.root", "data.datasets")
 """Folders of data, which may have moved."""
-REPEATED = ("seed", *PLACES, *NO_EFFECT)
+FOLD = "data.dev_fold"
+"""Key of the part of the data that a run of a cross-validation is scored on."""
+REPEATED = ("seed", FOLD, *PLACES, *NO_EFFECT)
 """Keys that may differ between two repeats of an experiment."""
 ABSENT = "absent"
 """Stands for the value of a setting that a configuration does not have."""

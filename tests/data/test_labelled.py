@@ -163,6 +163,36 @@ def test_development_questions_are_set_apart_by_table(tmp_path):
     assert (len(few.examples("train")), len(few.examples("dev"))) == (7, 2)
 
 
+def test_each_fold_is_dev_once(tmp_path):
+    rows = [{"question": f"q{n % 3}", "table": [["a"], [f"x{n // 3}"]], "answer": f"x{n // 3}"} for n in range(36)]
+    options = {"root": tmp_path, "train": lines(tmp_path / "rows.jsonl", rows), "folds": 5}
+    dev, tables = [], []
+    for fold in range(1, 6):
+        data = LabelledFiles(**options, dev_fold=fold)
+        train, own = data.examples("train"), data.examples("dev")
+        assert len(train) + len(own) == 36
+        tables += [{example.table.table_id for example in own}]
+        assert tables[-1].isdisjoint(example.table.table_id for example in train)
+        dev += [example.example_id for example in own]
+    assert len(dev) == len(set(dev)) == 36
+    assert sorted(map(len, tables)) == [2, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"folds": 5}, "no fold null of 5. Type data.folds=5 with data.dev_fold=1 to 5."),
+        ({"folds": 3, "dev_fold": 4}, "no fold 4 of 3. Type data.folds=3 with data.dev_fold=1 to 3."),
+        ({"dev_fold": 1}, "no fold 1 of null. Type data.folds=5 with data.dev_fold=1 to 5."),
+        ({"folds": 3, "dev_fold": 1, "dev": "dev.jsonl"}, "folds are parts of data.train. Leave it out"),
+        ({"folds": 3, "dev_fold": 1}, "3 folds of 2 tables or questions"),
+    ],
+)
+def test_folds_that_there_are_not_are_refused(tmp_path, options, told):
+    with pytest.raises(DataError, match=told):
+        read(tmp_path, ASKED, ASKED, **options)
+
+
 def test_a_dataset_of_the_datasets_library_is_read_likewise(tmp_path):
     rows = [{"query": f"who {n}?", "table": PARTS | {"rows": [["north", "1"]]}, "answers": ["north"]} for n in range(4)]
     table = datasets.Dataset.from_list(rows)

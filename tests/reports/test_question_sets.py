@@ -15,6 +15,7 @@ from mate_cli.reports.export.markdown import report_markdown
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.terminal.console import Console
+from tests.reports.answered import question_row
 from tests.reports.runs import build_run
 
 
@@ -140,3 +141,51 @@ def test_differences_are_judged_by_newcombes_interval():
 def test_json_says_how_many_questions_a_score_is_of(few_and_many):
     entries = json.loads(report_json(few_and_many))["configurations"]
     assert [entry["metrics"]["dev/hits@1"]["questions"] for entry in entries] == [40, 40, 8]
+
+
+def fold(root, model, number, rights, *, seed=1):
+    """A run of a cross-validation that answered so many of ten questions of its own part."""
+    rows = [question_row(10 * number + place, hits=float(place < rights)) for place in range(10)]
+    config = {"data": {"folds": 2, "dev_fold": number, "name": "files"}}
+    folder = root / f"{model}{number}{seed}"
+    asked(folder, model, rights / 10, 10, f"part{number}", config=config, seed=seed)
+    (folder / "predictions").mkdir()
+    (folder / "predictions" / "dev.json").write_text(json.dumps(rows))
+
+
+@pytest.fixture
+def two_folds(tmp_path):
+    for model, right in (("mate", (9, 3)), ("tapas", (4, 4))):
+        for number in (1, 2):
+            fold(tmp_path, model, number, right[number - 1])
+    fold(tmp_path, "mate", 1, 5, seed=2)
+    fold(tmp_path, "mate", 2, 5, seed=2)
+    return tmp_path
+
+
+def test_folds_are_one_row_with_the_mean_over_the_questions_of_all(two_folds):
+    report = build_report([two_folds], published=False, against="tapas")
+    assert labels(report) == [("20 dev questions in 2 of 2 folds", ["mate", "tapas"])]
+    rows = [(row.repeats, row.cells[0].center, row.cells[0].questions) for row in report.tables[0].rows]
+    assert rows == [(2, pytest.approx(0.55), 20), (1, pytest.approx(0.4), 20)]
+    (difference,) = report.significance.differences
+    assert (difference.questions, difference.runs) == (20, 2)
+    assert difference.difference == pytest.approx(0.15)
+    assert "mean over the questions of all its folds" in printed(report).replace("\n", " ")
+
+
+def test_a_cross_validation_that_lacks_a_fold_is_not_ranked_with_whole_ones(two_folds):
+    fold(two_folds, "sat", 1, 10)
+    tables = labels(build_report([two_folds], published=False))
+    assert tables == [
+        ("20 dev questions in 2 of 2 folds", ["mate", "tapas"]),
+        ("10 dev questions in 1 of 2 folds", ["sat"]),
+    ]
+
+
+def test_the_baseline_of_folds_is_the_mean_over_them(two_folds):
+    for path in two_folds.glob("mate2*/record.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps(record | {"metrics": record["metrics"] | {"baseline/tfidf/dev/hits@1": 0.3}}))
+    (table,) = build_report([two_folds], published=False).tables
+    assert sorted(row.cells[0].center for row in table.baselines) == pytest.approx([0.1, 0.2])

@@ -12,12 +12,14 @@ from mate_cli.reports.compare.question_sets import (
     QuestionSet,
     join_question_sets,
     name_question_sets,
+    pool_question_sets,
     read_question_set,
 )
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.runs.load import LoadedRun, read_flat_config
 from mate_cli.runs.identity import (
     ABSENT,
+    FOLD,
     REPEATED,
     code_setting,
     differing_keys,
@@ -71,9 +73,13 @@ class Configuration:
     block: str = ""
 
     def summary(self, metric: str) -> Summary | None:
-        """Summarise a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
+        """Summarise a final metric over the runs that count; what a pipeline repeats of its stage counts once.
+
+        Of the folds of a cross-validation the mean over all of their questions counts, once for each seed.
+        """
         found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
-        values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
+        once = [run for run, value in found.items() if run.parent is None or found.get(run.parent) != value]
+        values = (mean_over_folds([(run, found[run]) for run in folds], metric) for folds in join_folds(once))
         summary = summarize(values, self.statistic, questions=self.count_questions(metric))
         chosen = found.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
@@ -95,8 +101,16 @@ class Configuration:
         return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
 
     @cached_property
+    def folds(self) -> str:
+        """The parts of the data that its scores are of, such as `3 of 5 folds`; empty without a cross-validation."""
+        known = {run.config[FOLD] for run in self.counted if is_fold(run)}
+        return f"{len(known)} of {self.counted[0].config.get('data.folds')} folds" if known else ""
+
+    @cached_property
     def median_run(self) -> LoadedRun | None:
         """The run with the median score on the development split, of two in the middle the lower; None without any."""
+        if self.folds:
+            return None
         asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
         scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
         known = sorted(
@@ -170,12 +184,43 @@ def group_runs(
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
-    """Split runs that were asked different questions; what has no scores yet stays with the first."""
-    sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in runs])
+    """Split runs that were asked different questions, the folds of a cross-validation each by itself.
+
+    What has no scores yet stays with the first.
+    """
     parts: dict[int, list[LoadedRun]] = {}
-    for run, joint in zip(runs, sets, strict=True):
-        parts.setdefault(id(joint), []).append(run)
+    for fold in dict.fromkeys(run.config.get(FOLD) for run in runs):
+        same = [run for run in runs if run.config.get(FOLD) == fold]
+        sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in same])
+        places = list(dict.fromkeys(map(id, sets)))
+        for run, joint in zip(same, sets, strict=True):
+            parts.setdefault(places.index(id(joint)), []).append(run)
     return list(parts.values())
+
+
+def is_fold(run: LoadedRun) -> bool:
+    """Tell whether a run is part of a cross-validation."""
+    return run.config.get(FOLD, "null") != "null"
+
+
+def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
+    """Put the folds with the same seed and settings together; any other run is by itself."""
+    joined: dict[object, list[LoadedRun]] = {}
+    for run in runs:
+        key = (run.text("seed"), frozenset(settings(run).items())) if is_fold(run) else run
+        joined.setdefault(key, []).append(run)
+    return list(joined.values())
+
+
+def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> float:
+    """Average the scores of folds, each by the number of its questions."""
+    if len(scores) == 1:
+        return scores[0][1]
+    name = MetricName.parse(metric)
+    asked = [read_question_set(run) for run, _ in scores]
+    counts = [one.get(f"{name.split}/{name.part}") or one.get(name.split) for one in asked]
+    weights = [count.total if count else 1 for count in counts]
+    return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
 
 
 def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
@@ -187,7 +232,7 @@ def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
     for dataset, places in datasets.items():
         scored = [[run for run in groups[place].runs if run.part("metrics")] for place in places]
         known = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
-        sets = join_question_sets([one[0] if one else {} for one in known])
+        sets = join_question_sets([pool_question_sets(one) for one in known])
         for place, joint, block in zip(places, sets, name_question_sets(dataset, sets), strict=True):
             blocks[place] = replace(groups[place], questions=joint, block=block)
     return [blocks[place] for place in range(len(groups))]
@@ -249,7 +294,7 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
     latest: dict[tuple[str, ...], LoadedRun] = {}
     for run in sorted(counted, key=lambda run: run.text("started")):
         inner = [config.get("seed", "") for config in stand_ins(run).values()]
-        latest[(run.text("seed") or run.name, *inner)] = run
+        latest[(run.text("seed") or run.name, run.config.get(FOLD, ""), *inner)] = run
     return tuple(run for run in counted if run in latest.values())
 
 

@@ -9,6 +9,7 @@ from mate_cli.metrics.specs.names import SPLITS
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun, is_number
+from mate_cli.runs.identity import digest
 
 
 class QuestionCount(NamedTuple):
@@ -54,6 +55,20 @@ def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
         match |= {key: asked for key, asked in sets[place].items() if asked.digest or key not in match}
         places[place] = match
     return [places[place] for place in range(len(sets))]
+
+
+def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
+    """Return the questions of several folds together; those that all of them were asked, such as test, count once."""
+    pooled: dict[str, dict[QuestionCount, None]] = {}
+    for one in sets:
+        for key, asked in one.items():
+            pooled.setdefault(key, {})[asked] = None
+    return {
+        key: next(iter(parts))
+        if len(parts) == 1
+        else QuestionCount(sum(one.total for one in parts), digest({one.digest: one.total for one in parts}))
+        for key, parts in pooled.items()
+    }
 
 
 def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:

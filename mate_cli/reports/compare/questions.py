@@ -15,7 +15,7 @@ from mate_cli.files.safe_load import load_json
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import subset_specs
 from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.grouping import Configuration, join_folds
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 
@@ -194,6 +194,8 @@ def _text(value: object) -> str:
 def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
     """Return what each run of a configuration that counts answered to the questions that it has a score for.
 
+    The folds of a cross-validation are one: the first stands for all, with the questions of all.
+
     Args:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
@@ -201,7 +203,8 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
     split, score, part = split_metric_name(metric)
     versions = {run: _version(predictions_file(run, split)) for run in group.counted if metric in run.metrics}
     found = {run: _score_questions(version, score, part) for run, version in versions.items() if version}
-    return {run: scored for run, scored in found.items() if scored}
+    joined = join_folds([run for run, scored in found.items() if scored])
+    return {folds[0]: {key: one for run in folds for key, one in found[run].items()} for folds in joined}
 
 
 @lru_cache(maxsize=128)

@@ -12,7 +12,7 @@ from pathlib import Path
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
-from mate_cli.reports.compare.grouping import UNTRAINED_MARK, Configuration, group_runs
+from mate_cli.reports.compare.grouping import UNTRAINED_MARK, Configuration, group_runs, join_folds
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
@@ -217,9 +217,11 @@ def age(run: LoadedRun, now: datetime) -> float | None:
 def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool, count_all: bool) -> list[str]:
     """Say what was summed up and how, left out or mixed."""
     lines = []
-    if any(len(group.counted) > 1 for group in groups):
+    if any(len(join_folds(group.counted)) > 1 for group in groups):
         over = "runs" if mixed or count_all else "finished seeds"
         lines.append(f"{CENTERS[statistic]} ± {SPREADS[statistic]} over n {over}")
+    if any(group.folds for group in groups):
+        lines.append("the score of a seed is the mean over the questions of all its folds")
     finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
     older = finished - sum(len(group.counted) for group in groups)
     if older:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
 from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
-from mate_cli.reports.compare.grouping import Configuration, short_labels
+from mate_cli.reports.compare.grouping import Configuration, join_folds, mean_over_folds, short_labels
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.question_sets import count_questions
 from mate_cli.reports.compare.statistics import Summary, is_finite, summarize
@@ -223,6 +223,7 @@ def build(
     asked = count_questions(groups[0].questions, splits)
     if f"· {splits[0]}" in title:
         asked = asked.replace(f" {splits[0]} ", " ")
+    asked = " in ".join(filter(None, (asked, groups[0].folds)))
     baselines, published = baseline_rows(groups, columns), paper_rows(papers, columns)
     return ResultTable(title, groups[0].block, asked, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
@@ -260,10 +261,11 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
     """
     recorded: dict[str, dict[tuple[float | None, ...], str]] = {}
     for group in groups:
-        for run in group.counted:
-            names = {name.removeprefix(BASELINE).partition("/")[0] for name in run.metrics if name.startswith(BASELINE)}
-            for name in sorted(names):
-                known = (run.metrics.get(f"{BASELINE}{name}/{column.full}", math.nan) for column in columns)
+        for folds in join_folds(group.counted):
+            every = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
+            for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in every}):
+                full = (f"{BASELINE}{name}/{column.full}" for column in columns)
+                known = (mean_over_folds([(run, run.metrics.get(one, math.nan)) for run in folds], one) for one in full)
                 values = tuple(round(value, 6) if is_finite(value) else None for value in known)
                 if any(value is not None for value in values):
                     recorded.setdefault(name, {}).setdefault(values, group.label)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mate_cli.files.safe_load import to_json
 from mate_cli.metrics.specs.names import SPLITS
-from mate_cli.reports.compare.grouping import FIELDS, Configuration
+from mate_cli.reports.compare.grouping import FIELDS, Configuration, join_folds
 from mate_cli.reports.compare.published import FIGURES
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
@@ -53,7 +53,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
         **group.fields,
         "differences": dict(group.differences),
         "runs": [run.name for run in group.runs],
-        "n": len(group.counted),
+        "n": len(join_folds(group.counted)),
         "metrics": {name: asdict(summary) for name in names if (summary := group.summary(name)) is not None},
     }
 

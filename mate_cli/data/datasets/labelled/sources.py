@@ -74,12 +74,14 @@ class LabelledRows(Release):
             "holding", all cells that hold it in their text or in a linked passage; "auto", holding where there are
             passages.
         dev_share: of the tables of training, or of its questions where there are few tables.
+        folds: in how many parts training is cut for a cross-validation, in place of `dev_share`; None for none.
+        dev_fold: which of these is the development split, from 1.
         database: a file of SQLite that all questions are about which name neither a table nor a database.
         values: read the texts that columns of databases hold.
         queries: builds what reads rows about databases, see `QueryRows`; None where there are none.
 
     Raises:
-        DataError: rows have no value of a name in `columns`.
+        DataError: rows have no value of a name in `columns`, or there is no such fold.
     """
 
     root: Path = Path()
@@ -89,6 +91,8 @@ class LabelledRows(Release):
     columns: Mapping[str, str] | None = None
     find: Literal["auto", "equal", "holding"] = "auto"
     dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    folds: Annotated[int, Field(ge=2)] | None = None
+    dev_fold: Annotated[int, Field(ge=1)] | None = None
     database: str | None = None
     values: bool = False
     queries: Callable[..., QueryRows] | None = None
@@ -101,6 +105,12 @@ class LabelledRows(Release):
                 raise DataError(
                     f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
                 )
+        if (self.folds is None) != (self.dev_fold is None) or (self.dev_fold or 0) > (self.folds or 0):
+            problem = f"there is no fold {self.dev_fold} of {self.folds}".replace("None", "null")
+            remedy = f"Type data.folds={self.folds or 5} with data.dev_fold=1 to {self.folds or 5}"
+            raise DataError(problem, where="data.dev_fold", remedy=remedy)
+        if self.folds and self.dev:
+            raise DataError("folds are parts of data.train", where="data.dev", remedy="Leave it out, or data.folds")
         self._row_tables = RowTables(self.root)
         self._queries = self.queries and self.queries(self._row_tables, self.database, self.values)
         self._finders: dict[int, CellFinder] = {}
@@ -122,7 +132,7 @@ class LabelledRows(Release):
     def split_files(self) -> Mapping[str, str]:
         """Place of each split; that of training also for the development split, where that is not named."""
         places = {"train": self.train, "dev": self.dev, "test": self.test}
-        if self.dev is None and self.dev_share:
+        if self.dev is None and (self.dev_share or self.folds):
             places["dev"] = self.train
         return {split: place for split, place in places.items() if place is not None}
 
@@ -197,7 +207,11 @@ class LabelledRows(Release):
             return example.table.table_id if by_table else example.conversation or example.example_id
 
         units = sorted(dict.fromkeys(map(unit, examples)), key=lambda name: hashlib.sha256(name.encode()).digest())
-        chosen = set(units[: max(1, round(self.dev_share * len(units)))] if len(units) > 1 else ())
+        if self.folds and self.folds > len(units):
+            problem, remedy = f"there are {self.folds} folds of {len(units)} tables or questions", "Take fewer"
+            raise DataError(problem, where="data.folds", remedy=remedy)
+        share = slice(max(1, round(self.dev_share * len(units))) if len(units) > 1 else 0)
+        chosen = set(units[slice(self.dev_fold - 1, None, self.folds) if self.dev_fold else share])
         return {example.example_id for example in examples if unit(example) in chosen}
 
     def _add_supervision(self, example: TableExample, *, strict: bool) -> TableExample:
@@ -344,7 +358,7 @@ class HubDataset(LabelledRows):
         there = set(self._tables)
         named = {split: getattr(self, split) for split in USUAL}
         found = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
-        if found["dev"] is None and self.dev_share:
+        if self.folds or (found["dev"] is None and self.dev_share):
             found["dev"] = found["train"]
         return {split: name for split, name in found.items() if name is not None}
 
