@@ -1,4 +1,4 @@
-"""`mate data`: list the datasets, check or download one."""
+"""`mate data`: list the datasets, check or download one, prune encodings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def takes_word(word: str) -> bool:
 
 
 def run(cfg: Data) -> None:
-    """List all datasets, check the one that is chosen, or fetch its public release.
+    """List all datasets, prune encodings, check the dataset that is chosen, or fetch its public release.
 
     Raises:
         DataError: the check found problems (after printing them), or the files cannot be fetched.
@@ -38,6 +38,12 @@ def run(cfg: Data) -> None:
         from mate_cli.reports.terminal.comparison import report_console
 
         print_datasets(Path(cfg.paths.data).expanduser(), report_console())
+        return
+    if cfg.action == "prune":
+        from mate_cli.data.loading.cache import prune_encodings
+
+        count, size = prune_encodings(Path(cfg.paths.cache), cfg.days)
+        print(f"{count:,} files of encodings removed, {size / 1e6:,.1f} MB")
         return
     # A check only looks, and `download` fetches by itself.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)

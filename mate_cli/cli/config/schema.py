@@ -155,7 +155,8 @@ class Data(Section):
 
     data: Node
     paths: Paths
-    action: Literal["list", "check", "download"]
+    action: Literal["list", "check", "download", "prune"]
+    days: Annotated[float, Field(ge=0)]
     report: str | None
     tokenizer: str | None
 
