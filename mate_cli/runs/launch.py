@@ -18,6 +18,7 @@ import torch.distributed as dist
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, SubprocessContext
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.rendezvous import rendezvous
 
 from mate_cli import errors
 from mate_cli.errors import ConfigError, MateError, RunError
@@ -232,7 +233,7 @@ def _connect(accelerator: str) -> None:
 
     def meet() -> None:
         try:
-            store, rank, size = next(dist.rendezvous("env://", timeout=ARRIVAL))
+            store, rank, size = next(rendezvous("env://", timeout=ARRIVAL))
             store.set_timeout(ARRIVAL)
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
         except Exception as error:

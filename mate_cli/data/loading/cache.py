@@ -66,21 +66,20 @@ class EncodedSplit:
         self._parts, self._size, self._columns, self.digest = parts, size, columns, digest
         self._open: dict[int, Mapping[str, _Column]] = {}
         tables = [_read_part(part) for part in parts]
-        names, failures = (
-            [text for table in tables for text in table[name].to_pylist()] for name in ("example_id", "failure")
-        )
+
+        def column(name: str) -> list[Any]:
+            return [value for table in tables for value in table[name].to_pylist()]
+
+        self._names, failures, cuts = column("example_id"), column("failure"), column("cut")
         rows = np.argsort(order).tolist()
-        self._names = names
-        self.example_ids: list[str] = [names[row] for row in rows]
-        self.failures: dict[str, str] = {names[row]: failures[row] for row in rows if failures[row]}
+        self.example_ids: list[str] = [self._names[row] for row in rows]
+        self.failures: dict[str, str] = {self._names[row]: failures[row] for row in rows if failures[row]}
         self.rows: list[int] = [row for row in rows if not failures[row]]
-        lengths, cuts, uncut = (
-            [value for table in tables for value in measure(table)] for measure in (_lengths, _cuts, _uncut)
-        )
+        lengths = [size for table in tables for size in table["input_ids"].chunk(0).value_lengths().to_pylist()]
         self.lengths: np.ndarray = np.array(lengths, int)[self.rows]
-        counted = [cuts[row] for row in self.rows if len(cuts[row])]
+        counted = [cuts[row] for row in self.rows if cuts[row]]
         self.cuts = np.array(counted, np.int32).reshape(-1, len(TRUNCATION_COUNTS))
-        self._uncut = {name: count for name, count in zip(names, uncut, strict=True) if count}
+        self._uncut = {name: count for name, count in zip(self._names, column("uncut_tokens"), strict=True) if count}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -140,30 +139,17 @@ def _read_array(columns: Mapping[str, _Column], name: str, one: Array, row: int)
     found = values[offsets[row] : offsets[row + 1]].astype(dtype)
     if not _is_sparse(one):
         return found
-    offsets, places = columns[name + PLACES]
-    own = places[offsets[row] : offsets[row + 1]]
-    whole = np.zeros(own[0] if len(own) else 0, dtype)
+    begins, places = columns[name + PLACES]
+    if begins is None or begins[row] == begins[row + 1]:
+        return found
+    own = places[begins[row] : begins[row + 1]]
+    whole = np.zeros(own[0], dtype)
     whole[own[1:]] = found
     return whole
 
 
 def _is_sparse(one: Array) -> bool:
     return one.is_float and len(one.axes) > 1 and not one.fill
-
-
-def _lengths(table: pa.Table) -> list[int]:
-    lengths: list[int] = table["input_ids"].chunk(0).value_lengths().to_pylist()
-    return lengths
-
-
-def _cuts(table: pa.Table) -> list[list[int]]:
-    cuts: list[list[int]] = table["cut"].to_pylist()
-    return cuts
-
-
-def _uncut(table: pa.Table) -> list[int]:
-    counts: list[int] = table["uncut_tokens"].to_pylist()
-    return counts
 
 
 def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
