@@ -112,10 +112,11 @@ _Column = tuple[np.ndarray | None, np.ndarray]
 
 
 def _read_part(path: Path) -> pa.Table:
-    """Map a file into memory."""
+    """Map a file into memory; it is not kept open, of which a process may have few."""
     with suppress(OSError):  # by its time one sees that it is used; the file may be somebody else's
         os.utime(path)
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    with pa.memory_map(str(path)) as file:
+        return pa.ipc.open_file(file).read_all()
 
 
 def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
