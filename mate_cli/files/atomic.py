@@ -180,8 +180,8 @@ def _remove_left(draft: Path) -> None:
     except BlockingIOError:
         is_left = False
     except OSError:
-        times = [path.lstat().st_mtime for path in (draft, *draft.iterdir())]
-        is_left = time.time() - max(times) > MAX_AGE
+        times = [path.lstat().st_mtime for path in (draft, *draft.iterdir()) if path.exists()]
+        is_left = time.time() - max(times, default=time.time()) > MAX_AGE
     if is_left:
         shutil.rmtree(draft, ignore_errors=True)
     os.close(lock)

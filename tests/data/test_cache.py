@@ -2,10 +2,8 @@ import hashlib
 import importlib
 import math
 import os
-import resource
 import sys
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -337,18 +335,6 @@ def test_what_is_mostly_zero_takes_little_room_and_comes_back_bit_for_bit(exampl
         assert split[index].cell_features.shape == encoding.cell_features.shape
     (file,) = tmp_path.glob("*.arrow")
     assert file.stat().st_size < dense, "all arrays take less than one took"
-
-
-def test_more_files_are_read_than_a_process_may_have_open(examples, serializer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mate_cli.data.loading.cache.PART", 1)
-    many = [replace(examples[n % 20], example_id=str(n)) for n in range(200)]
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/dev/fd").iterdir())) + 100, limits[1]))
-    try:
-        split = encode_split(many, serializer, tmp_path, "dev")
-        assert [split[place].example_id for place in range(200)] == [str(n) for n in range(200)]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_what_nobody_has_opened_for_long_is_pruned(examples, serializer, tmp_path):
