@@ -20,7 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -28,6 +28,8 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = struct.Struct("i")
+LAUNCHER = "MATE_LAUNCHER"
+"""Names the parent of a process, which a fork does not have."""
 LONGEST = 1 << 20
 """More bytes than a request has."""
 
@@ -76,16 +78,16 @@ class Command:
         return NUMBER.unpack(self._connection.recv(NUMBER.size))[0]
 
 
-def start_again(command: Sequence[str], stderr: IO[bytes], **_: object) -> Command:
+def start_again(command: Sequence[str], stderr: IO[bytes], env: Mapping[str, str], **_: object) -> Command:
     """Stand in for `subprocess.Popen` of an interpreter, its program and words."""
-    return start(*command[2:], errors=stderr)
+    return start(*command[2:], errors=stderr, environment={**env, LAUNCHER: ""})
 
 
-def start(*words: str, errors: IO[bytes] | None = None) -> Command:
-    """Type `mate` and these words, here and with the environment of this process."""
+def start(*words: str, errors: IO[bytes] | None = None, environment: Mapping[str, str] = os.environ) -> Command:
+    """Type `mate` and these words, here and with the environment of this process or another one."""
     output, errors = TemporaryFile(), errors or TemporaryFile()  # noqa: SIM115 - the command keeps them
     ours, theirs = socket.socketpair()
-    request = {"words": words, "environment": dict(os.environ), "folder": str(Path.cwd())}
+    request = {"words": words, "environment": dict(environment), "folder": str(Path.cwd())}
     with theirs:
         files = [theirs.fileno(), output.fileno(), errors.fileno()]
         socket.send_fds(_warm_interpreter(), [json.dumps(request).encode()], files)

@@ -7,7 +7,7 @@ are near-equal where they share most of their words and pairs of neighbouring wo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -26,23 +26,37 @@ class QuestionMarks:
 
     Args:
         words: all of them, in order.
-        grams: the words and the pairs of neighbours.
+        ordered: the pairs of neighbours and the words: pairs are rarer.
+        grams: the same as a set.
         numbers: the words with digits.
         answer: its words; none where the answer is not known.
     """
 
     words: tuple[str, ...]
-    grams: frozenset[tuple[str, ...]]
+    ordered: tuple[str, ...]
+    grams: frozenset[str]
     numbers: frozenset[str]
     answer: tuple[str, ...]
 
     @classmethod
     def of(cls, question: HybridQAQuestion) -> QuestionMarks:
         """Build the marks of a question."""
-        words = normalize_words(question.text)
-        grams = frozenset([*((word,) for word in words), *pairwise(words)])
+        return cls._of(question.text, question.answer)
+
+    @classmethod
+    @lru_cache(maxsize=1 << 10)
+    def _of(cls, text: str, answer: str | None) -> QuestionMarks:
+        words = normalize_words(text)
+        ordered = (*sorted({*map(" ".join, pairwise(words))}), *sorted({*words}))
         numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
-        return cls(words, grams, numbers, () if question.answer is None else normalize_words(question.answer))
+        return cls(words, ordered, frozenset(ordered), numbers, () if answer is None else normalize_words(answer))
+
+    def rarest(self, near: float) -> tuple[str, ...]:
+        """Return grams of which two questions share one or more where their overlap is `near` or above.
+
+        Source: Chaudhuri, Ganti and Kaushik (2006), the prefix filter of set similarity joins.
+        """
+        return self.ordered[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
 
     def overlap(self, other: QuestionMarks) -> float:
         """Return Jaccard's index of the words and pairs of two questions, 0 to 1."""
@@ -60,13 +74,19 @@ class KnownQuestions:
 
     def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
+        self._words: set[tuple[str, tuple[str, ...]]] = set()
         self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
+        self._having: dict[tuple[str, str], int] = defaultdict(int)  # of a table and a gram, a bit for each question
         for question in questions:
             self.add(question)
 
     def add(self, question: HybridQAQuestion) -> None:
         """Learn one more."""
-        self._marks[question.table_id].append(QuestionMarks.of(question))
+        marks = QuestionMarks.of(question)
+        self._words.add((question.table_id, marks.words))
+        for gram in marks.rarest(self.near):
+            self._having[question.table_id, gram] |= 1 << len(self._marks[question.table_id])
+        self._marks[question.table_id].append(marks)
 
     def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
         """Say why a question is one of these: "equal", "near-equal", or "" where it is not.
@@ -74,13 +94,22 @@ class KnownQuestions:
         Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
         answers.
         """
-        if question.table_id not in self._marks:
-            return ""
-        marks, known = QuestionMarks.of(question), self._marks[question.table_id]
-        if any(marks.words == other.words for other in known):
+        marks, table = QuestionMarks.of(question), question.table_id
+        if (table, marks.words) in self._words:
             return "equal"
-        near = (other for other in known if marks.overlap(other) >= self.near)
+        alike = 0
+        for gram in marks.rarest(self.near) if table in self._marks else ():
+            alike |= self._having.get((table, gram), 0)
+        found = (self._marks[table][place] for place in _bits(alike))
+        near = (other for other in found if marks.overlap(other) >= self.near)
         return "near-equal" if any(not same_answer or marks.same_answer(other) for other in near) else ""
+
+
+def _bits(number: int) -> Iterator[int]:
+    """Yield the places of the bits of a number that are set."""
+    while number:
+        yield number.bit_length() - 1
+        number ^= 1 << (number.bit_length() - 1)
 
 
 def find_repetitions(

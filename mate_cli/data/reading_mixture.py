@@ -233,11 +233,12 @@ class WeightedBatches(LengthGroupedBatches):
         super().__init__(split.lengths.tolist(), schedule, seed, rank, start)
         self.split = split
 
-    def _stream(self, begin: int, end: int) -> np.ndarray:
-        size = len(self.split)
-        epochs = range(begin // size, -(-end // size))
-        drawn = np.concatenate([self.split.epoch(self.seed, epoch) for epoch in epochs])
-        return drawn[begin - epochs[0] * size : end - epochs[0] * size]
+    @property
+    def _epoch_size(self) -> int:
+        return len(self.split)
+
+    def _draw(self, epoch: int) -> np.ndarray:
+        return self.split.epoch(self.seed, epoch)
 
 
 class MixtureDataModule(TableDataModule):

@@ -6,32 +6,31 @@ already, such as a link, is written through.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
-import platform
 import re
+import secrets
 import shutil
 import tempfile
 import time
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
 
-DRAFT = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)\.draft")
-MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
+DRAFT = re.compile(r"\..+\.[0-9a-f]{12}\.draft")
 MAX_NAME = 80
 """Bytes of a file's name that its draft is called by."""
 MAX_AGE = 86_400
-"""Seconds after which the draft of another machine is nobody's."""
+"""Seconds after which a draft is nobody's, where the file system knows no locks of folders."""
 
 
 def name_draft(target: Path) -> Path:
-    """Return the folder in which this process writes what then takes the place of a file or folder."""
-    return target.with_name(f".{_short_name(target)}.{MACHINE}-{os.getpid()}.draft")
+    """Return a folder of nobody else's, in which to write what then takes the place of a file or folder."""
+    return target.with_name(f".{_short_name(target)}.{secrets.token_hex(6)}.draft")
 
 
 def _short_name(target: Path) -> str:
@@ -102,11 +101,10 @@ def replace_file(target: Path) -> Iterator[Path]:
         OSError: the disk refuses it.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = name_draft(target)
-    for left in (draft, *_left_drafts(target.parent.absolute())):
+    for left in _left_drafts(target.parent.absolute()):
         if left.name.startswith(f".{_short_name(target)}."):
-            _remove(left)
-    draft.mkdir()
+            _remove_left(left)
+    draft, lock = _make_draft(target)
     try:
         new = draft / target.name
         yield new
@@ -117,6 +115,20 @@ def replace_file(target: Path) -> Iterator[Path]:
             new.replace(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        os.close(lock)
+
+
+def _make_draft(target: Path) -> tuple[Path, int]:
+    """Make a draft and hold its lock, by which others see that somebody writes there."""
+    while True:
+        draft = name_draft(target)
+        draft.mkdir()
+        lock = os.open(draft, os.O_RDONLY)
+        with suppress(OSError):  # its age tells then
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if draft.exists():  # nobody has taken it for a killed process's in between
+            return draft, lock
+        os.close(lock)
 
 
 def free_name(path: Path) -> Path:
@@ -142,36 +154,34 @@ def write_text(target: Path, text: str, remedy: str = "Choose another place for 
 def remove_drafts(folder: Path) -> None:
     """Remove what killed processes have left half written in a folder and those below it; no link is followed."""
     for place, _, _ in os.walk(folder):
-        for left in _dead_drafts(Path(place)):
-            _remove(left)
+        for draft in _drafts(Path(place)):
+            _remove_left(draft)
 
 
 @cache
 def _left_drafts(folder: Path) -> list[Path]:
-    """Return the drafts of killed processes that lay in a folder when this process first wrote there."""
-    return list(_dead_drafts(folder))
+    """Return the drafts that lay in a folder when this process first wrote there."""
+    return _drafts(folder)
 
 
-def _dead_drafts(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if (found := DRAFT.fullmatch(path.name)) and not path.is_symlink():
-            there = found[1] == MACHINE
-            if not _is_process(int(found[2])) if there else time.time() - path.stat().st_mtime > MAX_AGE:
-                yield path
+def _drafts(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if DRAFT.fullmatch(path.name)]
 
 
-def _remove(draft: Path) -> None:
-    if draft.is_symlink() or draft.is_file():
-        draft.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _is_process(number: int) -> bool:
+def _remove_left(draft: Path) -> None:
+    """Remove a draft that nobody is writing in any more."""
     try:
-        os.kill(number, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
+        lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # it is gone, or none of ours
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_left = True
+    except BlockingIOError:
+        is_left = False
+    except OSError:
+        times = [path.lstat().st_mtime for path in (draft, *draft.iterdir()) if path.exists()]
+        is_left = time.time() - max(times, default=time.time()) > MAX_AGE
+    if is_left:
+        shutil.rmtree(draft, ignore_errors=True)
+    os.close(lock)

@@ -95,9 +95,10 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     if ranks.world_size() > 1:
         marks = ranks.rank_zero_first(data.split_marks)
         ranks.require_agreement(marks, "Give all the same data, as on a file system that all nodes share")
-    training = ranks.rank_zero_first(data.training)
+    training = data.training()
     schedule = plan_steps(cfg, len(training), ranks.world_size())
-    development = ranks.rank_zero_first(lambda: data.encodings("dev"))
+    development = data.encodings("dev")
+    ranks.wait_for_all()
     done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.set_schedule(schedule, first_batch=done)
     module = LitTask(

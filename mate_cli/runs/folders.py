@@ -14,6 +14,7 @@ from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, digest_run, flat_keys
 from mate_cli.runs.index import read_index
 from mate_cli.runs.liveness import is_dead
+from mate_cli.runs.lock import acquire_lock, is_locked
 from mate_cli.runs.record import RunFolder
 
 OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
@@ -21,31 +22,43 @@ OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
 
 
 def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run; see `free_folder`.
+    """Make the folder of a new run and lock it: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name.
+
+    Of several that begin in the same second, whoever makes a folder has it, and the next one takes another number.
 
     Raises:
         RunError: a run of this name exists.
     """
-    return RunFolder(free_folder(outputs, command, experiment, job, name))
-
-
-def free_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> Path:
-    """Return the place of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name of its own.
-
-    Raises:
-        RunError: a run of this name exists.
-    """
-    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     parent = outputs / command / experiment
-    check_inside(outputs, parent / stamp)
     if name:
-        folder = parent / (f"{name}_{job}" if job else name)
-        if any(os.path.lexists(folder / file) for file in OF_A_RUN):
-            remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
-            raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
+        folder = RunFolder(check_name(outputs, command, experiment, job, name))
+        acquire_lock(folder.path)
         return folder
-    taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
-    return parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}"
+    stamp = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{job}"
+    check_inside(outputs, parent / stamp)
+    number = 0
+    while True:
+        try:
+            folder = RunFolder(parent / (f"{stamp}-{number}" if number else stamp), new=True)
+        except FileExistsError:
+            number += 1
+        else:
+            acquire_lock(folder.path)
+            return folder
+
+
+def check_name(outputs: Path, command: str, experiment: str, job: int, name: str) -> Path:
+    """Return the place of a new run with a name of its own.
+
+    Raises:
+        RunError: a run of this name exists.
+    """
+    folder = outputs / command / experiment / (f"{name}_{job}" if job else name)
+    check_inside(outputs, folder)
+    if is_locked(folder) or any(os.path.lexists(folder / file) for file in OF_A_RUN):
+        remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
+        raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
+    return folder
 
 
 def choose_folder(

@@ -30,7 +30,7 @@ FOLDER = ".runs"
 BLOCK = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 """Where a key at the top of a file of YAML begins."""
 FILES = ("config.yaml", "record.json")
-RECORDED = ("status", "started", "seed", "settings", "host", "process")
+RECORDED = ("status", "started", "seed", "settings")
 """Entries of the record that the index has."""
 VERSION = digest({"schema": 1, "ignored": list(NO_EFFECT)})
 """Changes with what tells runs apart, so that lines of another version are read anew."""
@@ -55,8 +55,6 @@ class IndexedRun:
     seed: int = 0
     settings: list[str] = field(default_factory=list)
     score: dict[str, float] = field(default_factory=dict)
-    host: str = ""
-    process: str = ""
 
     def status_now(self, parent: Path) -> str:
         """Return its status; `killed` for one that cannot have said so itself."""

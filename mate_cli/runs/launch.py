@@ -18,6 +18,7 @@ import torch.distributed as dist
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, SubprocessContext
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.rendezvous import rendezvous
 
 from mate_cli import errors
 from mate_cli.errors import ConfigError, MateError, RunError
@@ -25,6 +26,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.liveness import LAUNCHER
+from mate_cli.runs.lock import entrust_lock
 from mate_cli.runs.record import STOPPED, RunFolder
 
 ARRIVAL = timedelta(minutes=5)
@@ -49,7 +51,7 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
     """
     before = folder.metrics_sizes()
     try:
-        code = launch_processes(command, hardware)
+        code = launch_processes(command, hardware, entrust_lock(folder.path))
     except MateError as error:
         if isinstance(error.__cause__, ChildFailedError):
             folder.write_text("traceback.txt", str(error.__cause__))
@@ -63,7 +65,7 @@ def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hard
     return code
 
 
-def launch_processes(command: Sequence[str], hardware: Hardware) -> int:
+def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapping[str, str] | None = None) -> int:
     """Run a command in `hardware.devices` processes of this machine, and end all when one fails.
 
     torch's elastic agent starts processes by the same means, but it changes words with `$` in them, asks the network
@@ -78,7 +80,7 @@ def launch_processes(command: Sequence[str], hardware: Hardware) -> int:
     # The store is kept here: a port that a process is to open later may be somebody else's by then.
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     shared = {"MASTER_ADDR": store.host, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    shared |= {"WORLD_SIZE": str(hardware.devices), "NODE_RANK": "0", LAUNCHER: str(os.getpid())}
+    shared |= {"WORLD_SIZE": str(hardware.devices), "NODE_RANK": "0", LAUNCHER: str(os.getpid()), **(entrusted or {})}
     places = {rank: {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(hardware.devices)}
     words = dict.fromkeys(places, tuple(command[1:]))
     with TemporaryDirectory(prefix="mate_") as logs, _signals_as_exceptions():
@@ -231,7 +233,7 @@ def _connect(accelerator: str) -> None:
 
     def meet() -> None:
         try:
-            store, rank, size = next(dist.rendezvous("env://", timeout=ARRIVAL))
+            store, rank, size = next(rendezvous("env://", timeout=ARRIVAL))
             store.set_timeout(ARRIVAL)
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
         except Exception as error:

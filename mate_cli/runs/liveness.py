@@ -1,7 +1,6 @@
 """Signs of life of the process that trains a run: a killed one cannot say so in its record."""
 
 import os
-import platform
 import signal
 import threading
 import time
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import MateError
+from mate_cli.runs.lock import is_locked
 
 LAUNCHER = "MATE_LAUNCHER"
 """Variable with the number of the process that has started this one."""
 ENDING = 120
 """Seconds that a process gets to save its state once the one that has started it is gone."""
 SILENT_SECONDS = 1800
-"""A running run whose process cannot be looked at counts as dead when it has written nothing for so long."""
+"""A running run that has no lock counts as dead when it has written nothing for so long."""
 
 
 def process_id() -> str:
@@ -48,10 +48,8 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
     """Say whether a run that its record calls running has lost its process."""
     if record.get("status") != "running":
         return False
-    process = record.get("process")
-    if isinstance(process, str) and process and record.get("host") == platform.node():
-        return not is_alive(process)
-    return time.time() - last_written(folder) > SILENT_SECONDS
+    locked = is_locked(folder)
+    return time.time() - last_written(folder) > SILENT_SECONDS if locked is None else not locked
 
 
 def last_written(folder: Path) -> float:

@@ -122,15 +122,30 @@ class RunFolder:
     """One run's folder; every file in it is written to the side and then moved into place, and through no link.
 
     It remembers what this command changed in it, so that a refusal can undo that and nothing else.
+
+    Args:
+        path: of the folder.
+        new: nobody else may have it.
+
+    Raises:
+        FileExistsError: it is there, and should be new.
+        RunError: it cannot be made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, new: bool = False) -> None:
         self.path = path
         self._made: list[Path] = []
         self._before: dict[Path, bytes | None] = {}
         try:
-            self._made += make_folders(path)
+            if new:
+                self._made += make_folders(path.parent)
+                path.mkdir()
+                self._made.insert(0, path)
+            else:
+                self._made += make_folders(path)
         except OSError as error:
+            if new and isinstance(error, FileExistsError):
+                raise
             raise RunError(
                 f"the run folder cannot be made: {error.strerror}",
                 where=str(path),

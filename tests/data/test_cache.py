@@ -1,5 +1,7 @@
+import hashlib
 import importlib
 import math
+import os
 import sys
 from dataclasses import dataclass, fields, replace
 
@@ -13,7 +15,7 @@ from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.segment_tables import CALL_COST
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.cache import VERSION, encode_split, prune_encodings
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
@@ -321,3 +323,48 @@ def test_encodings_in_memory_are_those_on_disk(examples, serializer, tmp_path):
         assert ours.example_ids == theirs.example_ids
         for name in ARRAYS:
             assert torch.equal(getattr(ours, name), getattr(theirs, name))
+
+
+def test_what_is_mostly_zero_takes_little_room_and_comes_back_bit_for_bit(examples, tmp_path):
+    lexical = TapasSerializer(load_tokenizer("sample"), max_tokens=96, lexical_features=True)
+    split, fresh = encode_split(examples, lexical, tmp_path, "dev"), lexical.encode(examples)
+    dense = 0
+    for index, encoding in enumerate(fresh):
+        dense += encoding.cell_features.nbytes
+        assert split[index].cell_features.tobytes() == encoding.cell_features.astype(np.float32).tobytes()
+        assert split[index].cell_features.shape == encoding.cell_features.shape
+    (file,) = tmp_path.glob("*.arrow")
+    assert file.stat().st_size < dense, "all arrays take less than one took"
+
+
+def test_what_nobody_has_opened_for_long_is_pruned(examples, serializer, tmp_path):
+    for count in (5, 10):
+        encode_split(examples[:count], serializer, tmp_path, "dev")
+    files = list(tmp_path.glob("*.arrow"))
+    for file in files:
+        os.utime(file, (0, 0))
+    encode_split(examples[:5], serializer, tmp_path, "dev")  # to open it is to use it
+    (tmp_path / "other.json").touch()
+    count, size = prune_encodings(tmp_path, days=30)
+    assert (count, len(list(tmp_path.glob("*.arrow")))) == (1, 1)
+    assert size > 0
+    assert (tmp_path / "other.json").exists()
+
+
+RECORDED = "1 159f0d5c14912249"
+"""Of the encodings of the sample by this version of the code."""
+
+
+def test_a_change_of_the_code_that_changes_encodings_raises_their_version(examples):
+    """Where this fails, raise VERSION in mate_cli/data/loading/cache.py, and record both anew."""
+    digest = hashlib.sha256()
+    for max_tokens in (64, 128):
+        made = TapasSerializer(load_tokenizer("sample"), max_tokens=max_tokens, lexical_features=True).encode(examples)
+        for encoding in made:
+            for name in declared_arrays(TableEncoding):
+                digest.update(
+                    np.ascontiguousarray(getattr(encoding, name)).tobytes()
+                    if getattr(encoding, name) is not None
+                    else b"-"
+                )
+    assert f"{VERSION} {digest.hexdigest()[:16]}" == RECORDED

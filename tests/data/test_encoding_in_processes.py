@@ -27,7 +27,7 @@ def eager(monkeypatch):
     """Start processes at once."""
     monkeypatch.setattr(parallel, "TRIAL", 0.0)
     monkeypatch.setattr(parallel, "MIN_SECONDS", 0.0)
-    monkeypatch.setattr(cache, "CHUNK", 8)
+    monkeypatch.setattr(cache, "PART", 8)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def make(kind=TapasSerializer):
     return kind(load_tokenizer("sample"), max_tokens=96, lexical_features=True)
 
 
-def assert_nothing_is_left(folder):
-    assert list(folder.iterdir()) == []
+def assert_nothing_is_half_done(folder):
+    assert all(path.is_file() and path.suffix == ".arrow" for path in folder.iterdir())
     until = time.monotonic() + 10
     while multiprocessing.active_children() and time.monotonic() < until:
         time.sleep(0.05)
@@ -65,12 +65,50 @@ class Killed(TapasSerializer):
         return super().encode(examples)
 
 
-def test_the_file_is_the_same_for_any_number_of_processes(examples, tmp_path):
+def test_files_are_the_same_for_any_number_of_processes(examples, tmp_path):
     for processes in (1, 2, 3):
         split = encode_split(examples, make(), tmp_path / str(processes), "dev", processes)
         assert split.example_ids == [example.example_id for example in examples]
-    first, *others = [next((tmp_path / str(number)).iterdir()) for number in (1, 2, 3)]
-    assert all((one.name, one.read_bytes()) == (first.name, first.read_bytes()) for one in others)
+    first, *others = [{file.name: file.read_bytes() for file in (tmp_path / n).iterdir()} for n in "123"]
+    assert len(first) == 8
+    assert all(other == first for other in others)
+
+
+def test_an_encoding_that_was_killed_goes_on(examples, tmp_path, monkeypatch):
+    with pytest.raises(DataError):
+        encode_split(examples, make(Failing), tmp_path, "dev")
+    done = len(list(tmp_path.iterdir()))
+    encode_split(examples[:24], make(), tmp_path, "dev")  # a part of the same examples, in an order of its own
+    before = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    assert len(before) == 3 + done
+    encoded = []
+    whole = TapasSerializer.encode
+
+    def encode(self, some):
+        encoded.extend(some)
+        return whole(self, some)
+
+    monkeypatch.setattr(TapasSerializer, "encode", encode)
+    split = encode_split(examples, make(), tmp_path, "dev")
+    assert split.example_ids == [example.example_id for example in examples]
+    assert len(encoded) == 60 - 24
+    encoded.clear()
+    encode_split(examples, make(), tmp_path, "dev")
+    assert not encoded
+
+
+def test_two_processes_that_find_the_same_missing_share_it(examples, tmp_path):
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=encode_split, args=(examples, make(), tmp_path, "dev")) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(60)
+    assert [process.exitcode for process in both] == [0, 0]
+    alone = encode_split(examples, make(), tmp_path / "alone", "dev")
+    together = encode_split(examples, make(), tmp_path, "dev")
+    for place in range(len(alone)):
+        assert alone[place].input_ids.tolist() == together[place].input_ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -82,17 +120,17 @@ def test_a_failure_of_a_process_is_one_error_and_leaves_nothing(examples, tmp_pa
         encode_split(examples, make(kind), tmp_path, "dev", 2)
     if kind is Failing:
         assert "in encode" in str(raised.value.__cause__), "the traceback of the other process"
-    assert_nothing_is_left(tmp_path)
+    assert_nothing_is_half_done(tmp_path)
 
 
-def test_a_full_disk_ends_the_processes(examples, tmp_path, monkeypatch):
-    def refuse(self, row):
+def test_a_full_disk_is_named(examples, tmp_path, monkeypatch):
+    def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("datasets.arrow_writer.ArrowWriter.write", refuse)
+    monkeypatch.setattr(cache, "replace_file", refuse)
     with pytest.raises(DataError, match="No space left on device"):
-        encode_split(examples, make(), tmp_path, "dev", 2)
-    assert_nothing_is_left(tmp_path)
+        encode_split(examples, make(), tmp_path, "dev")
+    assert_nothing_is_half_done(tmp_path)
 
 
 @pytest.mark.timeout(60)

@@ -122,3 +122,12 @@ def test_the_further_questions_of_hybridqa_take_some_seconds():
     assert len(questions) - 1350 + sum(dataset.repeated.values()) == whole == 22529
     assert {question.source for question in questions} == {"table", "passage", "missing"}
     assert dataset.repeated == {"near-equal to another of training": 2463}
+
+
+def test_thousands_of_questions_about_one_table_take_no_longer_each_than_a_few():
+    asked = [
+        HybridQAQuestion(str(n), f"which {n} of t{n % 7} p{n // 9} has u{n % 11} v{n // 5} ?", "T") for n in range(4000)
+    ]
+    began = time.process_time()
+    assert not any(reasons(asked))
+    assert time.process_time() - began < 3, "all pairs take some thirty seconds"

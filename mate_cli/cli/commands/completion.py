@@ -22,7 +22,7 @@ end
 complete -c mate -f -a '(__mate_complete)'
 """
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-DATA_ACTIONS = ("list", "check", "download", "export")
+DATA_ACTIONS = ("list", "check", "download", "export", "prune")
 """Actions of `mate data`; its own module takes longer to load."""
 HELP = """Print the completion script of a shell.
 

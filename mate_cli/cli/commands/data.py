@@ -1,4 +1,4 @@
-"""`mate data`: list the datasets, check, download or export one."""
+"""`mate data`: list the datasets, check, download or export one, prune encodings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def takes_word(word: str) -> bool:
 
 
 def run(cfg: Data) -> None:
-    """List all datasets, check or export the one that is chosen, or fetch its public release.
+    """List all datasets, check or export the one that is chosen, fetch its public release, or prune encodings.
 
     Raises:
         DataError: the check found problems (after printing them), or the files cannot be fetched.
@@ -42,6 +42,12 @@ def run(cfg: Data) -> None:
         return
     if cfg.action == "export":
         _export(cfg)
+        return
+    if cfg.action == "prune":
+        from mate_cli.data.loading.cache import prune_encodings
+
+        count, size = prune_encodings(Path(cfg.paths.cache), cfg.days)
+        print(f"{count:,} files of encodings removed, {size / 1e6:,.1f} MB")
         return
     # A check only looks, and `download` fetches by itself.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)

@@ -132,7 +132,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
     from mate_cli.runs.liveness import LAUNCHER, end_with
-    from mate_cli.runs.lock import release_lock
+    from mate_cli.runs.lock import acquire_lock, release_lock
     from mate_cli.runs.record import STOPPED
 
     if launcher := os.environ.get(LAUNCHER):
@@ -144,9 +144,12 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
         check_processes(hardware, os.environ)
     if hardware.devices > 1 and not find_place(os.environ):
         folder = folder or prepare_run(spec)[0]
-        release_lock(folder.path)  # for the process that writes
+        acquire_lock(folder.path)
         command = [*PROGRAM, "run", str(folder.path), *more, *(f"trust={word}" for word in trust)]
-        return train_in_processes(folder, command, hardware)
+        try:
+            return train_in_processes(folder, command, hardware)
+        finally:
+            release_lock(folder.path)
     from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):

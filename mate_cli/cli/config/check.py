@@ -100,13 +100,13 @@ def check_folder(spec: RunSpec, job: int) -> None:
     Raises:
         RunError: naming the folder.
     """
-    from mate_cli.runs.folders import find_resumable, free_folder
+    from mate_cli.runs.folders import check_name, find_resumable
 
     outputs, experiment = Path(spec.last.config.paths.outputs), spec.names.experiment
     if spec.resume and spec.resume != "missing":
         find_resumable(spec.resume, outputs, "train", experiment, spec.values())
     elif spec.name and not spec.resume:
-        free_folder(outputs, "train", experiment, job, spec.name)
+        check_name(outputs, "train", experiment, job, spec.name)
 
 
 def check_servers(loggers: Nodes) -> None:

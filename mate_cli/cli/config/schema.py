@@ -159,11 +159,12 @@ class Data(Section):
 
     data: Node
     paths: Paths
-    action: Literal["list", "check", "download", "export"]
+    action: Literal["list", "check", "download", "export", "prune"]
     split: str
     to: str | None
     answers: bool
     encoding: Node | None
+    days: Annotated[float, Field(ge=0)]
     report: str | None
     tokenizer: str | None
 

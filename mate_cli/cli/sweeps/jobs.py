@@ -112,7 +112,6 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     """
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.folders import find_same, is_running
-    from mate_cli.runs.lock import release_lock
 
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
@@ -125,7 +124,6 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     if same and is_running(same):
         return same, same.read_record(), True
     folder, record = prepare_run(spec, number)
-    release_lock(folder.path)  # for the process that trains it
     return folder, record, record.status == "finished"
 
 
@@ -144,6 +142,7 @@ def follow_job(
         The record, and why it ended; no record where the run was refused.
     """
     from mate_cli.runs.liveness import LAUNCHER, process_name
+    from mate_cli.runs.lock import entrust_lock, release_lock
 
     errors = folder.remember("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)
@@ -156,7 +155,7 @@ def follow_job(
             stdin=subprocess.DEVNULL,
             stderr=file,
             start_new_session=True,
-            env={**os.environ, LAUNCHER: str(os.getpid())},
+            env={**os.environ, **entrust_lock(folder.path), LAUNCHER: str(os.getpid())},
         ) as process,
     ):
         begun(f"{platform.node()} {process_name(process.pid)}")
@@ -178,6 +177,7 @@ def follow_job(
     if record.status == "running":
         record.status, record.reason = "failed", reason
         folder.write_record(record)
+    release_lock(folder.path)
     return record, reason
 
 

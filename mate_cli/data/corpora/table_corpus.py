@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_s
 from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
 from mate_cli.data.loading.stream import Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
+from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
@@ -198,24 +197,20 @@ class TableCorpus(StreamedDataset):
 
     def _prepare(self) -> None:
         """Write the corpus, whole or not at all."""
-        partial = self.folder.with_name(f"{self.fingerprint}.{os.getpid()}.partial")
         try:
-            partial.mkdir(parents=True, exist_ok=True)
-            tables, counts = collect_tables(Sources(self.datasets), self.sources, self.excluded)
-            tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
-            count = max(1, min(SHARDS, len(tables) // MIN_TABLES))
-            for number in range(count):
-                write_shard(partial / f"{number:03}.parquet", tables[number::count])
-            (partial / "counts.json").write_text(json.dumps(counts, indent=2))
-            if not self._manifest.is_file():
-                partial.replace(self.folder)
+            with replace_file(self.folder) as partial:
+                partial.mkdir()
+                tables, counts = collect_tables(Sources(self.datasets), self.sources, self.excluded)
+                tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
+                count = max(1, min(SHARDS, len(tables) // MIN_TABLES))
+                for number in range(count):
+                    write_shard(partial / f"{number:03}.parquet", tables[number::count])
+                (partial / "counts.json").write_text(json.dumps(counts, indent=2))
         except OSError as error:
             if self._manifest.is_file():  # another process was faster
                 return
             remedy = "Free space or choose another folder with paths.cache=..."
-            raise DataError(f"cannot be written: {error.strerror}", where=str(partial), remedy=remedy) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            raise DataError(f"cannot be written: {error.strerror}", where=str(self.folder), remedy=remedy) from error
 
 
 def collect_tables(

@@ -102,6 +102,7 @@ class LengthGroupedBatches(Sampler[list[Any]]):
     def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int, rank: int = 0, start: int = 0) -> None:
         self.lengths = np.asarray(lengths)
         self.schedule, self.seed, self.rank, self.start = schedule, seed, rank, start
+        self._epochs: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
         return self.schedule.total_batches
@@ -133,7 +134,19 @@ class LengthGroupedBatches(Sampler[list[Any]]):
 
     def _stream(self, begin: int, end: int) -> np.ndarray:
         """Return the examples begin..end of the endless sequence of shuffled epochs."""
-        return endless(len(self.lengths), begin, end, (self.seed, 0))
+        size = self._epoch_size
+        numbers = range(begin // size, -(-end // size))
+        # An epoch is drawn once: its windows come one after the other.
+        self._epochs = {n: self._epochs[n] if n in self._epochs else self._draw(n) for n in numbers}
+        return np.concatenate([self._epochs[n][max(begin - n * size, 0) : end - n * size] for n in numbers])
+
+    @property
+    def _epoch_size(self) -> int:
+        return len(self.lengths)
+
+    def _draw(self, epoch: int) -> np.ndarray:
+        """Return the examples of an epoch, shuffled."""
+        return np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.lengths))
 
 
 class PlacedBatches(LengthGroupedBatches):

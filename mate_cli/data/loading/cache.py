@@ -1,26 +1,30 @@
-"""Encoded splits on disk: Arrow files keyed by everything that shapes them."""
+"""Encoded splits on disk: Arrow files of some hundred examples each, named after everything that shapes them.
+
+Whoever finds a part missing writes it: processes and machines that share a folder encode together, and an encoding that
+was killed goes on. Arrays that are mostly zero are written sparse.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import os
+import random
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, Features, Value, disable_progress_bars
-from datasets import Sequence as ArrowSequence
-from datasets.arrow_writer import ArrowWriter
+import pyarrow as pa
 
-import mate_cli.tables
-import mate_cli.tokenization
-from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, COLUMNS, columns_of, encode_rows
+import mate_cli
+from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replace_file
@@ -32,61 +36,121 @@ from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers
 from mate_cli.tokenization.serializers.serializer import Serializer
 
-CHUNK = 128
-"""Examples that are tokenised together, those of a table one after the other, so that a text is tokenised once."""
-
-
-def _features(columns: Mapping[str, Array]) -> Features:
-    kept = {name: ArrowSequence(Value(one.dtype)) if one.axes else Value(one.dtype) for name, one in columns.items()}
-    about = {"place": Value("int32"), "example_id": Value("string"), "failure": Value("string")}
-    return Features({**about, **kept})  # the place is that among the examples
+VERSION = 1
+"""Rises with every change of the code that makes other encodings of the same examples."""
+PART, CHUNK = 512, 128
+"""Examples of a file, and those that are tokenised together: of a table one after the other, so that a text is
+tokenised once."""
+ENDING = ".arrow"
+PLACES = "/places"
+"""Ends the name of a column with the size of an array, and the places of its values that are not zero."""
 
 
 class EncodedSplit:
-    """Encodings of a split in the order of its examples, whatever the order in the file; memory-mapped.
+    """Encodings of a split in the order of its examples, whatever the order in the files; memory-mapped.
 
     Args:
-        dataset: a row for each example.
+        parts: the files, with `size` examples each, but for the last.
+        order: the place among the examples of each row of all files [N].
         columns: the arrays of an encoding.
         digest: of the examples, see `digest_examples`.
 
     Attributes:
+        rows: of the examples that could be encoded, in their order.
         cuts: what was cut from each table, [N, 4], see `TRUNCATION_COUNTS`; [0, 4] where the serializer does not count.
     """
 
-    def __init__(self, dataset: Dataset, columns: Mapping[str, Array] = COLUMNS, digest: str = "") -> None:
-        self._columns, self.digest = columns, digest
-        order = np.argsort(list(dataset["place"]))
-        names, failures = list(dataset["example_id"]), list(dataset["failure"])
-        self.example_ids: list[str] = [names[row] for row in order]
-        self.failures: dict[str, str] = {names[row]: failures[row] for row in order if failures[row]}
-        self.rows = [int(row) for row in order if not failures[row]]
-        self._dataset = dataset.with_format("numpy")
-        offsets = dataset.with_format("arrow")[:]["input_ids"].combine_chunks() if len(dataset) else None
-        lengths = np.asarray(offsets.value_lengths()) if offsets is not None else np.zeros(0, int)
-        self.lengths: np.ndarray = lengths[self.rows]
-        cuts = list(dataset["cut"])
-        self.cuts = np.array([cuts[row] for row in self.rows if cuts[row]], np.int32).reshape(
-            -1, len(TRUNCATION_COUNTS)
-        )
+    def __init__(
+        self, parts: Sequence[Path], size: int, order: Sequence[int], columns: Mapping[str, Array], digest: str = ""
+    ) -> None:
+        self._parts, self._size, self._columns, self.digest = parts, size, columns, digest
+        self._open: dict[int, Mapping[str, _Column]] = {}
+        tables = [_read_part(part) for part in parts]
+
+        def column(name: str) -> list[Any]:
+            return [value for table in tables for value in table[name].to_pylist()]
+
+        self._names, failures, cuts = column("example_id"), column("failure"), column("cut")
+        rows = np.argsort(order).tolist()
+        self.example_ids: list[str] = [self._names[row] for row in rows]
+        self.failures: dict[str, str] = {self._names[row]: failures[row] for row in rows if failures[row]}
+        self.rows: list[int] = [row for row in rows if not failures[row]]
+        lengths = [size for table in tables for size in table["input_ids"].chunk(0).value_lengths().to_pylist()]
+        self.lengths: np.ndarray = np.array(lengths, int)[self.rows]
+        counted = [cuts[row] for row in self.rows if cuts[row]]
+        self.cuts = np.array(counted, np.int32).reshape(-1, len(TRUNCATION_COUNTS))
+        self._uncut = {name: count for name, count in zip(self._names, column("uncut_tokens"), strict=True) if count}
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for another process, which opens files by itself."""
+        return {**self.__dict__, "_open": {}}
+
     @property
     def uncut_tokens(self) -> dict[str, int]:
         """Tokens of each example before truncation, by name; without those that nobody counted."""
-        pairs = zip(self._dataset["example_id"], self._dataset["uncut_tokens"], strict=True)
-        return {name: int(count) for name, count in pairs if count}
+        return self._uncut
 
     def __getitem__(self, index: int) -> TableEncoding:
         """Return the encoding at `index`, counting only examples that could be encoded."""
-        row = self._dataset[self.rows[index]]
-        known = {name: row[name] for name, one in self._columns.items() if _is_known(one, row[name])}
+        part, row = divmod(self.rows[index], self._size)
+        if part not in self._open:
+            self._open[part] = _view_columns(_read_part(self._parts[part]))
+        columns = self._open[part]
+        found = {name: _read_array(columns, name, one, row) for name, one in self._columns.items()}
+        known = {name: value for name, value in found.items() if _is_known(self._columns[name], value)}
         for name in [name for name in known if len(self._columns[name].axes) > 1]:
             known[name] = known[name].reshape(_shape(self._columns[name].axes, known[name].size, known))
         more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(ADDED_PREFIX)}
-        return TableEncoding(example_id=row["example_id"], **known, more=more)
+        return TableEncoding(example_id=self._names[self.rows[index]], **known, more=more)
+
+
+_Column = tuple[np.ndarray | None, np.ndarray]
+"""Where the values of each row begin, None for one value a row; and all values."""
+
+
+def _read_part(path: Path) -> pa.Table:
+    """Map a file into memory; it is not kept open, of which a process may have few."""
+    with suppress(OSError):  # by its time one sees that it is used; the file may be somebody else's
+        os.utime(path)
+    with pa.memory_map(str(path)) as file:
+        return pa.ipc.open_file(file).read_all()
+
+
+def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
+    """Return the numbers of a file without copying any."""
+    columns: dict[str, _Column] = {}
+    for name in table.column_names:
+        values = table[name].chunk(0)
+        if isinstance(values, pa.ListArray):
+            columns[name] = values.offsets.to_numpy(), values.values.to_numpy()
+        elif not pa.types.is_string(values.type):
+            columns[name] = None, values.to_numpy()
+    return columns
+
+
+def _read_array(columns: Mapping[str, _Column], name: str, one: Array, row: int) -> Any:  # noqa: ANN401
+    """Return an array of a row, flat, or a number; all but floats as int64."""
+    offsets, values = columns[name]
+    dtype = np.float32 if one.is_float else np.int64
+    if offsets is None:
+        return values[row].astype(dtype)
+    found = values[offsets[row] : offsets[row + 1]].astype(dtype)
+    if not _is_sparse(one):
+        return found
+    begins, places = columns[name + PLACES]
+    if begins is None or begins[row] == begins[row + 1]:
+        return found
+    own = places[begins[row] : begins[row + 1]]
+    whole = np.zeros(own[0], dtype)
+    whole[own[1:]] = found
+    return whole
+
+
+def _is_sparse(one: Array) -> bool:
+    return one.is_float and len(one.axes) > 1 and not one.fill
 
 
 def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
@@ -105,47 +169,89 @@ def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarra
 def encode_split(
     examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str, processes: int = 1
 ) -> EncodedSplit:
-    """Encode examples, or read them back where the same were encoded before.
+    """Encode examples, or read those back that were encoded before.
 
-    The line that shows progress calls them `name`. The file is the same for any number of processes.
+    The line that shows progress calls them `name`. The files are the same for any number of processes.
 
     Raises:
         DataError: the folder cannot be written, or a process was killed.
     """
-    columns = columns_of(serializer)
+    columns, folder, size = columns_of(serializer), folder.expanduser(), PART
     maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
-    digest = digest_examples(examples)
-    path = folder.expanduser() / f"{_name(digest, maker)}.arrow"
-    if not path.exists():
-        try:
-            _write(examples, serializer, path, name, processes)
-        except OSError as error:
-            raise DataError(
-                f"encodings cannot be written: {error.strerror}",
-                where=str(path.parent),
-                remedy="Free space or choose another folder with paths.cache=...",
-            ) from error
-    return EncodedSplit(Dataset.from_file(str(path)), columns, digest)
-
-
-def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str, processes: int) -> None:
-    disable_progress_bars()
+    digest, marks = _digest_each(examples)
     order = _by_table(examples)
-    parts = [order[start : start + CHUNK] for start in range(0, len(order), CHUNK)]
-    chunks = [(places, [examples[place] for place in places]) for places in parts]
+    parts = [order[start : start + size] for start in range(0, len(order), size)]
+    names = (_name(hashlib.sha256(b"".join(marks[place] for place in part)).hexdigest(), maker) for part in parts)
+    paths = [folder / f"{name}{ENDING}" for name in names]
+    missing = [number for number, path in enumerate(paths) if not path.exists()]
+    random.Random().shuffle(missing)  # others who encode the same begin elsewhere
+    work = [(paths[number], [examples[place] for place in parts[number]]) for number in missing]
     if not _can_be_shared(serializer, examples):
         processes = 1
-    with (
-        replace_file(path) as partial_file,
-        ArrowWriter(path=str(partial_file), features=_features(columns_of(serializer))) as writer,
-        Progress(f"encoding {name}", len(examples), "examples") as progress,
-        closing(map_on_cores(partial(encode_rows, serializer), chunks, processes)) as found,
-    ):
-        for rows in found:
-            for row in rows:
-                writer.write(row)
-            progress.advance(len(rows))
-        writer.finalize()
+    try:
+        with (
+            Progress(f"encoding {name}", sum(len(own) for _, own in work), "examples") as progress,
+            closing(map_on_cores(partial(_write_part, serializer), work, processes)) as counts,
+        ):
+            for count in counts if work else ():
+                progress.advance(count)
+    except OSError as error:
+        raise DataError(
+            f"encodings cannot be written: {error.strerror}",
+            where=str(folder),
+            remedy="Free space or choose another folder with paths.cache=...",
+        ) from error
+    return EncodedSplit(paths, size, order, columns, digest)
+
+
+def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]]) -> int:
+    """Encode the examples of a file and write it, unless somebody else has meanwhile; return their number."""
+    path, examples = part
+    if path.exists():
+        return len(examples)
+    chunks = (examples[start : start + CHUNK] for start in range(0, len(examples), CHUNK))
+    rows = [row for chunk in chunks for row in encode_rows(serializer, chunk)]
+    columns: dict[str, pa.Array] = {name: pa.array([row[name] for row in rows]) for name in ("example_id", "failure")}
+    for name, one in columns_of(serializer).items():
+        columns |= _write_column(name, one, [row[name] for row in rows])
+    batch = pa.record_batch(columns)
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_file(content, batch.schema) as writer:
+        writer.write_batch(batch)
+    with replace_file(path) as draft:
+        draft.write_bytes(content.getvalue())
+    return len(examples)
+
+
+def _write_column(name: str, one: Array, values: Sequence[Any]) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the column of an array; of a sparse one, that of its places too."""
+    kind = pa.from_numpy_dtype(np.dtype(one.dtype))
+    if not one.axes:
+        yield name, pa.array(np.array(values)).cast(kind)
+        return
+    if _is_sparse(one):
+        places = [np.flatnonzero(own.view(np.int32)) for own in values]  # by its bits: there are zeros with a sign
+        sizes = [[own.size] * bool(own.size) for own in values]
+        yield name + PLACES, _lists([np.array([*size, *at], np.int32) for size, at in zip(sizes, places, strict=True)])
+        values = [own[at] for own, at in zip(values, places, strict=True)]
+    yield name, _lists(values, kind)
+
+
+def _lists(values: Sequence[np.ndarray], kind: pa.DataType | None = None) -> pa.ListArray:
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(values)).cast(kind or pa.int32()))
+
+
+def prune_encodings(folder: Path, days: float) -> tuple[int, int]:
+    """Remove the encodings that nobody has opened for some days; return how many files, and their bytes."""
+    unused = [
+        (file, status.st_size)
+        for file in folder.expanduser().glob(f"*{ENDING}")
+        if time.time() - (status := file.lstat()).st_mtime > days * 86_400
+    ]
+    for file, _ in unused:
+        file.unlink(missing_ok=True)
+    return len(unused), sum(size for _, size in unused)
 
 
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:
@@ -170,7 +276,7 @@ def digest_of(examples: Sequence[TableExample], maker: str) -> str:
 
 
 def _name(digest: str, maker: str) -> str:
-    return hashlib.sha256(f"{maker}|{_code()}|{digest}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{maker}|{VERSION}|{digest}".encode()).hexdigest()[:32]
 
 
 def digest_examples(examples: Sequence[TableExample]) -> str:
@@ -179,17 +285,25 @@ def digest_examples(examples: Sequence[TableExample]) -> str:
     Raises:
         DataError: a field of an example is neither plain nor a dataclass.
     """
-    digest = hashlib.sha256()
+    return _digest_each(examples)[0]
+
+
+def _digest_each(examples: Sequence[TableExample]) -> tuple[str, list[bytes]]:
+    """Return a hash of all examples, and one of each."""
+    whole, marks = hashlib.sha256(), []
     known: dict[int, bytes] = {}
     for example in examples:
         values = {field.name: getattr(example, field.name) for field in fields(example)}
+        content = b""
         for name in [name for name, value in values.items() if is_dataclass(value)]:  # many examples share a table
             value = values.pop(name)
             if id(value) not in known:
                 known[id(value)] = hashlib.sha256(_content(value).encode()).digest()
-            digest.update(known[id(value)])
-        digest.update(json.dumps(values, default=_plain).encode())
-    return digest.hexdigest()[:32]
+            content += known[id(value)]
+        content += json.dumps(values, default=_plain).encode()
+        whole.update(content)
+        marks.append(hashlib.sha256(content).digest())
+    return whole.hexdigest()[:32], marks
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
@@ -208,15 +322,6 @@ def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
     content += json.dumps([[(c.text, c.links) for c in row] for row in value.rows])
     return content + json.dumps(dict(value.passages), sort_keys=True) + value.title + value.section_title
-
-
-def _code() -> str:
-    """Return a digest of the source files that shape encodings, so that a code change never meets an old cache."""
-    digest = hashlib.sha256()
-    for package in (mate_cli.tables, mate_cli.tokenization):
-        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def digest_code(kinds: Collection[type]) -> str:

@@ -17,25 +17,22 @@ COLUMNS = declared_arrays(TableEncoding)
 ADDED_PREFIX = "own/"
 """What stands before the names of arrays that a serializer adds."""
 
-Places = Sequence[int]
-
 
 def columns_of(serializer: Serializer) -> dict[str, Array]:
     """Return the arrays of a serializer's encodings, by the name of their column."""
     return {**COLUMNS, **{f"{ADDED_PREFIX}{one.name}": one for one in serializer.arrays}}
 
 
-def encode_rows(serializer: Serializer, chunk: tuple[Places, Sequence[TableExample]]) -> list[Mapping[str, Any]]:
-    """Encode examples, given with their places in the split."""
-    columns, (places, examples) = columns_of(serializer), chunk
+def encode_rows(serializer: Serializer, examples: Sequence[TableExample]) -> list[Mapping[str, Any]]:
+    """Encode examples."""
+    columns = columns_of(serializer)
     return [
         {
-            "place": place,
             "example_id": encoding.example_id,
             "failure": encoding.reason if isinstance(encoding, EncodingFailure) else "",
             **{name: _written(one, encoding, name) for name, one in columns.items()},
         }
-        for place, encoding in zip(places, serializer.encode(examples), strict=True)
+        for encoding in serializer.encode(examples)
     ]
 
 

@@ -77,7 +77,8 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
         DataError: the split is missing or empty.
     """
     examples = parts.data.examples(split)
-    loader = ranks.rank_zero_first(lambda: parts.data.loader(split))
+    loader = parts.data.loader(split)
+    ranks.wait_for_all()
     predictions = predict(parts.task, loader, cfg)
     given = judge(parts.task, examples, predictions)
     tokens = parts.data.encodings(split).uncut_tokens

@@ -34,7 +34,8 @@ class TrainedStage:
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict any examples; `name` is what the progress bar calls them."""
-        loader = ranks.rank_zero_first(lambda: self.parts.data.loader_of(examples, name))
+        loader = self.parts.data.loader_of(examples, name)
+        ranks.wait_for_all()
         return predict(self.parts.task, loader, self.config)
 
     def task_of(self, kind: type[Task]) -> Task:

@@ -198,7 +198,7 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
     silent = now.timestamp() - run.touched
-    if run.text("process") and silent <= SILENT_SECONDS and is_dead(run.folder, run.record):
+    if silent <= SILENT_SECONDS and is_dead(run.folder, run.record):
         return "its process no longer exists: it was killed"
     if silent > SILENT_SECONDS:
         return f"no output for {duration_text(silent)}: it may have been killed"
