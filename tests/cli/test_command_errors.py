@@ -18,6 +18,7 @@ HYDRA_SEES = {
         f"experiment=quikstart: no such choice. Did you mean quickstart? "
         f"mate list experiment shows all {len(choices('experiment'))}."
     ),
+    ("train", "experiment=table4"): "experiment=table4: is a sweep. Type mate train -m sweep=table4.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",

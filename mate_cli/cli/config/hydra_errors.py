@@ -194,6 +194,8 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     if outer == "hydra":
         remedy = "Install what it needs: pip install optuna hydra-joblib-launcher hydra-submitit-launcher"
         return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
+    if group == "experiment" and name in choices("sweep"):
+        return ConfigError("is a sweep", where=f"{group}={name}{inside}", remedy=f"Type mate train -m sweep={name}")
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
     if len(listed) > MAX_LIST:
