@@ -4,6 +4,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -109,14 +110,24 @@ def open_loggers(
     """
     name = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}"
     given = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that has gone holds a run for minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     found: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, node in nodes.items():
         if node is not None:
             logger = build_part(node, given, f"logger.{key}")
             if logger is not None:
                 logger.log_hyperparams(dict(config))
-                found.append(logger)
+                found.append(logger if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}"))
     return found
+
+
+def guard_run(logger: Logger, name: str) -> Logger:
+    """Let a logger that has begun lose its figures rather than the run: its first failure is its last word."""
+    attempt = Attempts(f"{name} has failed, and the run goes on without it")
+    for method in ("log_metrics", "log_hyperparams", "save", "finalize"):
+        setattr(logger, method, partial(attempt, getattr(logger, method)))
+    return logger
 
 
 def wandb_logger(
@@ -163,31 +174,49 @@ def wandb_logger(
     except MateError:
         raise
     except Exception as error:  # whatever W&B raises
-        _tell_lost(error, folder)
+        Attempts(*lost_words(folder)).fail(error)
         return None
     return Dashboard(folder, experiment=run, project=project, save_dir=str(folder.path))
+
+
+class Attempts:
+    """What is asked of a logger, which loses its figures rather than the run: its first failure is its last word.
+
+    Args:
+        text: what is said then.
+        place: what stands before the reason.
+    """
+
+    def __init__(self, text: str, place: str = "") -> None:
+        self.text, self.place = text, place
+        self.lost = False
+
+    def __call__(self, act: Callable[..., object], *arguments: Any, **named: Any) -> None:
+        """Do something, unless that has failed before."""
+        if self.lost:
+            return
+        try:
+            act(*arguments, **named)
+        except MateError:
+            raise
+        except Exception as error:  # whatever a logger raises
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Say so; nothing more is done."""
+        self.lost = True
+        print(f"warning: {self.text} ({self.place}{shorten_reason(error)})", file=sys.stderr, flush=True)
 
 
 class Dashboard(WandbLogger):
     """Lightning's logger of W&B, with the clock and the epoch of a run beside its step.
 
-    It loses its figures rather than the run: its first failure is its last word.
+    See `Attempts` for its failures.
     """
 
     def __init__(self, folder: RunFolder, **arguments: Any) -> None:
-        self.lost = False
-        self.folder = folder
+        self.attempt = Attempts(*lost_words(folder))
         super().__init__(**arguments)
-
-    def attempt(self, act: Callable[..., object], *arguments: Any, **named: Any) -> None:
-        """Do something of W&B's, unless that has failed before."""
-        if self.lost:
-            return
-        try:
-            act(*arguments, **named)
-        except Exception as error:  # whatever W&B raises
-            self.lost = True
-            _tell_lost(error, self.folder)
 
     def log_hyperparams(self, params: Any) -> None:  # noqa: ANN401 - Lightning's
         """Log the configuration."""
@@ -213,9 +242,9 @@ class Dashboard(WandbLogger):
         self.attempt(lambda: self.experiment.finish(exit_code=exit_code))
 
 
-def _tell_lost(error: Exception, folder: RunFolder) -> None:
-    text = f"warning: W&B has failed, and the run goes on without it ({folder.path / 'wandb'}: {shorten_reason(error)})"
-    print(text, file=sys.stderr, flush=True)
+def lost_words(folder: RunFolder) -> tuple[str, str]:
+    """Return what is said once W&B has failed, and where its files are."""
+    return "W&B has failed, and the run goes on without it", f"{folder.path / 'wandb'}: "
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:

@@ -13,10 +13,20 @@ import pytest
 import torch
 import yaml
 from configurations import run_config
+from pytorch_lightning.loggers import Logger
 
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.training_report import record_learning
-from mate_cli.runs.loggers import MetricsFile, close_loggers, hand_lines, log_row, log_table, open_loggers, wandb_logger
+from mate_cli.runs.loggers import (
+    MetricsFile,
+    close_loggers,
+    guard_run,
+    hand_lines,
+    log_row,
+    log_table,
+    open_loggers,
+    wandb_logger,
+)
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import read_rows
 from mate_cli.terminal.transcript import Transcript
@@ -308,7 +318,7 @@ def test_wandb_keeps_its_files_below_the_run(tmp_path, monkeypatch):
     log_table(loggers, "predictions/dev", ["a"], [[1]])
     close_loggers(loggers, {}, 1, 0)
     assert len(loggers) == 2
-    assert not loggers[1].lost
+    assert not loggers[1].attempt.lost
     assert list(tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*"))
 
 
@@ -334,3 +344,28 @@ def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys)
     assert capsys.readouterr().err.count("W&B has failed") == 1
     assert [row["step"] for row in read_rows(tmp_path / "b" / "metrics.jsonl")] == [1]
     run.finish()
+
+
+class DyingLogger(Logger):
+    """A logger whose server has gone after the first row."""
+
+    name, version = "dying", "1"
+
+    def log_hyperparams(self, params, *more, **named):
+        pass
+
+    def log_metrics(self, metrics, step=None):
+        if step == 4:
+            raise ConnectionError("the server has gone")
+
+    def finalize(self, status):
+        raise ConnectionError("again")
+
+
+def test_a_logger_that_fails_during_a_run_costs_its_figures_alone(tmp_path, capsys):
+    loggers = [guard_run(DyingLogger(), "logger.dying")]
+    for step, row in ROWS:
+        log_row(loggers, row, step)
+    close_loggers(loggers, {"test/hits@1": 0.5}, 4, 0)
+    told = capsys.readouterr().err
+    assert told == "warning: logger.dying has failed, and the run goes on without it (the server has gone)\n"
