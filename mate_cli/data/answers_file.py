@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_bytes
 from mate_cli.tables.example import AGGREGATIONS, SystemAnswer
-from mate_cli.tables.formats.cell_text import spreadsheet_text
+from mate_cli.tables.formats.cell_text import spreadsheet_text, valid
 
 IDS = ("id", "question_id", "_id", "qid")
 TEXTS = ("pred", "prediction", "answer", "answers", "label", "query", "sql", "option")
@@ -102,12 +103,12 @@ def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
     if aggregation not in AGGREGATIONS:
         raise ValueError(f"unknown aggregation {aggregation!r}; choose from {', '.join(AGGREGATIONS)}")
     return SystemAnswer(
-        tuple(text for one in values if (text := spreadsheet_text(one))),
+        tuple(valid(text) for one in values if (text := spreadsheet_text(one))),
         tuple((row, column) for row, column in _pairs(entry, CELLS, int)),
         aggregation,
         tuple(_pairs(entry, ("supporting",), (str, int))),
         _number(entry, "confidence", 1.0),
-        _number(entry, "cost", float("inf")),
+        _number(entry, "cost", sys.float_info.max),
     )
 
 
@@ -123,5 +124,5 @@ def _pairs(entry: Mapping[str, Any], names: tuple[str, ...], first: Any) -> list
 def _number(entry: Mapping[str, Any], name: str, most: float) -> float | None:
     value = entry.get(name)
     if value is not None and (type(value) not in (int, float) or not 0 <= value <= most):
-        raise ValueError(f"{name} is not a number from 0" + (f" to {most:g}" if most < float("inf") else ""))
+        raise ValueError(f"{name} is not a number from 0" + (" to 1" if most == 1 else ""))
     return None if value is None else float(value)

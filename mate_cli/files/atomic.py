@@ -99,7 +99,10 @@ def replace_file(target: Path) -> Iterator[Path]:
 
     Raises:
         OSError: the disk refuses it.
+        RunError: a device or a pipe is there, which others use.
     """
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise RunError("is no regular file", where=str(target), remedy="Choose another place")
     target.parent.mkdir(parents=True, exist_ok=True)
     for left in _left_drafts(target.parent.absolute()):
         if left.name.startswith(f".{_short_name(target)}."):

@@ -6,7 +6,7 @@ A dataset names its metric by its dotted name (`Release.metric`). A question wit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from string import ascii_lowercase
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -88,11 +88,15 @@ class TableAnswers(AnswerMetric[TableExample]):
         return answer.texts
 
     def _denotes(self, example: TableExample) -> bool:
-        """Compare with the true denotation; texts also with the texts that the dataset states, by WTQ's rules."""
+        """Compare with the true denotation; texts also with the texts that the dataset states, by WTQ's rules.
+
+        Texts leave out the cells that are empty.
+        """
         assert example.answer is not None
-        found = self._denotation(example)
-        by_cells = normal_form(found) == true_denotation(example.answer, example.table)
-        return by_cells or (not self.answers[example.example_id].cells and self._is_official(example))
+        found, true = self._denotation(example), true_denotation(example.answer, example.table)
+        if self.answers[example.example_id].cells:
+            return normal_form(found) == true
+        return normal_form(found) == (true and tuple(filter(None, true))) or self._is_official(example)
 
     def _is_official(self, example: TableExample) -> bool:
         assert example.answer is not None
@@ -154,7 +158,7 @@ class Passages(AnswerMetric[TableExample]):
         """Return both of all questions, of subsets, with an answer and without."""
         references = {name: example.answer.texts for name, example in examples.items() if example.answer}
         groups = group_by_subset(examples)
-        return score_reading(texts_of(self.answers), references, groups if len(groups) > 1 else {})
+        return score_reading(texts_of(self.answers, references), references, groups if len(groups) > 1 else {})
 
 
 class HybridAnswers(AnswerMetric[TableExample]):
@@ -169,9 +173,9 @@ class HybridAnswers(AnswerMetric[TableExample]):
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return them of all questions, in the table and in a passage."""
-        cells = {name: answer.cells for name, answer in self.answers.items()}
+        cells = {name: self.answers[name].cells for name in examples if name in self.answers}
         scores = score_rankings(cells, examples) if self._has_cells else {}
-        return scores | (score_answers(texts_of(self.answers), examples) if self._has_texts else {})
+        return scores | (score_answers(texts_of(self.answers, examples), examples) if self._has_texts else {})
 
     def text(self, example: TableExample) -> str:
         """Return the text; without any that of the best cell."""
@@ -179,6 +183,6 @@ class HybridAnswers(AnswerMetric[TableExample]):
         return super().text(example) or ", ".join(answer_texts("none", cells[:1], example.table))
 
 
-def texts_of(answers: Mapping[str, SystemAnswer]) -> dict[str, str]:
-    """Return the texts of answers, each as one."""
-    return {name: " ".join(answer.texts) for name, answer in answers.items()}
+def texts_of(answers: Mapping[str, SystemAnswer], names: Iterable[str]) -> dict[str, str]:
+    """Return the texts of the answers to some questions, each as one."""
+    return {name: " ".join(answers[name].texts) for name in names if name in answers}

@@ -1,6 +1,7 @@
 """`mate data export`: questions with their tables that any system reads."""
 
 import json
+import os
 
 import pytest
 from small_releases import SAMPLES
@@ -91,3 +92,17 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(words, told, tmp_p
     assert main(["data", "export", *words]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "file").exists()
+
+
+def test_a_place_that_takes_no_file_is_refused_before_the_data_are_read(tmp_path, capsys):
+    for place in (tmp_path, tmp_path / ("x" * 300)):
+        assert main(["data", "export", f"to={place}", "data=wtq", f"data.root={tmp_path / 'missing'}"]) == 2
+        assert capsys.readouterr().err.startswith(f"error: to={place}: ")
+
+
+def test_a_pipe_is_not_replaced(tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert main(["data", "export", f"to={pipe}", "data=sample"]) == 2
+    assert pipe.is_fifo()
+    assert f"{pipe}: is no regular file" in capsys.readouterr().err

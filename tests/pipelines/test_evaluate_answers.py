@@ -9,10 +9,13 @@ from table_releases import write_tabfact, write_wtq
 from mate_cli.cli.app import main
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.errors import DataError
+from mate_cli.metrics.system_answers import HybridAnswers, Passages, TableAnswers
+from mate_cli.papers.transformer_xh.metrics.supporting import SupportedAnswers
 from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
-from mate_cli.tables.example import SystemAnswer
+from mate_cli.tables.example import Answer, SystemAnswer, TableExample
+from mate_cli.tables.table import Cell, Table
 from tests.reports.runs import build_run
 
 MAIN = {
@@ -148,6 +151,8 @@ REFUSED = {
     "no answer": ([{"id": "nt-0", "text": 1}], "line 1: has none of pred, prediction, answer"),
     "cells that are none": ([{"id": "nt-0", "cells": [1]}], "line 1: cells is not a list such as [[0, 1]]"),
     "a confidence of 90": ([{"id": "nt-0", "answer": 1, "confidence": 90}], "confidence is not a number from 0 to 1"),
+    "a cost beyond all numbers": ([{"id": "nt-0", "answer": 1, "cost": 10**400}], "cost is not a number from 0"),
+    "an infinite cost": ([{"id": "nt-0", "answer": 1, "cost": float("inf")}], "cost is not a number from 0"),
     "nothing": ("", "has no answers"),
     "a table": ("id,answer\n1,2\n", "line 1: is not readable JSON"),
 }
@@ -184,3 +189,44 @@ def test_a_split_whose_answers_are_held_back_is_refused(tmp_path):
     data = {"_target_": "mate_cli.data.datasets.wtq.reader.WikiTableQuestions", "root": str(root)}
     with pytest.raises(DataError, match="has no answers to score"):
         evaluate_answers(tmp_path / "f", {"nt-9": SystemAnswer()}, "X", data, ["dev"], tmp_path / "out")
+
+
+def test_texts_need_not_say_that_a_cell_is_empty():
+    table = Table("t", (Cell("who"),), ((Cell("Ann"),), (Cell(""),)))
+    example = TableExample("q", "who?", table, Answer(("Ann", ""), ((0, 0), (1, 0))))
+    for answer, right in ((("Ann",), 1), (("Bob",), 0), ((), 0)):
+        assert TableAnswers({"q": SystemAnswer(answer)}).score({"q": example})["denotation_accuracy"] == right
+    assert TableAnswers({"q": SystemAnswer(cells=((0, 0),))}).score({"q": example})["denotation_accuracy"] == 0
+
+
+def test_a_long_name_is_that_of_a_system_and_begins_that_of_a_folder(tmp_path):
+    assert evaluate(tmp_path, [{"id": "nt-0", "answer": 1}], *wtq(tmp_path), f"name={'x' * 300}") == 0
+    assert read_run(tmp_path)[0]["model"] == "x" * 300
+
+
+class CountedAnswers(dict):
+    """Answers that count how often one is read."""
+
+    reads = 0
+
+    def __getitem__(self, key):
+        self.reads += 1
+        return super().__getitem__(key)
+
+    def items(self):
+        self.reads += len(self)
+        return super().items()
+
+    def values(self):
+        self.reads += len(self)
+        return super().values()
+
+
+@pytest.mark.parametrize("metric", [Passages, HybridAnswers, SupportedAnswers])
+def test_one_question_is_scored_without_a_look_at_all_answers(metric):
+    example = TableExample("q1", "who?", Table("t", (), ()), Answer(("Ann",)))
+    answers = CountedAnswers({f"q{number}": SystemAnswer(("Ann",), ((0, 0),)) for number in range(1000)})
+    scorer = metric(answers)
+    answers.reads = 0
+    assert scorer.score({"q1": example})["em"] == 1
+    assert answers.reads < 10

@@ -49,7 +49,7 @@ def evaluate_answers(
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     record = RunRecord(
         command="evaluate",
-        experiment=re.sub(r"[^\w.@-]+", "_", name).strip("._") or "answers",
+        experiment=re.sub(r"[^\w.@-]+", "_", name)[:80].strip("._") or "answers",  # the name of a folder
         overrides=[f"answers={file}", f"data={title}", f"split={','.join(splits)}", f"name={name}"],
         dataset=title,
         model=name,

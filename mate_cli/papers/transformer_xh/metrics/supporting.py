@@ -12,7 +12,7 @@ from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
 from mate_cli.metrics.subsets import average_by_group, group_by_subset
 from mate_cli.metrics.system_answers import AnswerMetric, texts_of
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import SystemAnswer, TableExample
 
 EVIDENCE = MetricTable("Answers and their evidence", layout="splits")
 SP_EM = MetricSpec("sp_em", "Sup EM", 1, order=12, table=EVIDENCE)
@@ -125,11 +125,15 @@ def score_documents(
 class SupportedAnswers(AnswerMetric[TableExample]):
     """Exact match and F1 of answers; where any names its sentences, of these too."""
 
+    def __init__(self, answers: Mapping[str, SystemAnswer]) -> None:
+        super().__init__(answers)
+        self._has_sentences = any(answer.supporting for answer in answers.values())
+
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return them of all questions, and of each subset."""
-        named = any(answer.supporting for answer in self.answers.values())
-        supporting = {n: self._sentences(one) for n, one in examples.items() if n in self.answers} if named else None
-        return score_documents(texts_of(self.answers), supporting, examples, group_by_subset(examples))
+        given = {name: example for name, example in examples.items() if name in self.answers}
+        supporting = {name: self._sentences(one) for name, one in given.items()} if self._has_sentences else None
+        return score_documents(texts_of(self.answers, examples), supporting, examples, group_by_subset(examples))
 
     def _sentences(self, example: TableExample) -> set[tuple[int, int]]:
         rows = {row[0].text: place for place, row in reversed([*enumerate(example.table.rows)])}
