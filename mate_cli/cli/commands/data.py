@@ -70,16 +70,18 @@ def _export(cfg: Data) -> None:
             remedy = {"to": "Write to=questions.jsonl", "tokenizer": "Write tokenizer=minilm"}[key]
             raise ConfigError(f"needs a value{why}", where=key, remedy=remedy)
     from mate_cli.data.question_export import export_questions
+    from mate_cli.files.atomic import check_writable
     from mate_cli.reports.format import plural
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
+    to = Path(cfg.to or "").expanduser()
+    check_writable(to, f"to={cfg.to}")
     as_written = getattr(get_class(cfg.data["_target_"]), "as_written", {})
     examples = instantiate({**cfg.data, **as_written}).examples(cfg.split)
     encoded = None
     if cfg.encoding:
         serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(str(cfg.tokenizer)))
         encoded = serializer, instantiate(cfg.data).examples(cfg.split) if as_written else examples
-    to = Path(cfg.to or "").expanduser()
     count = export_questions(examples, to, answers=cfg.answers, encoded=encoded)
     left_out = f", {len(examples) - count:,} left out that cannot be encoded" if count < len(examples) else ""
     print(f"{to}: {plural(count, 'question')}{left_out}")
