@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from string import ascii_lowercase
 from typing import Any, ClassVar, Generic, TypeVar
 
-from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.denotation_accuracy import true_denotation
 from mate_cli.metrics.exact_match import normalize_answer, score_answers
 from mate_cli.metrics.hits_at_k import score_rankings
@@ -71,8 +70,8 @@ class TableAnswers(AnswerMetric[TableExample]):
         scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
         if not any(example.answer and example.answer.canonical for example in examples.values()):
             return scores
-        official = [name for name, example in given.items() if self._is_official(example)]
-        return scores | accuracy("official_accuracy", official, examples)
+        official = {name: self._is_official(example) for name, example in given.items()}
+        return scores | average_by_part(official, examples, "official_accuracy")
 
     def text(self, example: TableExample) -> str:
         """Return the texts, or those of the cells, or the computed number."""

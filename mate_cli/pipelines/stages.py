@@ -39,6 +39,8 @@ from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
 """File of the weights that a stage hands on."""
+POLL = 1.0
+"""Seconds between two looks at a stage that another process trains."""
 
 
 @dataclass
@@ -234,10 +236,6 @@ def answer_all(run: Run, system: System, done: CompletedStages) -> None:
             save_answers(run.folder, split, system, examples, answered)
     if system.parameters:
         run.folder.write_json(PARAMETERS, dict(system.parameters))
-
-
-POLL = 1.0
-"""Seconds between two looks at a stage that another process trains."""
 
 
 def shared_folder(stage: Stage, console: Console) -> RunFolder:

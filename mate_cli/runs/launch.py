@@ -229,7 +229,7 @@ def _connect(accelerator: str) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # What processes tell each other beside gradients goes through the CPU, and waits for no kernel.
     backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
-    errors: list[Exception] = []
+    failures: list[Exception] = []
 
     def meet() -> None:
         try:
@@ -237,16 +237,16 @@ def _connect(accelerator: str) -> None:
             store.set_timeout(ARRIVAL)
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
         except Exception as error:
-            errors.append(error)
+            failures.append(error)
 
     meeting = threading.Thread(target=meet, daemon=True)  # so that this one hears signals
     meeting.start()
     while meeting.is_alive():
         meeting.join(0.1)
-    if errors:
+    if failures:
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         problem = f"the {os.environ['WORLD_SIZE']} processes of this run did not meet"
-        raise RunError(problem, where=place, remedy="Read what the others have printed") from errors[0]
+        raise RunError(problem, where=place, remedy="Read what the others have printed") from failures[0]
 
 
 def find_place(environment: Mapping[str, str]) -> dict[str, str]:

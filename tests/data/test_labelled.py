@@ -323,3 +323,11 @@ def test_unusable_questions_are_named_with_what_mends_them(tmp_path, monkeypatch
     assert 'q.csv: q-2: "Rome" for "where is Bo?" is unusable, not found: write its cells as coordinates' in told
     assert main(["data", "check", "data=files", "data.train=mended.csv", "data.dev_share=0"]) == 0
     assert "unusable" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\x85b", "a\u2029b"])
+def test_separators_inside_a_text_end_no_line_of_json(tmp_path, text):
+    row = json.dumps({"question": text, "table": LISTS, "answer": "north"}, ensure_ascii=False)
+    (tmp_path / "rows.jsonl").write_text(f"{row}\r\n{row}\n", encoding="utf-8", newline="")
+    data = LabelledFiles(root=tmp_path, train="rows.jsonl", dev_share=0)
+    assert [example.question for example in data.examples("train")] == [text, text]

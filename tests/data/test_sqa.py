@@ -82,6 +82,7 @@ def test_questions_about_tables_of_training_are_scored_apart(root):
     train, dev, _ = everything(SQA(root)).values()
     assert {example.subsets for example in train} == {()}
     assert [example.subsets for example in dev] == [("seen_tables",), ("unseen_tables",)]
+    assert SQA(root).first_examples("dev", 2) == dev
 
 
 @pytest.mark.parametrize("kind", ["gztar", "zip"])

@@ -12,7 +12,9 @@ from table_releases import write_wtq
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.errors import DataError
 from mate_cli.metrics.subsets import group_by_subset
+from mate_cli.metrics.system_answers import TableAnswers
 from mate_cli.metrics.wtq_official import official_accuracy
+from mate_cli.tables.example import SystemAnswer
 
 TABLES = {
     "csv/200-csv/0.csv": '"Year","City[1]","Notes"\n'
@@ -135,6 +137,9 @@ def test_every_split_is_scored_by_the_official_rule_and_by_whether_training_has_
     examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in dataset.splits}
     for split, asked in examples.items():
         assert "official_accuracy" in official_accuracy({}, asked), split
+    answers = {"nt-9": SystemAnswer(examples["seen"]["nt-9"].answer.texts)}
+    scores = TableAnswers(answers).score(examples["seen"])
+    assert (scores["official_accuracy/seen_tables"], scores["official_accuracy/unseen_tables"]) == (1, 0)
     parts = {"seen_tables": ["nt-9"], "unseen_tables": ["ns-1"]}
     assert {split: group_by_subset(asked) for split, asked in examples.items()} == {
         "train": {}, "dev": {}, "test": {}, "seen": parts

@@ -182,3 +182,9 @@ def test_the_run_with_the_median_dev_score_stands_for_its_row(tmp_path):
     (group,) = groups_of(tmp_path, statistic="median_dev", ranked_by="dev/em")
     assert group.summary("test/em").center == 0.2
     assert groups_of(tmp_path)[0].summary("test/em").center == pytest.approx(0.25)
+
+
+def test_a_run_without_a_fold_in_its_file_is_a_repeat_of_one_with_none(tmp_path):
+    build_run(tmp_path / "a", seed=1)
+    build_run(tmp_path / "b", seed=1, config={"data": {"dev_fold": None}})
+    assert [len(group.counted) for group in groups_of(tmp_path)] == [1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
-KEY = "sweep="
+SWEEP = "sweep="
 NO_RUN = {"--multirun", "--cfg", "--help", "--info", "--hydra-help", "--shell-completion"}
 """Flags that say themselves what is done."""
 TEXTS = ("model.freeze", "model.lora.layers")
@@ -31,10 +31,7 @@ REFUSED_FLAGS = ("--config-name", "--config-path", "--experimental-rerun")
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Add what `sweep=NAME` implies to words, and quotes around a pattern that Hydra would stumble over."""
-    words = [quote_pattern(word) for word in words]
-    if not any(word.startswith("sweep=") for word in words):
-        return words
-    return expand(words)
+    return expand([quote_pattern(word) for word in words])
 
 
 def expand(words: Sequence[str]) -> list[str]:
@@ -47,11 +44,11 @@ def expand(words: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: there are several sweeps, or the file holds what the jobs would not get.
     """
-    names = [word.removeprefix(KEY) for word in words if word.startswith(KEY)]
+    names = [word.removeprefix(SWEEP) for word in words if word.startswith(SWEEP)]
     if not names or names[-1] in ("", "null"):
         return list(words)
     if "," in names[-1]:
-        raise ConfigError("has several sweeps", where=f"{KEY}{names[-1]}", remedy="Run them one at a time")
+        raise ConfigError("has several sweeps", where=f"{SWEEP}{names[-1]}", remedy="Run them one at a time")
     path = find_config(f"sweep/{names[-1]}")
     if other := _find_unknown_key(read_config(path)):
         remedy = f"Write it under hydra.sweeper.params: {other}: ..."

@@ -157,7 +157,7 @@ class Release(ABC):
         used = (example for example in self.read(split, problems) if not self.left_out(example))
         examples = [*islice(used, count)]
         self._settle(problems)
-        return examples
+        return self._mark_seen_tables(split, examples)
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
         """Return the sound examples of a split, also those that are left out, and all that is wrong with the others.
@@ -175,9 +175,7 @@ class Release(ABC):
         if split not in self._loaded:
             problems: list[Problem] = []
             with Progress(f"reading {self.name} {split}"):
-                examples = [*self.read(split, problems)]
-                known = () if split == "train" else self.train_tables
-                self._loaded[split] = mark_seen_tables(examples, known), problems
+                self._loaded[split] = self._mark_seen_tables(split, [*self.read(split, problems)]), problems
         return self._loaded[split]
 
     def check(self) -> CheckReport:
@@ -329,12 +327,12 @@ class Release(ABC):
                 f"{self.root}: {len(problems)} problems; damaged examples are left out. {remedy}", stacklevel=3
             )
 
-
-def mark_seen_tables(examples: list[TableExample], train_tables: Collection[str]) -> list[TableExample]:
-    """Put each example into the subset of those about tables of train or the others, where there are both."""
-    seen = [example.table.table_id in train_tables for example in examples]
-    if len(set(seen)) < 2:
-        return examples
-    names = ("unseen_tables", "seen_tables")
-    pairs = zip(examples, seen, strict=True)
-    return [replace(example, subsets=(*example.subsets, names[known])) for example, known in pairs]
+    def _mark_seen_tables(self, split: str, examples: list[TableExample]) -> list[TableExample]:
+        """Put each example into the subset of those about tables of train or the others, where there are both."""
+        known = () if split == "train" else self.train_tables
+        seen = [example.table.table_id in known for example in examples]
+        if len(set(seen)) < 2:
+            return examples
+        names = ("unseen_tables", "seen_tables")
+        pairs = zip(examples, seen, strict=True)
+        return [replace(example, subsets=(*example.subsets, names[is_seen])) for example, is_seen in pairs]

@@ -246,7 +246,7 @@ def prune_encodings(folder: Path, days: float) -> tuple[int, int]:
     """Remove the encodings that nobody has opened for some days; return how many files, and their bytes."""
     unused = [
         (file, status.st_size)
-        for file in folder.expanduser().glob(f"*{ENDING}")
+        for file in folder.expanduser().glob(f"{'[0-9a-f]' * 32}{ENDING}")  # not what others may keep there
         if time.time() - (status := file.lstat()).st_mtime > days * 86_400
     ]
     for file, _ in unused:

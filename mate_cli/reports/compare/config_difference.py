@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mate_cli.reports.compare.grouping import (
-    BETWEEN,
-    Configuration,
-    setting_text,
-    settings,
-    short_labels,
-)
+from mate_cli.reports.compare.grouping import BETWEEN, Configuration, setting_text, short_labels
+from mate_cli.reports.compare.run_settings import settings
 from mate_cli.runs.identity import ABSENT, of_stage
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from mate_cli.metrics.specs.names import BASELINE, MetricName
 from mate_cli.reports.compare.question_sets import (
@@ -15,17 +15,15 @@ from mate_cli.reports.compare.question_sets import (
     pool_question_sets,
     read_question_set,
 )
+from mate_cli.reports.compare.run_settings import settings, split_by_settings, stand_ins
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
-from mate_cli.reports.runs.load import LoadedRun, read_flat_config
+from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.runs.identity import (
     ABSENT,
     FOLD,
     REPEATED,
-    code_setting,
     differing_keys,
-    of_stage,
     telling_settings,
-    telling_values,
 )
 from mate_cli.runs.record import NOT_TRAINED
 
@@ -103,7 +101,7 @@ class Configuration:
     @cached_property
     def folds(self) -> str:
         """The parts of the data that its scores are of, such as `3 of 5 folds`; empty without a cross-validation."""
-        known = {run.config[FOLD] for run in self.counted if is_fold(run)}
+        known = set(filter(None, map(fold_of, self.counted)))
         return f"{len(known)} of {self.counted[0].config.get('data.folds')} folds" if known else ""
 
     @cached_property
@@ -189,8 +187,8 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     What has no scores yet stays with the first.
     """
     parts: dict[int, list[LoadedRun]] = {}
-    for fold in dict.fromkeys(run.config.get(FOLD) for run in runs):
-        same = [run for run in runs if run.config.get(FOLD) == fold]
+    for fold in dict.fromkeys(map(fold_of, runs)):
+        same = [run for run in runs if fold_of(run) == fold]
         sets = join_question_sets([read_question_set(run) if run.part("metrics") else {} for run in same])
         places = list(dict.fromkeys(map(id, sets)))
         for run, joint in zip(same, sets, strict=True):
@@ -198,16 +196,16 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     return list(parts.values())
 
 
-def is_fold(run: LoadedRun) -> bool:
-    """Tell whether a run is part of a cross-validation."""
-    return run.config.get(FOLD, "null") != "null"
+def fold_of(run: LoadedRun) -> str:
+    """Return which part of a cross-validation a run is scored on; empty without one."""
+    return run.config.get(FOLD, "null").replace("null", "")
 
 
 def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
     """Put the folds with the same seed and settings together; any other run is by itself."""
     joined: dict[object, list[LoadedRun]] = {}
     for run in runs:
-        key = (run.text("seed"), frozenset(settings(run).items())) if is_fold(run) else run
+        key = (run.text("seed"), frozenset(settings(run).items())) if fold_of(run) else run
         joined.setdefault(key, []).append(run)
     return list(joined.values())
 
@@ -253,39 +251,6 @@ def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configu
     ]
 
 
-def split_by_settings(
-    runs: list[LoadedRun], ignored: tuple[str, ...] = REPEATED
-) -> list[tuple[dict[str, str], list[LoadedRun]]]:
-    """Split runs whose settings differ; each part comes with the settings that set it apart.
-
-    Finished runs that stand in for a stage are as good as one another where they are repeats themselves.
-    """
-    every = [settings(run, ignored) for run in runs]
-    repeated: dict[object, str] = {}
-    for run, own in zip(runs, every, strict=True):
-        for key, inner in stand_ins(run).items():
-            if key in own:
-                own[key] = repeated.setdefault((key, frozenset(telling_values(inner, ignored).items())), own[key])
-    differing = differing_keys(every)
-    parts: dict[tuple[str, ...], list[LoadedRun]] = {}
-    for run, own in zip(runs, every, strict=True):
-        parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
-    return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
-
-
-def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, str]:
-    """Return a run's configuration and code without the ignored keys; its overrides where config.yaml is missing."""
-    config = run.config or dict(telling_settings(run.words("overrides"), ()))
-    return telling_values({**config, **dict(telling_settings(code_setting(run.part("code"))))}, ignored)
-
-
-def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
-    """Return the configurations of the finished runs that stand in for stages, as far as they can be read."""
-    folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
-    found = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
-    return {key: config for key, config in found.items() if config}
-
-
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
     """Keep the runs whose metrics count; of several with one seed, theirs and of stand-ins, the one started last."""
     counted = [run for run in runs if count_all or run.status == "finished"]
@@ -294,7 +259,7 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
     latest: dict[tuple[str, ...], LoadedRun] = {}
     for run in sorted(counted, key=lambda run: run.text("started")):
         inner = [config.get("seed", "") for config in stand_ins(run).values()]
-        latest[(run.text("seed") or run.name, run.config.get(FOLD, ""), *inner)] = run
+        latest[(run.text("seed") or run.name, fold_of(run), *inner)] = run
     return tuple(run for run in counted if run in latest.values())
 
 
@@ -330,8 +295,8 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
     names: list[str] = []
-    for settings in (chosen_settings(groups), [group.differences for group in groups]):
-        texts = [short_differences(one) for one in settings]
+    for differences in (chosen_settings(groups), [group.differences for group in groups]):
+        texts = [short_differences(one) for one in differences]
         telling = telling_names([[group.fields[key] for key in shown] for group in groups], texts)
         names = [name_of(group, shown, one, telling) for group, one in zip(groups, texts, strict=True)]
         if len(set(names)) == len(names):

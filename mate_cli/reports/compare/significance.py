@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mate_cli.errors import ConfigError
-from mate_cli.reports.compare.grouping import Configuration, settings
+from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, split_metric_name
+from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.runs.identity import differing_keys

@@ -9,8 +9,9 @@ from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.quoting import format_command
-from mate_cli.reports.compare.grouping import FIELDS, TARGET, settings
+from mate_cli.reports.compare.grouping import FIELDS, TARGET
 from mate_cli.reports.compare.report import Report, reason_text
+from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean

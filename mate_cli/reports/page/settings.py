@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mate_cli.reports.compare.config_difference import Comparison, Difference
-from mate_cli.reports.compare.grouping import settings
 from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.format import plural
 from mate_cli.reports.view import ReportSection
 from mate_cli.runs.identity import ABSENT

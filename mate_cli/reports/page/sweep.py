@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.grouping import TARGET, Configuration, settings
+from mate_cli.reports.compare.grouping import TARGET, Configuration
 from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.view import ReportSection, sentences
 from mate_cli.runs.identity import REPEATED, differing_keys
 

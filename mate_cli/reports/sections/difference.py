@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
-from mate_cli.reports.compare.grouping import FIELDS, TARGET, settings
+from mate_cli.reports.compare.grouping import FIELDS, TARGET
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
 from mate_cli.reports.compare.report import Report, preference
+from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.environment import environment_facts
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number

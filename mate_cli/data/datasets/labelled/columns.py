@@ -1,4 +1,4 @@
-"""Rows of questions in JSON; columns that are missing, and others whose names are spelled nearly like theirs."""
+"""Rows of files of questions; columns that are missing, and others whose names are spelled nearly like theirs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.rows import NAMES
 from mate_cli.errors import DataError
 from mate_cli.quoting import format_setting
+from mate_cli.tables.read import SUFFIXES, open_table
 
 NEEDED = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
 """What rows have: of each, one."""
 ALIKE = 0.75
 """How much of two names must be equal, from 0 to 1."""
+JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
 
 
 def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) -> None:
@@ -56,10 +58,32 @@ def _near(wanted: Iterable[str], found: Collection[str]) -> tuple[str, str] | No
     return next(((name, near[0]) for name, near in pairs if near), None)
 
 
-def read_json_rows(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+def note_names(rows: Iterable[Mapping[str, Any]], names: dict[str, None]) -> Iterator[Mapping[str, Any]]:
+    """Yield rows, and note the names of their columns."""
+    for row in rows:
+        names |= dict.fromkeys(map(str, row))
+        yield row
+
+
+def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, Iterator[Mapping[str, Any]]]:
+    """Read the rows of a file; say whether their values are texts alone, as those of a table are.
+
+    Raises:
+        DataError: it is of no type that is read, or damaged.
+    """
+    suffix = Path(place.removesuffix(".gz")).suffix.lower()
+    if suffix in (*JSON_LINES, *JSON):
+        return False, _read_json(path, place, suffix in JSON_LINES, problems)
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError("unknown type of question file", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
+    table = open_table(path)
+    return True, (dict(zip(table.header, row, strict=True)) for row in table)
+
+
+def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a file of JSON, or of its lines; what is none is noted."""
     text = decode(place, read_file(path), problems) or ""
-    texts = enumerate(text.splitlines(), 1) if lines else [(1, text)]
+    texts = enumerate(text.split("\n"), 1) if lines else [(1, text)]
     for number, part in texts:
         if not part.strip():
             continue

@@ -16,7 +16,7 @@ from pydantic import Field
 from mate_cli.data.archive import find_file
 from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.labelled.columns import check_columns, read_json_rows, unknown_columns
+from mate_cli.data.datasets.labelled.columns import check_columns, note_names, read_rows, unknown_columns
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
@@ -29,7 +29,6 @@ from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.errors import DataError
 from mate_cli.tables.example import UNUSABLE, Answer, TableExample
-from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
 
@@ -264,9 +263,6 @@ def format_overrides(options: Mapping[str, Any]) -> str:
     return " ".join(f"data.{name}={value}" for name, value in options.items() if value is not None)
 
 
-JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
-
-
 @dataclass(eq=False, kw_only=True)
 class LabelledFiles(LabelledRows):
     """Files of labelled questions; for the options see `LabelledRows`.
@@ -301,35 +297,19 @@ class LabelledFiles(LabelledRows):
         path = find_file(self.root, place)
         if path is None:
             raise self.refusal((place,))
-        suffix = Path(place.removesuffix(".gz")).suffix.lower()
-        plain = suffix not in (*JSON_LINES, *JSON)
-        values = self._of_table(path) if plain else read_json_rows(path, place, suffix in JSON_LINES, problems)
+        plain, values = read_rows(path, place, problems)
         names: dict[str, None] = {}
-        rows = [LabelledRow.of(one, self.called, path.parent, plain=plain) for one in _noting(values, names)]
+        rows = [LabelledRow.of(one, self.called, path.parent, plain=plain) for one in note_names(values, names)]
         check_columns(names, self.called, str(path))
         yield from rows
         if unread := unknown_columns(names, self.called):
             self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
-
-    def _of_table(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        if path.suffix.lower() not in SUFFIXES:
-            raise DataError("unknown type of question file", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
-        file = open_table(path)
-        for row in file:
-            yield dict(zip(file.header, row, strict=True))
 
 
 SAVED = ("dataset_dict.json", "state.json")
 """In a folder that `save_to_disk` wrote."""
 USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
 """What splits are called there."""
-
-
-def _noting(values: Iterator[Mapping[str, Any]], names: dict[str, None]) -> Iterator[Mapping[str, Any]]:
-    """Yield rows, and note the names of their columns."""
-    for one in values:
-        names |= dict.fromkeys(map(str, one))
-        yield one
 
 
 @dataclass(eq=False, kw_only=True)

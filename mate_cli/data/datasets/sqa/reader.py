@@ -9,6 +9,7 @@ import ast
 import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from io import StringIO
 from itertools import groupby
 from typing import Literal
@@ -72,7 +73,7 @@ class SQA(Release):
         train = "train.tsv" if self.whole_train else f"random-split-{self.fold}-train.tsv"
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
 
-    @property
+    @cached_property
     def train_tables(self) -> Collection[str]:
         """The tables of train, of which dev has some."""
         return {turn.table_file for turn in read_turns("train", self.train_content(), [])}

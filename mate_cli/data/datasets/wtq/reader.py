@@ -132,7 +132,7 @@ class WikiTableQuestions(Release):
                 answer = supervise(stated, finder, mode) if "".join(stated.texts).strip() else None  # held back
                 yield TableExample(key, question, table, answer)
 
-    @property
+    @cached_property
     def train_tables(self) -> Collection[str]:
         """The tables of train, so that questions of seen about tables of dev are scored apart."""
         return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [])}
