@@ -8,6 +8,7 @@ from hydra.utils import instantiate
 
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.folders import new_folder
+from mate_cli.runs.lock import release_lock
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 
 Figures = Mapping[str, float | str]
@@ -60,6 +61,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     finally:
         record.finished, record.wall_seconds = now(), round(clock(), 1)
         folder.write_record(record)
+        release_lock(folder.path)
     return folder
 
 

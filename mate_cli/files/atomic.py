@@ -126,12 +126,13 @@ def _make_draft(target: Path) -> tuple[Path, int]:
     while True:
         draft = name_draft(target)
         draft.mkdir()
-        lock = os.open(draft, os.O_RDONLY)
-        with suppress(OSError):  # its age tells then
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if draft.exists():  # nobody has taken it for a killed process's in between
-            return draft, lock
-        os.close(lock)
+        with suppress(FileNotFoundError):  # another process has taken it for a killed one's in between
+            lock = os.open(draft, os.O_RDONLY)
+            with suppress(OSError):  # its age tells then
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if draft.exists():
+                return draft, lock
+            os.close(lock)
 
 
 def free_name(path: Path) -> Path:

@@ -13,6 +13,7 @@ import torch
 
 from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.io_errors import find_machine_error
+from mate_cli.runs.lock import release_lock
 from mate_cli.runs.record import STOPPED, Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
@@ -50,7 +51,7 @@ class Run:
 
 @contextmanager
 def record_outcome(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, and close the loggers; a refusal undoes what was written."""
+    """Keep the record true however the work ends, close loggers, free the run; a refusal undoes what was written."""
     record, refused, before = run.record, False, run.folder.metrics_sizes()
 
     try:
@@ -78,6 +79,7 @@ def record_outcome(run: Run) -> Iterator[None]:
         if run.close_loggers:
             code = 0 if record.status == "finished" else 1
             run.close_loggers(run.loggers, record.summary(), record.total_steps, code)
+        release_lock(run.folder.path)
 
 
 def peak_memory_mb() -> float:

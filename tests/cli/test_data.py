@@ -160,10 +160,10 @@ def test_the_check_loads_neither_torch_nor_lightning():
 
 
 def test_unused_encodings_are_pruned(tmp_path, capsys):
-    for name, age in (("old", 3), ("new", 1)):
+    for name, age in (("a" * 32, 3), ("b" * 32, 1)):
         file = tmp_path / f"{name}.arrow"
         file.write_bytes(bytes(1_500_000))
         os.utime(file, (time.time() - age * 86_400,) * 2)
     assert main(["data", "prune", "days=2", f"paths.cache={tmp_path}"]) == 0
     assert capsys.readouterr().out == "1 files of encodings removed, 1.5 MB\n"
-    assert [file.name for file in tmp_path.iterdir()] == ["new.arrow"]
+    assert [file.name for file in tmp_path.iterdir()] == [f"{'b' * 32}.arrow"]

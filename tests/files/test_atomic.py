@@ -1,5 +1,8 @@
 """Files are whole or not there."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from mate_cli.errors import RunError
@@ -60,3 +63,18 @@ def test_links_that_lead_out_of_a_folder_are_named(tmp_path):
     for name in ("out", "gone"):
         with pytest.raises(RunError, match=f"run/{name}: is a link that leads out"):
             check_inside(root, root / name / "deeper" / "file")
+
+
+def test_a_draft_that_another_process_takes_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    open_file, taken = os.open, []
+
+    def open_late(path, *options, **more):
+        if not taken and str(path).endswith(".draft"):
+            taken.append(path)
+            Path(path).rmdir()
+        return open_file(path, *options, **more)
+
+    monkeypatch.setattr(os, "open", open_late)
+    assert write_text(tmp_path / "answers.csv", "whole").read_text() == "whole"
+    assert len(taken) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["answers.csv"]

@@ -39,6 +39,7 @@ def wtq(tmp_path):
 
 def read_run(tmp_path):
     (record,) = tmp_path.glob("out/evaluate/*/*/record.json")
+    assert not (record.parent / ".lock").exists(), "nobody is at work there any more"
     predictions = {file.stem: json.loads(file.read_text()) for file in (record.parent / "predictions").glob("*.json")}
     return json.loads(record.read_text()), predictions
 

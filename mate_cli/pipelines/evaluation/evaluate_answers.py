@@ -14,9 +14,10 @@ from mate_cli.errors import DataError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, save_predictions
+from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.folders import new_folder
-from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord, now
+from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord
 from mate_cli.tables.example import Example, SystemAnswer
 from mate_cli.terminal.console import Console
 
@@ -62,20 +63,21 @@ def evaluate_answers(
     costs = [answer.cost for answer in answers.values() if answer.cost is not None]
     if costs:
         record.throughput = {"cost_per_question": sum(costs) / len(costs)}
-    folder = new_folder(outputs, "evaluate", record.experiment, 0)
-    folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
-    for split, asked in examples.items():
-        known = {key: example for key, example in asked.items() if example.answer}
-        record.metrics |= {f"{split}/{score}": value for score, value in metric.score(known).items()}
-        record.questions |= describe_questions(split, asked.values())
-        given = [example for key, example in asked.items() if key in answers]
-        texts = {example.example_id: metric.text(example) for example in given}
-        details = {example.example_id: metric.details(example) for example in given}
-        save_predictions(folder, split, asked.values(), texts, lambda one: metric.score({one.example_id: one}), details)
-    record.status, record.finished = "finished", now()
-    folder.write_record(record)
-    print_outcome(record, folder)
-    return folder
+    run = Run.of(new_folder(outputs, "evaluate", record.experiment, 0), record)
+    with record_outcome(run):
+        run.folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
+        for split, asked in examples.items():
+            known = {key: example for key, example in asked.items() if example.answer}
+            record.metrics |= {f"{split}/{score}": value for score, value in metric.score(known).items()}
+            record.questions |= describe_questions(split, asked.values())
+            given = [example for key, example in asked.items() if key in answers]
+            texts = {example.example_id: metric.text(example) for example in given}
+            details = {example.example_id: metric.details(example) for example in given}
+            save_predictions(
+                run.folder, split, asked.values(), texts, lambda one: metric.score({one.example_id: one}), details
+            )
+    print_outcome(record, run.folder)
+    return run.folder
 
 
 def check_questions(

@@ -89,11 +89,9 @@ def build_report(
 
     Args:
         folders: folders that hold runs, or are runs, or patterns of such folders.
-        metric: the metric to show and to rank by, of one on test by the same on dev; None picks the one on dev that
-            most configurations have.
+        metric: to show and to rank by, of one on test by the same on dev; None picks that on dev which most have.
         by: what to group by, see `group_runs`.
-        status: keep only the runs with one of these statuses, and count all of them; empty keeps every run
-            and counts the finished ones.
+        status: keep only runs with one of these statuses and count all; empty keeps all and counts the finished.
         ignore: further configuration keys that do not keep runs apart.
         statistic: how repeats are summed up, see `Summary`.
         published: show published results on the same datasets.
@@ -115,6 +113,7 @@ def build_report(
     ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
     papers = find_published(runs) if published else ()
+    told = notes(groups, statistic, mixed=bool(by), count_all=bool(status)) + published_notes(tables, papers, statistic)
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
@@ -125,10 +124,7 @@ def build_report(
         statistic=statistic,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=(
-            *notes(groups, statistic, mixed=bool(by), count_all=bool(status)),
-            *published_notes(tables, papers, statistic),
-        ),
+        notes=tuple(told),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
