@@ -189,7 +189,8 @@ class WeightedSplit:
     @classmethod
     def of(cls, encodings: EncodedSplit, weights: Mapping[str, float]) -> WeightedSplit:
         """Divide a split by the datasets that the names of its examples begin with."""
-        sources = np.array([find_source(encodings.example_ids[row]) for row in encodings.rows])
+        names = (name for name in encodings.example_ids if name not in encodings.failures)
+        sources = np.array([find_source(name) for name in names])
         found = {name: np.flatnonzero(sources == name) for name in weights}
         parts = {name: places for name, places in found.items() if len(places)}
         return cls(encodings, list(parts.values()), [max(1, round(weights[n] * len(p))) for n, p in parts.items()])

@@ -15,15 +15,16 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
-def squad(name, passages, first=0):
+def squad(name, passages, first=0, questions=1):
     articles = []
     for number in range(first, first + passages):
         qas = [
             {
-                "id": f"{name}-{number}",
-                "question": f"what is {number}?",
+                "id": f"{name}-{number}-{which}",
+                "question": f"what is {'really ' * which}{number}?",
                 "answers": [{"text": "Text", "answer_start": 0}],
             }
+            for which in range(questions)
         ]
         articles.append({"title": "", "paragraphs": [{"context": f"Text {number} of {name}.", "qas": qas}]})
     return {"data": articles}
@@ -35,7 +36,7 @@ def datasets(tmp_path_factory):
     shifted = squad("squad", 2, first=98)["data"]
     shifted[0]["paragraphs"][0]["qas"][0]["id"] = "of-dev"
     files = {
-        "squad/train-v1.1.json": squad("squad", 40),
+        "squad/train-v1.1.json": squad("squad", 20, questions=2),
         "squad/dev-v1.1.json": squad("squad", 4, first=98),
         "squadshifts/new_wiki_v1.0.json": {"data": squad("wiki", 12)["data"] + shifted[:1] + squad("squad", 1)["data"]},
     }
@@ -72,7 +73,7 @@ def split(datasets, tmp_path_factory):
 
 
 def test_an_epoch_has_what_the_weights_say(split):
-    names = np.array([split.encodings.example_ids[row] for row in split.encodings.rows])
+    names = np.array([name for name in split.encodings.example_ids if name not in split.failures])
     drawn = [Counter(names[split.epoch(1, number)]) for number in range(4)]
     assert len(split) == sum(drawn[0].values()) == 44
     for first, second in (drawn[:2], drawn[2:]):
