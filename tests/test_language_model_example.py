@@ -26,13 +26,14 @@ class StandIn(BaseHTTPRequestHandler):
     """A server with the interface of OpenAI's, which knows two answers."""
 
     asked: list[dict]
+    reply: str | None = "[]"
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append({"path": self.path, **body})
         prompt = body["messages"][0]["content"]
         known = {"how many goals for Ann?": 'Sure: ["3"]', "who scored first?": "Ann\n"}
-        text = next((answer for question, answer in known.items() if question in prompt), "[]")
+        text = next((answer for question, answer in known.items() if question in prompt), self.reply)
         reply = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
         self.send_response(200)
         self.end_headers()
@@ -88,3 +89,11 @@ def test_transformers_generates_answers_too(questions, tmp_path):
     found = ask(questions[0], tmp_path / "answers.jsonl", "--model", str(tmp_path / "model"), "--tokens", "3")
     assert [one["id"] for one in found] == ["nt-0", "nt-1", "nt-2", "nt-3"]
     assert all(set("".join(one["answer"]).split()) <= {"[UNK]", "Ann", "3", "Bob"} for one in found)
+
+
+def test_an_empty_reply_is_an_empty_answer_and_known_answers_do_no_harm(server, tmp_path, monkeypatch):
+    question = {"id": "q", "question": "the north sold most", "label": 1, "answer": ["entailed"], "markdown": ""}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n")
+    monkeypatch.setattr(StandIn, "reply", None)
+    (line,) = ask(tmp_path / "questions.jsonl", tmp_path / "answers.jsonl", "--model", "m", "--server", server)
+    assert line == {"id": "q", "answer": [""], "reply": ""}

@@ -32,7 +32,7 @@ def ask(prompt: str) -> str:
         return made[0]["generated_text"]
     body = {"model": options.model, "messages": messages, "temperature": 0, "max_tokens": options.tokens}
     with urlopen(Request(f"{options.server}/chat/completions", json.dumps(body).encode(), key), timeout=600) as reply:
-        return json.load(reply)["choices"][0]["message"]["content"]
+        return json.load(reply)["choices"][0]["message"]["content"] or ""
 
 
 def read_list(reply: str) -> list[str]:
@@ -43,10 +43,10 @@ def read_list(reply: str) -> list[str]:
         return [reply.strip()]
 
 
-def write_text(value: str | list) -> str:
+def write_text(value: object) -> str:
     """Write what a question has under a name: texts, or passages, one below the other."""
-    parts = [value] if isinstance(value, str) else value
-    return "\n".join(part["text"] if isinstance(part, dict) else part for part in parts)
+    parts = value if isinstance(value, list) else [value]
+    return "\n".join(part["text"] if isinstance(part, dict) else str(part) for part in parts)
 
 
 lines = answers.read_text().splitlines(keepends=True) if answers.exists() else []
