@@ -180,7 +180,7 @@ def wandb_logger(
 
 
 class Attempts:
-    """What is asked of a logger, which loses its figures rather than the run: its first failure is its last word.
+    """Calls of a logger that loses its figures rather than the run: its first failure is its last word.
 
     Args:
         text: what is said then.

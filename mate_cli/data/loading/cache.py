@@ -27,7 +27,7 @@ import mate_cli
 from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
-from mate_cli.files.atomic import replace_file
+from mate_cli.files.atomic import remove_drafts, replace_file
 from mate_cli.files.papers import find_room
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -195,7 +195,10 @@ def encode_split(
         ):
             for count in counts if work else ():
                 progress.advance(count)
-    except OSError as error:
+    except BaseException as error:
+        remove_drafts(folder)  # of the other processes, which are killed
+        if not isinstance(error, OSError):
+            raise
         raise DataError(
             f"encodings cannot be written: {error.strerror}",
             where=str(folder),
