@@ -144,7 +144,7 @@ class RunFolder:
             else:
                 self._made += make_folders(path)
         except OSError as error:
-            if new and isinstance(error, FileExistsError):
+            if new and isinstance(error, FileExistsError) and path.is_dir():
                 raise
             raise RunError(
                 f"the run folder cannot be made: {error.strerror}",

@@ -152,6 +152,11 @@ def test_what_is_wrong_with_a_row_is_said(tmp_path, problem):
     assert "mate data check data=files data.train=rows.jsonl" in str(caught.value)
 
 
+def test_two_questions_of_one_id_are_said(tmp_path):
+    with pytest.raises(DataError, match="the id 'q7' occurs twice"):
+        read(tmp_path, *({**ASKED, "answer": "north", "id": "q7"} for _ in range(2)))
+
+
 def test_development_questions_are_set_apart_by_table(tmp_path):
     rows = [{"question": f"q{n % 3}", "table": [["a"], [f"x{n // 3}"]], "answer": f"x{n // 3}"} for n in range(60)]
     data = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows), dev_share=0.25)

@@ -78,6 +78,12 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"seed: 1\n"]
 
 
+def test_a_file_in_the_place_of_the_outputs_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="the run folder cannot be made"):
+        new_folder(tmp_path / "file", "train", "quickstart", 0)
+
+
 def test_two_runs_of_one_second_get_folders_of_their_own(tmp_path):
     paths = {new_folder(tmp_path, "train", "quickstart", 0).path for _ in range(5)}
     assert len(paths) == 5

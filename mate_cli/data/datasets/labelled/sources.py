@@ -170,15 +170,17 @@ class LabelledRows(Release):
     def _read_place(self, place: str) -> tuple[list[TableExample], list[Problem]]:
         if place not in self._parsed:
             problems: list[Problem] = []
-            examples = []
+            examples: dict[str, TableExample] = {}
             for number, row in enumerate(self.rows(place, problems), 1):
                 name = f"{Path(place).stem}-{number}"
                 try:
-                    examples.append(self._example(row, place, name))
+                    example = self._example(row, place, name)
+                    if examples.setdefault(example.example_id, example) is not example:
+                        raise RowError(f"the id {example.example_id!r} occurs twice")
                 except RowError as error:
                     problems.append(Problem(place, row.text("id") or f"row {number}", str(error)))
-            self._parsed[place] = examples, problems
-            self.metric = self._choose_metric(examples)
+            self._parsed[place] = [*examples.values()], problems
+            self.metric = self._choose_metric(self._parsed[place][0])
         return self._parsed[place]
 
     def _choose_metric(self, examples: Sequence[TableExample]) -> str:
