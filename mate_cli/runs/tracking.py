@@ -113,6 +113,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
             reason = "no key; get one with: wandb login"
         except wandb.errors.Error as error:
             reason = str(error)
+            wandb.teardown()  # or its service says that the id of the run is in use
         print(f"warning: W&B cannot be reached ({reason}). Logging offline; later: wandb sync", file=sys.stderr)
         mode = "offline"
     return wandb.init(mode=mode, settings=settings, **arguments)

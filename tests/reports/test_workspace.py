@@ -97,6 +97,9 @@ def specs(report, monkeypatch):
     monkeypatch.delenv("WANDB_MODE")
     places = save_workspace(report, OPTIONS)
     server.shutdown()
+    import wandb
+
+    wandb.teardown()  # forgets the server and its key
     assert len(places) == 2
     assert all("/team/tables" in place for place in places)
     return StandIn.specs

@@ -201,6 +201,14 @@ def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypat
     assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
+def test_a_server_that_is_gone_means_offline_with_the_same_id(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    close_loggers([open_run(tmp_path, "online")], {}, 0, 0)
+    assert "W&B has failed" not in capsys.readouterr().err
+    assert list(tmp_path.glob("wandb/offline-run-*"))
+
+
 def test_a_missing_key_means_offline_without_a_question(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
