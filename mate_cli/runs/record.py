@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import os
 import platform
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import check_inside, make_folders, replace_file, write_text
+from mate_cli.files.atomic import DRAFT, check_inside, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.runs.liveness import process_id
@@ -229,8 +230,10 @@ class RunFolder:
 
     def complete_records(self, status: str, reason: str) -> None:
         """Say in the record of this run, and of its stages, how it ended where its processes could not."""
-        for path in self.path.rglob("record.json"):
-            folder = RunFolder(path.parent)
+        for place, _, files in os.walk(self.path):
+            if "record.json" not in files or DRAFT.fullmatch(Path(place).name):
+                continue  # a draft is somebody's who writes just now, or was killed
+            folder = RunFolder(Path(place))
             record = folder.read_record()
             if record.status != "finished":
                 record.status, record.reason, record.finished = status, reason[:500], now()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.files.atomic import name_draft
 from mate_cli.runs import launch, ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes, train_in_processes
@@ -287,7 +288,10 @@ def read(folder: RunFolder) -> tuple[str, str | None]:
 
 def test_records_that_processes_could_not_complete_are_completed(tmp_path):
     run, stage, done = record(tmp_path), record(tmp_path / "reader"), record(tmp_path / "ranker", "finished")
-    with pytest.raises(RunError):
+    draft = name_draft(tmp_path / "reader" / "record.json")  # of a process that was killed while it wrote
+    draft.mkdir()
+    (draft / "record.json").write_text("")
+    with pytest.raises(RunError, match="was killed by SIGKILL"):
         train_in_processes(run, command(tmp_path, "wait()", "os.kill(os.getpid(), 9)"), hardware(devices=2))
     reason = "RunError: process 1 of 2 was killed by SIGKILL. Continue with resume=last."
     assert read(run) == read(stage) == ("failed", reason)
