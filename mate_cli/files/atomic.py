@@ -155,6 +155,14 @@ def write_text(target: Path, text: str, remedy: str = "Choose another place for 
     return target
 
 
+def find_files(folder: Path, *names: str) -> list[Path]:
+    """Find the files of some names in a folder and those below it, but for drafts, which come and go meanwhile."""
+    places = [(Path(place), files) for place, _, files in os.walk(folder)]
+    return [
+        place / name for place, files in places if not DRAFT.fullmatch(place.name) for name in names if name in files
+    ]
+
+
 def remove_drafts(folder: Path) -> None:
     """Remove what killed processes have left half written in a folder and those below it; no link is followed."""
     for place, _, _ in os.walk(folder):

@@ -19,8 +19,7 @@ from mate_cli.files.targets import check_targets, find_targets, find_user_module
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.identity import Names, code_setting
-from mate_cli.runs.liveness import process_id
-from mate_cli.runs.lock import acquire_lock
+from mate_cli.runs.lock import acquire_lock, process_id
 from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
 from mate_cli.runs.user_code import hash_modules

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import check_inside
+from mate_cli.files.atomic import check_inside, find_files
 from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.identity import NO_EFFECT, PLACES, Difference, differences, digest_run, flat_keys
 from mate_cli.runs.index import read_index
-from mate_cli.runs.liveness import is_dead
-from mate_cli.runs.lock import acquire_lock, is_locked
+from mate_cli.runs.lock import acquire_lock, is_dead, is_locked
 from mate_cli.runs.record import RunFolder
 
 OF_A_RUN = ("config.yaml", "record.json", "metrics.jsonl", "checkpoints")
@@ -107,7 +106,7 @@ def is_running(folder: RunFolder) -> bool:
 
 def _progress(folder: RunFolder) -> tuple[bool, bool, bool, str]:
     finished = _record(folder).get("status") == "finished"
-    return finished, is_running(folder), any(folder.path.glob("**/last.ckpt")), _started(folder.path)
+    return finished, is_running(folder), bool(find_files(folder.path, "last.ckpt")), _started(folder.path)
 
 
 def _started(folder: Path) -> str:

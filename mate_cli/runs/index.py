@@ -22,7 +22,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import MAX_YAML, parse_yaml, read_bytes, read_lines, to_json
 from mate_cli.runs.identity import CODE, NO_EFFECT, digest, telling_texts
-from mate_cli.runs.liveness import is_dead
+from mate_cli.runs.lock import is_dead
 from mate_cli.runs.record import read_entries
 from mate_cli.terminal.progress import track
 

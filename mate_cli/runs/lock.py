@@ -1,17 +1,24 @@
-"""One writer for a run: whoever makes or opens its folder to train holds a lock until the run ends.
+"""Locks of runs: whoever makes or opens a folder to train holds its lock until the run ends.
 
-The system frees the lock of a process that was killed, whichever machine or container that was on.
+The system frees the lock of a process that was killed, whichever machine or container that was on. A run without a lock
+has signs of life alone. A killed process cannot say in its record that it has ended.
 """
 
 import fcntl
 import os
+import signal
 import threading
+import time
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from mate_cli.errors import RunError
+from mate_cli.errors import MateError, RunError
+from mate_cli.files.atomic import find_files
 from mate_cli.files.io_errors import REFUSALS
 
 NAME = ".lock"
@@ -19,6 +26,12 @@ ENTRUSTED = "MATE_LOCKED"
 """Variable with a folder that the process which has started this one has locked for it."""
 PATIENCE = 0.5
 """Seconds to try for: who only looks whether a run is locked takes its lock for an instant."""
+LAUNCHER = "MATE_LAUNCHER"
+"""Variable with the number of the process that has started this one."""
+ENDING = 120
+"""Seconds that a process gets to save its state once the one that has started it is gone."""
+SILENT_SECONDS = 1800
+"""A running run that has no lock counts as dead when it has written nothing for so long."""
 
 
 class LockedError(RunError):
@@ -81,3 +94,62 @@ def is_locked(folder: Path) -> bool | None:
             os.close(file)
         return False
     return None
+
+
+def process_id() -> str:
+    """Name this process as `pid:start`; the start tells it from a later process with the same number."""
+    return process_name(os.getpid())
+
+
+def process_name(number: int) -> str:
+    """Name a process of this machine as `pid:start`."""
+    return f"{number}:{_start(number)}"
+
+
+@cache
+def end_with(launcher: int) -> None:
+    """Stop this process, as by SIGTERM, when the one that has started it is gone; a killed one can tell nobody."""
+
+    def watch() -> None:
+        while os.getppid() == launcher:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ENDING)
+        os._exit(MateError.exit_code)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Say whether a run that its record calls running has lost its process."""
+    if record.get("status") != "running":
+        return False
+    locked = is_locked(folder)
+    return time.time() - last_written(folder) > SILENT_SECONDS if locked is None else not locked
+
+
+def last_written(folder: Path) -> float:
+    """Return the time when a run, or a stage of it, last wrote a number or its record, in seconds since the epoch."""
+    files = find_files(folder, "record.json", "metrics.jsonl")
+    return max((path.stat().st_mtime for path in files), default=0.0)
+
+
+def is_alive(process: str) -> bool:
+    """Say whether a process of this machine, as `process_id` names it, is at work."""
+    number, _, start = process.partition(":")
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return _start(int(number)) == start
+
+
+def _start(number: int) -> str:
+    """Return the time when a process started, in ticks since the machine did; empty where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended and waits for its parent to notice

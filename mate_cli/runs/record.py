@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import os
 import platform
 import subprocess
 import sys
@@ -18,11 +17,10 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import DRAFT, check_inside, make_folders, replace_file, write_text
+from mate_cli.files.atomic import check_inside, find_files, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
-from mate_cli.runs.liveness import process_id
-from mate_cli.runs.lock import release_lock
+from mate_cli.runs.lock import process_id, release_lock
 from mate_cli.runs.places import ORIGIN
 
 SCHEMA = 1
@@ -48,7 +46,7 @@ class RunRecord:
     Args:
         settings: what sets the run apart from others of its experiment, by values.
         status: running, finished, failed or interrupted.
-        process: what trains it, see `runs/liveness.py`.
+        process: what trains it, see `runs/lock.py`.
         sweep: the folder's name of the sweep that it is a job of; empty without one.
         wandb_id: by which W&B knows it, whatever part of it runs; empty before it is logged there.
         monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
@@ -209,7 +207,7 @@ class RunFolder:
 
     def metrics_sizes(self) -> dict[Path, int]:
         """Return the bytes of each metrics.jsonl, of the run and its stages; once one trains, they are others."""
-        return {path: path.lstat().st_size for path in self.path.glob("**/metrics.jsonl")}
+        return {path: path.lstat().st_size for path in find_files(self.path, "metrics.jsonl")}
 
     def undo(self) -> None:
         """Undo what this command wrote, as for a run that is refused: new files go, others are again as they were.
@@ -230,10 +228,8 @@ class RunFolder:
 
     def complete_records(self, status: str, reason: str) -> None:
         """Say in the record of this run, and of its stages, how it ended where its processes could not."""
-        for place, _, files in os.walk(self.path):
-            if "record.json" not in files or DRAFT.fullmatch(Path(place).name):
-                continue  # a draft is somebody's who writes just now, or was killed
-            folder = RunFolder(Path(place))
+        for path in find_files(self.path, "record.json"):
+            folder = RunFolder(path.parent)
             record = folder.read_record()
             if record.status != "finished":
                 record.status, record.reason, record.finished = status, reason[:500], now()

@@ -13,7 +13,7 @@ import pytest
 
 from mate_cli.cli.signals import ENDING, interrupt_on_end
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
-from mate_cli.runs.liveness import process_name
+from mate_cli.runs.lock import process_name
 
 SAVES = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), print('saved'), sys.exit()));"

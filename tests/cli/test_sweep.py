@@ -28,7 +28,7 @@ from mate_cli.cli.sweeps.sweep import job_files
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.run_spec import prepare_run
-from mate_cli.runs.liveness import is_dead, process_id
+from mate_cli.runs.lock import is_dead, process_id
 
 SMALL = [
     "experiment=quickstart_cells",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_sweep import SMALL
 
-from mate_cli.runs.liveness import is_alive, process_name
+from mate_cli.runs.lock import is_alive, process_name
 
 pytestmark = pytest.mark.long
 SECONDS = 3600

@@ -314,7 +314,7 @@ from mate_cli.errors import DataError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.launch import join_processes
-from mate_cli.runs.liveness import LAUNCHER, end_with
+from mate_cli.runs.lock import LAUNCHER, end_with
 
 end_with(int(os.environ[LAUNCHER]))
 with join_processes(Hardware.model_validate_json(sys.argv[1])):

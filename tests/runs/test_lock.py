@@ -20,7 +20,7 @@ from mate_cli.pipelines.run_spec import prepare_run
 from mate_cli.runs import lock
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.folders import new_folder
-from mate_cli.runs.liveness import is_dead
+from mate_cli.runs.lock import is_dead
 
 HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import acquire_lock;"
 HOLDER += "acquire_lock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"

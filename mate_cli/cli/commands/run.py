@@ -131,8 +131,7 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
-    from mate_cli.runs.liveness import LAUNCHER, end_with
-    from mate_cli.runs.lock import acquire_lock, release_lock
+    from mate_cli.runs.lock import LAUNCHER, acquire_lock, end_with, release_lock
     from mate_cli.runs.record import STOPPED
 
     if launcher := os.environ.get(LAUNCHER):

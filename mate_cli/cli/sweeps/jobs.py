@@ -53,7 +53,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
     from mate_cli.files.safe_load import load_json
     from mate_cli.metrics.specs.names import result_of
     from mate_cli.pipelines.run_spec import load_spec
-    from mate_cli.runs.liveness import end_with
+    from mate_cli.runs.lock import end_with
     from mate_cli.runs.record import RunFolder
 
     if sweep and os.getpid() != sweep:
@@ -136,13 +136,12 @@ def follow_job(
         folder: of the run.
         command: that trains it.
         overrides: what it was resolved from, for people.
-        begun: takes the process, as `runs/liveness.py` names it, with its machine.
+        begun: takes the process, as `runs/lock.py` names it, with its machine.
 
     Returns:
         The record, and why it ended; no record where the run was refused.
     """
-    from mate_cli.runs.liveness import LAUNCHER, process_name
-    from mate_cli.runs.lock import entrust_lock, release_lock
+    from mate_cli.runs.lock import LAUNCHER, entrust_lock, process_name, release_lock
 
     errors = folder.remember("stderr.txt")
     print(f"job: {format_command('mate', 'train', *overrides)}", flush=True)

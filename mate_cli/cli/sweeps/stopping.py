@@ -14,7 +14,7 @@ from types import TracebackType
 
 from mate_cli.cli.signals import ENDING, handle_signals
 from mate_cli.files.safe_load import load_json
-from mate_cli.runs.liveness import is_alive
+from mate_cli.runs.lock import is_alive
 
 MARK = "stopped"
 """Lies beside the notes of a sweep's jobs once no other may begin."""

@@ -43,7 +43,7 @@ class SweepJob:
 
 def read_job(file: Path) -> SweepJob:
     """Read a job's file and the record of its run."""
-    from mate_cli.runs.liveness import is_dead
+    from mate_cli.runs.lock import is_dead
 
     note = load_json(file)
     folder = Path(note["folder"]) if note["folder"] else None

@@ -82,11 +82,11 @@ def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Seq
 
 
 def _same(key: Callable[[EvidenceNode], int]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    def found(nodes: Sequence[EvidenceNode]) -> np.ndarray:
+    def mark_pairs(nodes: Sequence[EvidenceNode]) -> np.ndarray:
         keys = np.array([key(node) for node in nodes])
         return keys[:, None] == keys
 
-    return found
+    return mark_pairs
 
 
 def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:

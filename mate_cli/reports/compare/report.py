@@ -20,7 +20,7 @@ from mate_cli.reports.compare.tables import ResultTable, result_tables, sort_by_
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import MAX_TEXT, STATUSES, LoadedRun, clean, load_runs
 from mate_cli.reports.view import ReportSection
-from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
+from mate_cli.runs.lock import SILENT_SECONDS, is_dead
 from mate_cli.runs.record import NOT_LEARNT, NOT_TRAINED
 
 MAX_NEAR = 3
