@@ -56,6 +56,7 @@ def test_other_data_than_the_papers_learn_numbers_of_any_size(experiment, data):
     assert lookup > 0
     assert computed == [True, False], "a number in a cell is looked up, unless the network is sure that it is computed"
     assert task.head.aggregation.weight.grad.abs().sum() > 0
+    assert task.head.options.temperature == 1, "a colder selection is soon empty for totals, and stays so"
     assert task.loss_counts["computed numbers"].tolist() == [1, 1]
 
 
