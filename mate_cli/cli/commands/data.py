@@ -45,9 +45,10 @@ def run(cfg: Data) -> None:
         return
     if cfg.action == "prune":
         from mate_cli.data.loading.cache import prune_encodings
+        from mate_cli.reports.format import plural
 
         count, size = prune_encodings(Path(cfg.paths.cache), cfg.days)
-        print(f"{count:,} files of encodings removed, {size / 1e6:,.1f} MB")
+        print(f"{plural(count, 'file')} of encodings removed, {size / 1e6:,.1f} MB")
         return
     # A check only looks, and `download` fetches by itself.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)
