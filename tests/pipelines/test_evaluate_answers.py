@@ -14,6 +14,7 @@ from mate_cli.papers.transformer_xh.metrics.supporting import SupportedAnswers
 from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
+from mate_cli.reports.sections.cost import recorded_costs
 from mate_cli.tables.example import Answer, SystemAnswer, TableExample
 from mate_cli.tables.table import Cell, Table
 from tests.reports.runs import build_run
@@ -92,6 +93,8 @@ def test_answers_are_counted_and_stand_beside_runs_as_not_trained_here(tmp_path,
     assert r"model X, v2 (70\%) $\ddagger$" in (tmp_path / "latex").read_text()
     assert all("model X, v2 (70%) ‡" in (tmp_path / name).read_text() for name in ("markdown", "page.html"))
     scores = next(sheet for sheet in sheets(build_report([tmp_path / "out"])) if sheet.name.startswith("results/"))
+    costs = recorded_costs([one for one in build_report([tmp_path / "out"]).groups if one.is_untrained])
+    assert [cost.name for cost in costs] == ["Cost/question"], "what scoring took is no cost of the system"
     assert {row[0]: row[1] for row in scores.rows} == {"model X, v2 (70%) ‡": "not trained here", "mate": "ours"}
     (folder,) = (tmp_path / "out" / "evaluate").glob("*/*")
     assert main(["compare", str(folder), "sections=wrong", "html=null"]) == 0

@@ -40,6 +40,8 @@ class Cost(NamedTuple):
 
     def of(self, group: Configuration) -> Summary | None:
         """Sum the cost up over the runs that count; a zero stands for a cost that was not measured."""
+        if group.is_untrained and self.inside is None:
+            return None  # that of scoring its answers
         summary = group.cost(self.key, self.inside)
         return summary if summary and summary.high > 0 else None
 
