@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import save_module
 

@@ -19,9 +19,9 @@ from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.papers.dt_fixup.sql.write import write
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.load_model import load_model
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.folders import open_run
 

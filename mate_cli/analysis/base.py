@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.folders import open_run

@@ -11,6 +11,8 @@ from typing import Any
 
 from mate_cli.errors import DataError
 
+CALIBRATION = "calibration.json"
+"""File with the calibration of confidences, fitted on the development split."""
 PRIOR = 2
 """Answers as good as all that are added to every step of the curve, so that a few do not make it certain."""
 BINS = 10

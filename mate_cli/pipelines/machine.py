@@ -1,7 +1,9 @@
-"""The machine: a profile of hardware filled in, and the device that a process computes on."""
+"""The machine: a profile of hardware filled in, the device that a process computes on, and what a run is used on."""
 
 import platform
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -11,9 +13,12 @@ import torch
 
 from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
+from mate_cli.files.targets import find_targets
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import Hardware, RunConfig
+from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config
 from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
+from mate_cli.runs.record import RunFolder
+from mate_cli.runs.user_code import hash_modules, warn_changed
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
@@ -113,3 +118,49 @@ def has_bfloat16() -> bool:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     cpu: Any = torch.cpu  # elsewhere torch emulates it
     return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())
+
+
+@dataclass(frozen=True)
+class RuntimeOverrides:
+    """The machine, folders and data on which a finished run is used now.
+
+    Args:
+        data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
+        whole: also what `trainer.limit_dev` left out.
+        trust: modules of the user's own that the run's parts may come from.
+    """
+
+    hardware: Hardware
+    paths: Paths
+    data: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+    trust: Sequence[str] = ()
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Changes since training that change which questions are scored; empty where there are none."""
+        changed = {key: value for key, value in self.data.items() if value is not None}
+        return changed | ({"whole": True} if self.whole else {})
+
+    def config(self, folder: RunFolder) -> RunConfig:
+        """Return the configuration of a run on the hardware and paths of now."""
+        config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
+        if folder.has_record() and (code := folder.read_record().code):
+            warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)
+        changed = {key: value for key, value in self.data.items() if value is not None}
+        if "root" in changed and "datasets" in config.data:
+            changed["datasets"] = changed.pop("root")
+        if unknown := [key for key in changed if key not in config.data]:
+            remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
+            raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=remedy)
+        if changed:
+            config = config.model_copy(update={"data": {**config.data, **changed}})
+        ranked_by = config.encoding.get("ranked_by")
+        if ranked_by and not Path(ranked_by).exists():  # a stage beside this one, when both were moved
+            encoding = {**config.encoding, "ranked_by": str(folder.path.parent / Path(ranked_by).name)}
+            config = config.model_copy(update={"encoding": encoding})
+        if self.whole:
+            config = config.model_copy(
+                update={"trainer": config.trainer.model_copy(update={"limit_dev": None, "limit_test": None})}
+            )
+        return config

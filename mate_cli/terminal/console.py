@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,8 +14,8 @@ from rich.segment import Segment
 
 from mate_cli.terminal.streams import printable
 
-COPY_WIDTH, MIN_WIDTH = 100, 20
-"""Columns of what is kept of a console, and the fewest that anything is laid out in."""
+COPY_WIDTH, MIN_WIDTH, MAX_WIDTH = 100, 20, 120
+"""Columns of what is kept of a console, and the fewest and the most that anything is laid out in."""
 
 
 class Console(rich.console.Console):
@@ -56,3 +57,12 @@ class Console(rich.console.Console):
         return super()._render_buffer(
             segment if segment.control else segment._replace(text=printable(segment.text)) for segment in buffer
         )
+
+
+def report_console() -> Console:
+    """Return a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = MAX_WIDTH
+    console.width = min(console.width, MAX_WIDTH)
+    return console

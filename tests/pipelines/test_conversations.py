@@ -10,14 +10,14 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
-from mate_cli.metrics.calibration import Calibration
+from mate_cli.metrics.calibration import CALIBRATION, Calibration
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.initialization.base import LoadReport
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation import evaluation
-from mate_cli.pipelines.evaluation.evaluation import CALIBRATION, evaluate, save_result
+from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample

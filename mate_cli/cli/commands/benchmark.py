@@ -42,7 +42,7 @@ def run(cfg: Benchmark) -> None:
 def show(benchmark: LoadedRun, folder: Path) -> None:
     """Print what a benchmark measured and write its figures into the folder of its record."""
     from mate_cli.reports.benchmark.views import write_benchmark_figures
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     console, results = report_console(), print_measured(benchmark)
     if results is None:
@@ -60,7 +60,7 @@ def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
     """
     from mate_cli.reports.benchmark.results import parse_results
     from mate_cli.reports.benchmark.views import print_benchmark, print_figures
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     results, console = parse_results(benchmark), report_console()
     if results is None:
@@ -75,7 +75,7 @@ def show_stopped(folder: Path) -> None:
     from mate_cli.errors import RunError
     from mate_cli.quoting import format_setting
     from mate_cli.reports.benchmark.results import read_benchmark
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     console = report_console()
     try:

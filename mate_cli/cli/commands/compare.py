@@ -54,7 +54,8 @@ def run(cfg: Compare) -> None:
 
     from mate_cli.reports.compare.report import build_report
     from mate_cli.reports.compare.significance import find_group
-    from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers, report_console
+    from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers
+    from mate_cli.terminal.console import report_console
 
     console = report_console()
     if cfg.wandb or cfg.workspace:

@@ -36,7 +36,7 @@ def run(cfg: Data) -> None:
 
     if cfg.action == "list":
         from mate_cli.reports.dataset_tables import print_datasets
-        from mate_cli.reports.terminal.comparison import report_console
+        from mate_cli.terminal.console import report_console
 
         print_datasets(Path(cfg.paths.data).expanduser(), report_console())
         return
@@ -104,7 +104,7 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
     from mate_cli.files.atomic import write_text
     from mate_cli.files.safe_load import to_json
     from mate_cli.reports.dataset_tables import print_check
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     check = getattr(dataset, "check", None)
     if check is None:

@@ -26,8 +26,9 @@ def run(cfg: Diff) -> None:
     from mate_cli.reports.page.page import write_difference
     from mate_cli.reports.runs.load import first_runs, open_runs
     from mate_cli.reports.sections.difference import difference_section
-    from mate_cli.reports.terminal.comparison import print_warnings, report_console
+    from mate_cli.reports.terminal.comparison import print_warnings
     from mate_cli.reports.terminal.views import print_views
+    from mate_cli.terminal.console import report_console
 
     folders = [Path(folder) for folder in cfg.runs]
     if len({folder.resolve() for folder in folders}) != 2 or len(folders) != 2:

@@ -11,7 +11,7 @@ from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+    from mate_cli.pipelines.machine import RuntimeOverrides
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
@@ -59,7 +59,7 @@ def run(cfg: Evaluate) -> None:
         check_run_types(folder, cfg.trust)  # quick; what follows loads torch
 
     from mate_cli.cli.config.schema import as_list
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+    from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.places import explain_places
 
     for root in as_list(cfg.data.get("root")) or [None]:
@@ -91,7 +91,7 @@ def score_answers(cfg: Evaluate) -> None:
 
     from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
     from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     outputs = Path(cfg.paths.outputs)
     folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs)
@@ -102,9 +102,9 @@ def score_answers(cfg: Evaluate) -> None:
 def score_checkpoints(cfg: Evaluate) -> None:
     """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.evaluate_checkpoint import evaluate_checkpoint
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
+    from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     runtime, splits = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust), cfg.split
     for name in cfg.checkpoint:
@@ -118,7 +118,7 @@ def score(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     from mate_cli.pipelines.evaluation.ensemble import evaluate_together
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     runs, splits = cfg.run, cfg.split
     if cfg.ensemble:
@@ -138,7 +138,7 @@ def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
 
     from mate_cli.analysis.base import FOLDER, analyse_run
     from mate_cli.reports.analyses import show_findings
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     for run, split in product(cfg.run, cfg.split):
         folder, found = analyse_run(run, split, runtime, instantiate(cfg.analysis))

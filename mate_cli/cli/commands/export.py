@@ -15,9 +15,9 @@ def run(cfg: Export) -> None:
     from mate_cli.cli.config.validate import check_run_types
 
     check_run_types(cfg.run, cfg.trust)  # quick; what follows loads torch
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.export.export import EXPORTED, export_run
     from mate_cli.pipelines.export.hub import check_push, push_folder
+    from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.terminal.console import Console
 
     if cfg.push is not None:

@@ -140,8 +140,8 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
 
     from mate_cli.cli.config.validate import check_run_types
     from mate_cli.pipelines.assembly import load_best
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+    from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.folders import open_run
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths)
@@ -223,7 +223,7 @@ def show(
     """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both."""
     from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
     from mate_cli.reports.examples.kept_tokens import print_kept
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer

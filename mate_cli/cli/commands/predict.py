@@ -103,7 +103,8 @@ def predict_dataset(cfg: Predict) -> None:
 
     # What follows loads torch.
     check_run_types(cfg.run, cfg.trust)
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, predict_file
+    from mate_cli.pipelines.evaluation.evaluate_run import predict_file
+    from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.places import explain_places
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, cfg.data, trust=cfg.trust)
@@ -131,7 +132,7 @@ def predict_tables(cfg: Predict) -> None:
         session = ask()
 
     from mate_cli.reports.answers.terminal import print_session
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
 
     console = report_console()
     print_session(session, console)
@@ -179,8 +180,8 @@ def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) ->
 
     if cfg.run is not None:
         check_run_types(cfg.run, cfg.trust)
-    from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
     from mate_cli.pipelines.inference.load_model import load_model
+    from mate_cli.pipelines.machine import RuntimeOverrides
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
     return answer(partial(load_model, cfg.run, cfg.checkpoint, runtime), say)

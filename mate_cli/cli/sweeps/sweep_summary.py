@@ -15,9 +15,9 @@ from mate_cli.errors import RunError
 from mate_cli.files.safe_load import load_json, read_yaml
 from mate_cli.metrics.specs.names import MonitoredResult, result_of
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal.comparison import report_console
 from mate_cli.reports.terminal.views import STATE_STYLES, frame
 from mate_cli.runs.record import read_entries
+from mate_cli.terminal.console import report_console
 
 STYLES = {**STATE_STYLES, "killed": "red"}
 

@@ -76,7 +76,7 @@ def show_graph(
 ) -> Figure:
     """Print the nodes of an example and draw their graph, with an encoder its weights."""
     from mate_cli.papers.transformer_xh.evidence_graph import GraphView, evidence_graph_figure
-    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.terminal.console import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
 
     assert encoding.label_ids is not None

@@ -10,8 +10,9 @@ from typing import Any
 from mate_cli.errors import ConfigError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides, open_stages
+from mate_cli.pipelines.evaluation.evaluate_run import open_stages
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, judge, save_result
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, TrainedStage, answer_split, joint_throughput

@@ -15,9 +15,9 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.pipelines.run import Run, record_outcome
 from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.configuration import ModelConfig

@@ -2,80 +2,31 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from mate_cli.data.datasets.labelled.sources import LabelledFiles
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.errors import RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.safe_load import read_object, to_json
-from mate_cli.files.targets import find_targets
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.pipelines.training_report import record_digest
-from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
+from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.user_code import hash_modules, warn_changed
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
 Scorer = Callable[[str, RunFolder], dict[str, float]]
 """Scores a split, and writes predictions into a folder."""
-
-
-@dataclass(frozen=True)
-class RuntimeOverrides:
-    """The machine, folders and data on which a finished run is used now.
-
-    Args:
-        data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
-        whole: also what `trainer.limit_dev` left out.
-        trust: modules of the user's own that the run's parts may come from.
-    """
-
-    hardware: Hardware
-    paths: Paths
-    data: Mapping[str, Any] = field(default_factory=dict)
-    whole: bool = False
-    trust: Sequence[str] = ()
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """Changes since training that change which questions are scored; empty where there are none."""
-        changed = {key: value for key, value in self.data.items() if value is not None}
-        return changed | ({"whole": True} if self.whole else {})
-
-    def config(self, folder: RunFolder) -> RunConfig:
-        """Return the configuration of a run on the hardware and paths of now."""
-        config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
-        if folder.has_record() and (code := folder.read_record().code):
-            warn_changed(code, hash_modules(find_targets(config.model_dump())), folder.path)
-        changed = {key: value for key, value in self.data.items() if value is not None}
-        if "root" in changed and "datasets" in config.data:
-            changed["datasets"] = changed.pop("root")
-        if unknown := [key for key in changed if key not in config.data]:
-            remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
-            raise ConfigError("the dataset of this run has no such key", where=f"data.{unknown[0]}", remedy=remedy)
-        if changed:
-            config = config.model_copy(update={"data": {**config.data, **changed}})
-        ranked_by = config.encoding.get("ranked_by")
-        if ranked_by and not Path(ranked_by).exists():  # a stage beside this one, when both were moved
-            encoding = {**config.encoding, "ranked_by": str(folder.path.parent / Path(ranked_by).name)}
-            config = config.model_copy(update={"encoding": encoding})
-        if self.whole:
-            config = config.model_copy(
-                update={"trainer": config.trainer.model_copy(update={"limit_dev": None, "limit_test": None})}
-            )
-        return config
 
 
 def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> RunFolder:

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.files.safe_load import to_json
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.metrics.calibration import Calibration, fit_calibration
+from mate_cli.metrics.calibration import CALIBRATION, Calibration, fit_calibration
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.subsets import group_by_subset, parts_by_tokens
@@ -159,8 +159,6 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     return task.collect_predictions()
 
 
-CALIBRATION = "calibration.json"
-"""File with the calibration of confidences, fitted on the development split."""
 MIN_ANSWERS = 5
 """With fewer, nothing is learnt about confidences."""
 

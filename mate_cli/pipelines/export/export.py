@@ -16,12 +16,11 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.files.targets import find_targets
+from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
-from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.companion_files import (
     FOUND_BESIDE,
     TOKENIZER_FILES,
@@ -32,6 +31,7 @@ from mate_cli.pipelines.export.companion_files import (
 from mate_cli.pipelines.export.model_card import ExportedModel, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
 from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run

@@ -15,12 +15,12 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml
 from mate_cli.files.targets import check_targets
+from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
-from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module

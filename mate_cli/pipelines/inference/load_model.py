@@ -9,12 +9,10 @@ from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import DataError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
-from mate_cli.metrics.calibration import Calibration
+from mate_cli.metrics.calibration import CALIBRATION, Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
-from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.inference.check_model import check_model
-from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
 
@@ -70,6 +68,8 @@ def require_table_answers(model: LoadedModel) -> None:
 
 def open_checkpoint_model(name: str, runtime: RuntimeOverrides) -> LoadedModel:
     """Load an exported folder or one of transformers, whatever it answers; see `open_checkpoint`."""
+    from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint  # a run needs no file formats
+
     parts, config = open_checkpoint(name, runtime)
     return LoadedModel(name, parts, config, read_calibration(find_checkpoint(name)))
 

@@ -16,11 +16,11 @@ from mate_cli.files.outside import default_cache
 from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
-from mate_cli.pipelines.evaluation.evaluate_run import RuntimeOverrides
 from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.load_model import LoadedModel, open_checkpoint_model, open_run_model
 from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, all_questions
 from mate_cli.pipelines.inference.tables import answer_tables
+from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample

@@ -15,8 +15,8 @@ from transformers import Pipeline
 
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
+from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import MateForTask
-from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -18,19 +17,9 @@ from mate_cli.reports.terminal.views import MAX_ROWS, print_views, settings_view
 from mate_cli.reports.view import Mark, ReportSection, View, sentences
 from mate_cli.terminal.console import Console
 
-MAX_WIDTH = 120
 MAX_PAPERS, MAX_BRIEF = 5, 5
 """Rows of papers, and of runs that have not finished, in brief."""
 UNRANKED = "Not ranked, as no run has a score on dev"
-
-
-def report_console() -> Console:
-    """Return a console at most 120 columns wide, and plain into a file or pipe (120 wide unless COLUMNS is set)."""
-    console = Console(highlight=False, emoji=False, markup=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = MAX_WIDTH
-    console.width = min(console.width, MAX_WIDTH)
-    return console
 
 
 def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
