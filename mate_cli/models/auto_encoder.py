@@ -27,11 +27,9 @@ from mate_cli.models.auto_loading import (
 )
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import TableEncoder, initialise
-from mate_cli.models.base.tracing import is_exported
+from mate_cli.models.base.table_encoder import TableEncoder, initialise, is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
-from mate_cli.tokenization.serializers.positions import cell_position_ids
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
 
 DENSE = {"eager": "mate_cli.attention.backends.eager.Eager", "sdpa": "mate_cli.attention.backends.sdpa.Sdpa"}
 """Attention over all pairs, by the names that transformers has for it."""

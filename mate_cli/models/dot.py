@@ -19,8 +19,7 @@ from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.heads.token_scores import ColumnScore, TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.mate import RowHeadRatio
-from mate_cli.tokenization.layout import TableBatch, gather_tokens
-from mate_cli.tokenization.serializers.positions import renumber_positions
+from mate_cli.tokenization.layout import TableBatch, gather_tokens, renumber_positions
 
 MIN_SCORE = -1e4
 """The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""

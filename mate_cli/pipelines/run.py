@@ -16,9 +16,8 @@ from mate_cli.files.io_errors import find_machine_error
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.record import STOPPED, Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
-from mate_cli.terminal.console import Console
+from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import copy_streams
-from mate_cli.terminal.transcript import Transcript
 
 
 @dataclass

@@ -19,7 +19,7 @@ from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.identity import configuration_name, shown_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Row, open_wandb, rows_until
-from mate_cli.terminal.transcript import Transcript
+from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50
 """Predictions that are shown in a dashboard."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
-from tokenizers.models import WordPiece
+from tokenizers.models import BPE, WordPiece
 from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
 
 from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_bytes, read_object
-from mate_cli.tokenization.pieces.byte_pieces import BytePieces, read_byte_pieces
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -255,3 +255,53 @@ def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
     """Return pieces as a text: words separated by spaces, [EMPTY] left out."""
     tokens = [vocabulary.tokens[piece] for piece in pieces if piece != vocabulary.empty_id]
     return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)
+
+
+FILES = ("vocab.json", "merges.txt")
+AGAIN = "Fetch it again"
+
+
+@dataclass(frozen=True)
+class BytePieces:
+    """Content of such a vocabulary: ids of pieces by name, and pairs that are merged, the first ones first."""
+
+    ids: Mapping[str, int]
+    merges: tuple[tuple[str, str], ...]
+
+    def tokenizer(self) -> Tokenizer:
+        """Build the tokenizer; each text begins a word, so that a word is the same wherever it stands."""
+        tokenizer = Tokenizer(BPE(dict(self.ids), list(self.merges)))
+        tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
+        return tokenizer
+
+    def write(self, folder: Path) -> None:
+        """Write vocab.json and merges.txt, which transformers reads too."""
+        lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
+        for file, text in zip(FILES, (json.dumps(self.ids, ensure_ascii=False), "\n".join(lines) + "\n"), strict=True):
+            (folder / file).write_text(text, encoding="utf-8")
+
+
+def read_byte_pieces(folder: Path) -> BytePieces | None:
+    """Read vocab.json and merges.txt of a folder, or a tokenizer.json that says the same; None where neither does.
+
+    Raises:
+        ConfigError: a file is damaged.
+    """
+    names, merges = (folder / file for file in FILES)
+    if names.is_file() and merges.is_file():
+        with wrap_read_errors(merges, ConfigError, "these merges cannot be read", AGAIN):
+            lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
+            pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
+        return BytePieces(read_object(names, ConfigError, AGAIN, links=True), pairs)
+    if not (folder / "tokenizer.json").is_file():
+        return None
+    model = read_object(folder / "tokenizer.json", ConfigError, AGAIN, links=True).get("model")
+    if not isinstance(model, dict) or model.get("type") != "BPE":
+        return None
+    with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
+        return BytePieces(model["vocab"], _pairs(model["merges"]))
+
+
+def _pairs(merges: Iterable[str | list[str]]) -> tuple[tuple[str, str], ...]:
+    parts = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
+    return tuple((first, second) for first, second in parts)

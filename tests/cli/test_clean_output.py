@@ -17,9 +17,8 @@ import mate_cli
 from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import harmless, report_csv
-from mate_cli.terminal.console import Console
+from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import CleanStream, copy_streams, printable
-from mate_cli.terminal.transcript import Transcript
 from tests.reports.runs import build_run
 
 STEERING = ["\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x90x\x9c", "\u202e", "\u2066", "\x08", "\x00", "\u2028", "\r"]

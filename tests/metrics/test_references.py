@@ -3,7 +3,7 @@
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.metrics.references import best_f1, exact_match_of_any, score_reading
+from mate_cli.metrics.system_answers import best_f1, exact_match_of_any, score_reading
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from mate_cli.models.heads.token_scores import TokenScores, best_tokens
 from mate_cli.models.layers.encoder import FirstState
 from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
-from mate_cli.tokenization.layout import TableBatch, gather_tokens
-from mate_cli.tokenization.serializers.positions import cell_position_ids
+from mate_cli.tokenization.layout import TableBatch, cell_position_ids, gather_tokens
 
 GOLDEN = np.load(tapas("g8_dot.npz"))
 SETTINGS = json.loads(tapas("g8_config.json").read_text())

@@ -89,7 +89,7 @@ def one_by_one(made):
 
 def in_place(parts, made):
     """The batch with the positions that a run of these parts reads."""
-    from mate_cli.tokenization.serializers.positions import cell_position_ids
+    from mate_cli.tokenization.layout import cell_position_ids
 
     count = torch.arange(made.input_ids.shape[1]).expand_as(made.input_ids)
     cells = cell_position_ids(made.row_ids, made.column_ids, parts.task.encoder.size.max_positions)

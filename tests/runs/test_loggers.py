@@ -27,7 +27,7 @@ from mate_cli.runs.loggers import (
 )
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import read_rows
-from mate_cli.terminal.transcript import Transcript
+from mate_cli.terminal.console import Transcript
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
 WANDB = {"_target_": "mate_cli.runs.loggers.wandb_logger"}

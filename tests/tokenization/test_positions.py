@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tokenization.serializers.positions import cell_position_ids
+from mate_cli.tokenization.layout import cell_position_ids
 
 ids = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20)
 

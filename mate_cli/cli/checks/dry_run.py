@@ -13,7 +13,7 @@ from mate_cli.cli.config.check import check_parts, check_quickly
 from mate_cli.errors import DataError, MateError
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.cost.estimate import Cost
+    from mate_cli.pipelines.estimate import Cost
     from mate_cli.pipelines.run_spec import RunSpec, Stage
     from mate_cli.runs.configuration import RunConfig
 
@@ -111,7 +111,7 @@ def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
     """Return the cost of each stage, measured once for all that cost the same."""
     from mate_cli.files.hub import nothing_fetched
-    from mate_cli.pipelines.cost.estimate import estimate
+    from mate_cli.pipelines.estimate import estimate
 
     distinct = {_key(stage): stage for stage in stages}
     seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))

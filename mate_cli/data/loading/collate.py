@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mate_cli.tokenization.layout import SHARED_ARRAYS, Array, TableBatch, TableEncoding
-from mate_cli.tokenization.serializers.positions import cell_position_ids
+from mate_cli.tokenization.layout import SHARED_ARRAYS, Array, TableBatch, TableEncoding, cell_position_ids
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, pad
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
@@ -22,11 +24,15 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.layers.encoder import Dropout
-from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
+from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, SENTENCE_IDS
 from mate_cli.papers.transformer_xh.metrics.supporting import score_documents
-from mate_cli.papers.transformer_xh.models.evidence_heads import ReadingHead, ReadingLogits
-from mate_cli.papers.transformer_xh.reading_losses import kind_loss, reading_targets, sentence_losses, span_losses
-from mate_cli.papers.transformer_xh.serializer import ANSWER_KINDS
+from mate_cli.papers.transformer_xh.models.evidence_heads import (
+    ReadingHead,
+    ReadingLogits,
+    group_by_node,
+    sentence_sums,
+)
+from mate_cli.papers.transformer_xh.serializer import ANSWER_KINDS, HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch
 
@@ -156,3 +162,70 @@ def best_span(starts: torch.Tensor, ends: torch.Tensor, most: int) -> tuple[torc
     behind = torch.arange(starts.shape[-1], device=starts.device) - start[:, None]
     end = ends.masked_fill((behind < 0) | (behind >= most), 2 * NO_LOGIT).argmax(-1)
     return start, end
+
+
+@dataclass(frozen=True)
+class ReadingTargets:
+    """Targets of answers that stand in one of several texts.
+
+    Args:
+        answers: Bool [B, K], nodes with the answer.
+        judged: Bool [B, K], nodes of which somebody knows.
+        starts: Bool [B, K, L], tokens that begin the answer.
+        ends: Bool [B, K, L], tokens that end it.
+        kinds: [B], -1 where not known.
+        supporting: Bool [B, K, S], sentences that support the answer.
+
+    Source: microsoft/Transformer-XH, `utils.py`: binary cross entropy of texts, and the mean cross entropy of the
+        first and the last token over the texts that hold the answer.
+    """
+
+    answers: Tensor
+    judged: Tensor
+    starts: Tensor
+    ends: Tensor
+    kinds: Tensor
+    supporting: Tensor
+
+
+def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
+    """Return the targets of a batch that has labels."""
+    assert batch.label_ids is not None
+    assert batch.class_ids is not None
+    labels = group_by_node(batch.label_ids, batch, logits.mask, 0)
+    inside = pad((labels & HAS_ANSWER) > 0, (1, 1))
+    numbers = batch.more.get(SENTENCE_IDS, torch.zeros_like(batch.row_ids))
+    marked = sentence_sums((batch.label_ids & SUPPORTS).float(), numbers * batch.attention_mask, batch, logits.mask)
+    return ReadingTargets(
+        answers=inside.any(-1),
+        judged=logits.mask & ~((labels & UNJUDGED) > 0).any(-1),
+        starts=inside[..., 1:-1] & ~inside[..., :-2],
+        ends=inside[..., 1:-1] & ~inside[..., 2:],
+        kinds=batch.class_ids,
+        supporting=pad(marked, (0, logits.sentences.shape[-1] - marked.shape[-1])) > 0,
+    )
+
+
+def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
+    """Average the cross entropies of the answer's first and last token over the nodes with it [B]; 0 without any."""
+    losses = [
+        -(scores.log_softmax(-1) * wanted).sum(-1)
+        for scores, wanted in ((logits.starts, targets.starts), (logits.ends, targets.ends))
+    ]
+    answers = targets.answers
+    return ((losses[0] + losses[1]) / 2 * answers).sum(-1) / answers.sum(-1).clamp(min=1)
+
+
+def kind_loss(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
+    """Return the cross entropy of the kind of the answer, a scalar; 0 where none is known."""
+    known = (targets.kinds >= 0).sum()
+    total = cross_entropy(logits.kinds, targets.kinds, ignore_index=-1, reduction="sum")
+    return total / known.clamp(min=1)
+
+
+def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
+    """Return the mean binary cross entropy of the sentences of each example [B]; 0 where none is known."""
+    wanted = targets.supporting & logits.is_sentence
+    losses = binary_cross_entropy_with_logits(logits.sentences, wanted.float(), reduction="none")
+    total = (losses * logits.is_sentence).sum((1, 2)) / logits.is_sentence.sum((1, 2)).clamp(min=1)
+    return total * wanted.any(-1).any(-1)

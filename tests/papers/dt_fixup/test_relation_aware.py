@@ -16,11 +16,10 @@ from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
 from mate_cli.papers.dt_fixup.models.schemes import mu_of
-from mate_cli.papers.dt_fixup.models.sql_head import ScoredSteps, derivation_loss
 from mate_cli.papers.dt_fixup.models.tree_decoder import Scores, Steps
 from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, NODE_KINDS, NODE_TABLES, TABLE, WORD
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer
-from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing
+from mate_cli.papers.dt_fixup.sql_parsing import ScoredSteps, SqlParsing, derivation_loss
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(24, 1, 2, 48, 128)

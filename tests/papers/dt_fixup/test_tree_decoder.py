@@ -6,13 +6,20 @@ import torch
 from golden import others
 from torch import nn
 
-from mate_cli.papers.dt_fixup.models.recurrence import History, TimedLinear
-from mate_cli.papers.dt_fixup.models.sql_head import schema_shape
-from mate_cli.papers.dt_fixup.models.tree_decoder import NONE, DecoderSize, DecoderState, Steps, TreeDecoder
+from mate_cli.papers.dt_fixup.models.tree_decoder import (
+    NONE,
+    DecoderSize,
+    DecoderState,
+    History,
+    Steps,
+    TimedLinear,
+    TreeDecoder,
+)
 from mate_cli.papers.dt_fixup.models.tree_search import Search, best_derivations
 from mate_cli.papers.dt_fixup.schema.serializer import action_rows
 from mate_cli.papers.dt_fixup.sql.derivation import Derivation
 from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql_parsing import schema_shape
 
 SIZE = DecoderSize(action=8, type=6, state=12, attention=10, heads=8, readout=40, dropout=0.0)
 THEIRS = {

@@ -30,10 +30,10 @@ def run(tmp_path_factory):
 
 @pytest.mark.long
 def test_its_graph_is_drawn_with_its_weights(run, tmp_path, capsys, monkeypatch):
-    from mate_cli.papers.transformer_xh import evidence_graph
+    from mate_cli.papers.transformer_xh import inspect_graph
 
-    drawn, draw = [], evidence_graph.evidence_graph_figure
-    monkeypatch.setattr(evidence_graph, "evidence_graph_figure", lambda *given: drawn.append(given) or draw(*given))
+    drawn, draw = [], inspect_graph.evidence_graph_figure
+    monkeypatch.setattr(inspect_graph, "evidence_graph_figure", lambda *given: drawn.append(given) or draw(*given))
     assert main(["inspect", f"run={run}", "example=3", f"paths.outputs={tmp_path}"]) == 0
     (path,) = tmp_path.glob("inspect/*_graph.png")
     printed = capsys.readouterr().out
