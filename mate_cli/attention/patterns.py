@@ -40,8 +40,8 @@ class SameRowOrColumn(AttentionPattern):
         """Return Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
         sees_all = (is_global | ~real)[:, :, None]
-        seen = equal_ids(batch.row_ids) | equal_ids(batch.column_ids) | sees_all | is_global[:, None, :]
-        return (seen & real[:, None, :])[:, None]
+        mask = equal_ids(batch.row_ids) | equal_ids(batch.column_ids) | sees_all | is_global[:, None, :]
+        return (mask & real[:, None, :])[:, None]
 
 
 def equal_ids(ids: Tensor) -> Tensor:
@@ -116,10 +116,10 @@ class SatLayer(AttentionPattern):
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Return Bool [B, 1, T, T]; row 0 is the question and the header, so padding (row 0 too) sees these."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
-        seen = equal_ids(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
+        mask = equal_ids(batch.row_ids) | is_global[:, :, None] | (is_global | (batch.row_ids == 0))[:, None, :]
         if self.columns:
-            seen |= equal_ids(batch.column_ids)
-        return (seen & real[:, None, :])[:, None]
+            mask |= equal_ids(batch.column_ids)
+        return (mask & real[:, None, :])[:, None]
 
 
 class Window(AttentionPattern):

@@ -124,5 +124,5 @@ class Plans:
     @property
     def packing(self) -> Packing:
         """The places of the real tokens of the batch."""
-        found = next(iter(self._plans.values()), None)
-        return find_packing(self._batch) if found is None else found.packing
+        plan = next(iter(self._plans.values()), None)
+        return find_packing(self._batch) if plan is None else plan.packing

@@ -113,12 +113,12 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
     is_segment = (tasks.local_start == tasks.query_start).numpy()
     members = _length_classes(np.flatnonzero(is_segment), keys, queries, call_cost)
     slots = [_slots(tasks, chosen) for chosen in members]
-    projected = [_all_slots(*one, tasks.blocks) for one in slots]
+    projected = [_all_slots(*pair, tasks.blocks) for pair in slots]
     output_slots, gradients = _invert(slots, projected, tasks)
     ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
         blocks=tasks.blocks,
-        classes=tuple(_task_class(*one, rows) for one, rows in zip(slots, projected, strict=True)),
+        classes=tuple(_task_class(*pair, rows) for pair, rows in zip(slots, projected, strict=True)),
         gradients=gradients,
         output_slots=output_slots,
         globals=_global_tokens(tasks, ends),
@@ -155,9 +155,9 @@ def _slots(tasks: SegmentTasks, chosen: Ints) -> tuple[Ints, Ints]:
     start, queries, global_start, num_globals = (x[chosen, None] for x in (start, queries, global_start, num_globals))
     slot = np.arange((queries + num_globals).max())
     position = np.where(slot < num_globals, global_start + slot, start + slot - num_globals)
-    own = np.arange(queries.max())
+    query_slot = np.arange(queries.max())
     return (
-        _rows_at(rows, start + own, own < queries),
+        _rows_at(rows, start + query_slot, query_slot < queries),
         _rows_at(rows, position, slot < num_globals + queries),
     )
 
@@ -216,8 +216,8 @@ def _global_tokens(tasks: SegmentTasks, ends: list[int]) -> tuple[Tensor, ...]:
     places = [torch.zeros(0, dtype=torch.int64)] * len(ends)
     for start, count in zip(tasks.query_start[asks_all].tolist(), tasks.queries[asks_all].tolist(), strict=True):
         if ends and start < ends[-1]:
-            found = tasks.rows[start : start + count].long() // tasks.blocks
-            places[int(np.searchsorted(ends, start, side="right"))] = found
+            tokens = tasks.rows[start : start + count].long() // tasks.blocks
+            places[int(np.searchsorted(ends, start, side="right"))] = tokens
     return tuple(places)
 
 

@@ -78,8 +78,8 @@ class Bucketed(SegmentBackend):
         """Return the first section with all tokens, the others with the first section and three buckets."""
         examples, tokens = plan.packing.shape
         padded, window = tokens + self.padding(tokens), self.first_section + 3 * self.bucket_size
-        seen = self.first_section * padded + (padded - self.first_section) * window
-        return Work(plan.pattern.num_heads * examples * seen)
+        pairs = self.first_section * padded + (padded - self.first_section) * window
+        return Work(plan.pattern.num_heads * examples * pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H].
@@ -137,11 +137,11 @@ class Bucketed(SegmentBackend):
             return (same | is_global[:, queries, None] | is_global[:, None, keys]) & real[:, None, keys]
 
         window = [self._windows(x[:, None, :, None])[..., 0, :, 0] for x in (ids, is_global, real)]
-        own = [x[:, first:].reshape(-1, self.bucket_size) for x in (ids, is_global)]
-        same = own[0][:, :, None] == window[0][:, None, :]
-        seen = (same | own[1][:, :, None] | window[1][:, None, :]) & window[2][:, None, :]
+        bucket = [x[:, first:].reshape(-1, self.bucket_size) for x in (ids, is_global)]
+        same = bucket[0][:, :, None] == window[0][:, None, :]
+        mask = (same | bucket[1][:, :, None] | window[1][:, None, :]) & window[2][:, None, :]
         first_mask = additive_mask(allowed(slice(first), slice(None)), torch.float32)
-        return _View(order, order.argsort(dim=1), first_mask[:, None], additive_mask(seen, torch.float32)[:, None])
+        return _View(order, order.argsort(dim=1), first_mask[:, None], additive_mask(mask, torch.float32)[:, None])
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, view: _View, bias: Tensor | None, dropout: float

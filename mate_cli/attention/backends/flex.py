@@ -133,8 +133,8 @@ def _block_mask(plan: AttentionPlan) -> BlockMask:
     example, segment = views.example, views.segment
 
     def allowed(view: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        own, other = segment[view, query], segment[view, key]
-        related = (own == other) | (own == GLOBAL) | (other == GLOBAL)
+        query_segment, key_segment = segment[view, query], segment[view, key]
+        related = (query_segment == key_segment) | (query_segment == GLOBAL) | (key_segment == GLOBAL)
         return related & (example[view, query] == example[view, key])
 
     return BlockMask.from_kv_blocks(*views.tiles, BLOCK_SIZE=TILE, mask_mod=allowed)
@@ -187,8 +187,8 @@ def _tiles(example: NDArray[Any], segment: NDArray[Any]) -> tuple[NDArray[Any], 
     all_global, single = (segment == GLOBAL).all(-1), lowest == highest
     same = single[..., :, None] & single[..., None, :] & (lowest[..., :, None] == lowest[..., None, :])
     full = all_global[..., :, None] | all_global[..., None, :] | same
-    one = first == last
-    full &= one[..., :, None] & one[..., None, :] & (first[..., :, None] == first[..., None, :])
+    one_example = first == last
+    full &= one_example[..., :, None] & one_example[..., None, :] & (first[..., :, None] == first[..., None, :])
     return (*_listed(touched & ~full), *_listed(full))
 
 

@@ -43,8 +43,8 @@ class Native(SegmentBackend):
         bias = None if key_bias is None else key_bias.float().contiguous()
         # From the generator that torch.manual_seed and activation checkpointing govern.
         seed = torch.randint(2**31 - 1, (1,)) if dropout else torch.zeros(1, dtype=torch.int64)
-        given = (bias, seed, tasks.rows, _task_lists(plan), tasks.blocks, dropout)
-        return native_attention(qkv.float().contiguous(), *given)[0].to(attention_dtype(qkv))
+        arguments = (bias, seed, tasks.rows, _task_lists(plan), tasks.blocks, dropout)
+        return native_attention(qkv.float().contiguous(), *arguments)[0].to(attention_dtype(qkv))
 
 
 def _task_lists(plan: AttentionPlan) -> Tensor:

@@ -67,14 +67,14 @@ def native_attention_backward(
     dropout: float,
 ) -> Tensors:
     """Return the gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
-    found = _like_gradients(qkv, lse, biased)
-    given = (qkv, key_bias, seed, rows, tasks, blocks, dropout)
-    _call("mate_attend_backward", given, (output, lse, gradient, found[0], found[1] if biased else None))
-    return found
+    gradients = _like_gradients(qkv, lse, biased)
+    arguments = (qkv, key_bias, seed, rows, tasks, blocks, dropout)
+    _call("mate_attend_backward", arguments, (output, lse, gradient, gradients[0], gradients[1] if biased else None))
+    return gradients
 
 
 @native_attention_backward.register_fake
-def _(output: Tensor, lse: Tensor, gradient: Tensor, biased: bool, qkv: Tensor, *given: object) -> Tensors:
+def _(output: Tensor, lse: Tensor, gradient: Tensor, biased: bool, qkv: Tensor, *rest: object) -> Tensors:
     return _like_gradients(qkv, lse, biased)
 
 
@@ -86,9 +86,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:  # noqa: 
 def _differentiate(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own
     output, lse, *tensors = ctx.saved_tensors
     biased = ctx.needs_input_grad[1]
-    given = (*tensors, ctx.blocks, ctx.dropout)
-    found, by_head = native_attention_backward(output, lse, gradient.contiguous(), biased, *given)
-    return found, by_head.sum(1) if biased else None, None, None, None, None, None
+    arguments = (*tensors, ctx.blocks, ctx.dropout)
+    qkv_gradient, by_head = native_attention_backward(output, lse, gradient.contiguous(), biased, *arguments)
+    return qkv_gradient, by_head.sum(1) if biased else None, None, None, None, None, None
 
 
 native_attention.register_autograd(_differentiate, setup_context=_save)
@@ -103,9 +103,9 @@ def _like_gradients(qkv: Tensor, lse: Tensor, biased: bool) -> Tensors:
     return torch.empty_like(qkv), torch.empty_like(lse) if biased else lse.new_empty(0)
 
 
-def _call(name: str, given: tuple[Any, ...], results: tuple[Tensor | None, ...]) -> None:
+def _call(name: str, arguments: tuple[Any, ...], results: tuple[Tensor | None, ...]) -> None:
     """Run a kernel; it releases Python's lock."""
-    qkv, key_bias, seed, rows, tasks, blocks, dropout = given
+    qkv, key_bias, seed, rows, tasks, blocks, dropout = arguments
     kernels = native_kernels()
     assert kernels is not None
     problem = KernelArguments(

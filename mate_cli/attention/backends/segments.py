@@ -43,7 +43,9 @@ class Segments(SegmentBackend):
             return qkv[:, 0].to(dtype)
         tables, qkv = segment_tables(plan), qkv.to(_kernel_dtype(qkv)).contiguous()
         key_bias = None if key_bias is None else key_bias.to(qkv.dtype)
-        masks = plan.derive(("segments", qkv.dtype), lambda _: tuple(_mask(one, qkv.dtype) for one in tables.classes))
+        masks = plan.derive(
+            ("segments", qkv.dtype), lambda _: tuple(_mask(task_class, qkv.dtype) for task_class in tables.classes)
+        )
         with torch.autocast(qkv.device.type, enabled=False):
             if qkv.device.type != "cpu" or dropout or (key_bias is not None and key_bias.requires_grad):
                 output = _attend(qkv, tables, masks, key_bias, dropout)
@@ -59,9 +61,9 @@ def _kernel_dtype(qkv: Tensor) -> torch.dtype:
     return torch.float32 if narrow and qkv.device.type == "cpu" and torch.is_grad_enabled() else dtype
 
 
-def _mask(one: TaskClass, dtype: torch.dtype) -> Tensor | None:
+def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
     """Return what is added to the scores of a class, [S, 1, 1, keys]."""
-    return None if one.empty_keys is None else additive_mask(~one.empty_keys, dtype)[:, None, None]
+    return None if task_class.empty_keys is None else additive_mask(~task_class.empty_keys, dtype)[:, None, None]
 
 
 class _Fused(torch.autograd.Function):
@@ -71,10 +73,10 @@ class _Fused(torch.autograd.Function):
     def forward(ctx: Context, qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None) -> Tensor:
         if key_bias is not None:
             bias = _bias_table(key_bias, tables)
-            masks = _biased(masks, tables, [one.projections(bias) for one in tables.classes])
+            masks = _biased(masks, tables, [task_class.projections(bias) for task_class in tables.classes])
         table, slots, log_sums = _table(qkv, tables), [], []
-        for one, mask in zip(tables.classes, masks, strict=True):
-            output, log_sum = _flash(*_class_heads(one, one.projections(table), qkv), attn_mask=mask)
+        for task_class, mask in zip(tables.classes, masks, strict=True):
+            output, log_sum = _flash(*_class_heads(task_class, task_class.projections(table), qkv), attn_mask=mask)
             slots.append(_join_heads(output))
             log_sums.append(log_sum)
         outputs = _assemble(slots, tables, qkv)
@@ -94,8 +96,8 @@ class _Fused(torch.autograd.Function):
         for (places, span), log_sum in zip(ctx.tables.global_queries(), log_sums[count:], strict=True):
             sent, output = (x[places].transpose(0, 1)[None] for x in (gradient, outputs))
             heads, mask = _global_heads(qkv, places, span), _span_bias(ctx.key_bias, span)
-            found = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
-            query, key, value = (x[0].transpose(0, 1) for x in found)
+            gradients = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
+            query, key, value = (x[0].transpose(0, 1) for x in gradients)
             result[places, 0] = query
             result[slice(*span), 1] += key
             result[slice(*span), 2] += value
@@ -111,14 +113,14 @@ def _segment_gradients(
     """
     tables: SegmentTables = ctx.tables
     table, size, begin = _table(qkv, tables), qkv.shape[-1], 0
-    received = table.new_empty(sum(sum(one.sizes) for one in tables.classes), table.shape[1])
-    for one, mask, log_sum in zip(tables.classes, ctx.masks, log_sums, strict=True):
-        asked = (one.outputs(x.view(-1, table.shape[1])) for x in (gradient, outputs))
-        sent, output = (_split_heads(x, one.tasks, size) for x in asked)
-        heads = _class_heads(one, one.projections(table), qkv)
-        found = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
-        for part, slots in zip(found, one.sizes, strict=True):
-            _split_heads(received[begin : begin + slots], one.tasks, size).copy_(part)
+    received = table.new_empty(sum(sum(task_class.sizes) for task_class in tables.classes), table.shape[1])
+    for task_class, mask, log_sum in zip(tables.classes, ctx.masks, log_sums, strict=True):
+        asked = (task_class.outputs(x.view(-1, table.shape[1])) for x in (gradient, outputs))
+        sent, output = (_split_heads(x, task_class.tasks, size) for x in asked)
+        heads = _class_heads(task_class, task_class.projections(table), qkv)
+        gradients = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
+        for part, slots in zip(gradients, task_class.sizes, strict=True):
+            _split_heads(received[begin : begin + slots], task_class.tasks, size).copy_(part)
             begin += slots
     return tables.gradients(received).view(qkv.shape)
 
@@ -129,8 +131,8 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
         masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
     gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
     slots = [
-        _join_heads(_sdpa(_class_heads(one, x, qkv), mask, dropout))
-        for one, x, mask in zip(tables.classes, gathered, masks, strict=True)
+        _join_heads(_sdpa(_class_heads(task_class, x, qkv), mask, dropout))
+        for task_class, x, mask in zip(tables.classes, gathered, masks, strict=True)
     ]
     outputs = _Assemble.apply(tables, qkv, *slots)  # type: ignore[no-untyped-call]
     examples = torch.split(qkv, [end - begin for begin, end in tables.spans])
@@ -155,7 +157,7 @@ class _GatherAll(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, table: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
         ctx.tables = tables
-        return tuple(one.projections(table) for one in tables.classes)
+        return tuple(task_class.projections(table) for task_class in tables.classes)
 
     @staticmethod
     def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, None]:
@@ -174,7 +176,7 @@ class _Assemble(torch.autograd.Function):
     def backward(ctx: Context, gradient: Tensor) -> tuple[None, ...]:
         tables = ctx.tables
         table = gradient.reshape(tables.output_slots.numel(), -1)
-        return None, None, *(one.outputs(table) for one in tables.classes)
+        return None, None, *(task_class.outputs(table) for task_class in tables.classes)
 
 
 def _assemble(slots: Sequence[Tensor], tables: SegmentTables, like: Tensor) -> Tensor:
@@ -196,8 +198,8 @@ def _bias_table(key_bias: Tensor, tables: SegmentTables) -> Tensor:
 def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Masks:
     """Return masks with the bias that is in the key slots of every class."""
     keys = [
-        torch.split(x, one.sizes)[1].view(one.tasks, 1, 1, one.keys)
-        for one, x in zip(tables.classes, slots, strict=True)
+        torch.split(x, task_class.sizes)[1].view(task_class.tasks, 1, 1, task_class.keys)
+        for task_class, x in zip(tables.classes, slots, strict=True)
     ]
     return tuple(bias if mask is None else bias + mask for bias, mask in zip(keys, masks, strict=True))
 
@@ -206,9 +208,9 @@ def _span_bias(key_bias: Tensor | None, span: tuple[int, int]) -> Tensor | None:
     return None if key_bias is None else key_bias[None, None, None, slice(*span)]
 
 
-def _class_heads(one: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+def _class_heads(task_class: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, ...]:
     """Return queries, keys and values of a class, each [S, N / V, slots, H]."""
-    return tuple(_split_heads(x, one.tasks, like.shape[-1]) for x in torch.split(slots, one.sizes))
+    return tuple(_split_heads(x, task_class.tasks, like.shape[-1]) for x in torch.split(slots, task_class.sizes))
 
 
 def _global_heads(qkv: Tensor, places: Tensor, span: tuple[int, int]) -> tuple[Tensor, ...]:

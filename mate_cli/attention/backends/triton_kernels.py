@@ -202,9 +202,9 @@ def query_gradient(
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists, query_shift = real_query[:, None] & real_column, _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
     query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
-    given = tl.load(gradient + place, mask=exists, other=0.0)
+    output_gradient = tl.load(gradient + place, mask=exists, other=0.0)
     result = tl.load(output + place, mask=exists, other=0.0)
-    own_delta = tl.sum(given.to(tl.float32) * result.to(tl.float32), 1)
+    own_delta = tl.sum(output_gradient.to(tl.float32) * result.to(tl.float32), 1)
     tl.store(delta + query_row * HEADS + head, own_delta, mask=real_query)
     own_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=0.0)
     summed = tl.zeros([TILE, WIDTH], tl.float32)
@@ -221,7 +221,7 @@ def query_gradient(
         if BIASED:
             scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :]
         weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
-        pull = _dot(given, tl.trans(value), PRECISION, WIDEN)
+        pull = _dot(output_gradient, tl.trans(value), PRECISION, WIDEN)
         if DROPPED:
             pull *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
         pull = weights * (pull - own_delta[:, None])
@@ -273,9 +273,9 @@ def key_value_gradient(
         slot = start + tl.arange(0, STEP)
         query_row, real_query = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
         query_place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
-        seen = real_query[:, None] & real_column
-        query = tl.load(qkv + query_place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=seen, other=0.0)
-        given = tl.load(gradient + query_place, mask=seen, other=0.0)
+        query_exists = real_query[:, None] & real_column
+        query = tl.load(qkv + query_place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=query_exists, other=0.0)
+        output_gradient = tl.load(gradient + query_place, mask=query_exists, other=0.0)
         # With an infinite log-sum-exp the queries that do not exist weigh nothing.
         their_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=float("inf"))
         their_delta = tl.load(delta + query_row * HEADS + head, mask=real_query, other=0.0)
@@ -284,8 +284,8 @@ def key_value_gradient(
             scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None]
         weights = tl.exp2(scores - their_lse[None, :])
         left = _survival(_words(seed, query_row, head, QUERY)[None, :], words[:, None], dropout) if DROPPED else 1.0
-        value_sum += _dot((weights * left).to(given.dtype), given, PRECISION, WIDEN)
-        pull = weights * (_dot(value, tl.trans(given), PRECISION, WIDEN) * left - their_delta[None, :])
+        value_sum += _dot((weights * left).to(output_gradient.dtype), output_gradient, PRECISION, WIDEN)
+        pull = weights * (_dot(value, tl.trans(output_gradient), PRECISION, WIDEN) * left - their_delta[None, :])
         key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)
         if BIASED:
             bias_sum += tl.sum(pull, 1)

@@ -41,26 +41,26 @@ def segment_attention(
         sizes: queries in the tiles of each launch, then keys taken at a time.
         dropout: the probability of dropping an attention weight.
     """
-    given = (key_bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, tiling.heads, tiling.planes, dropout)
-    output: Tensor = _Attention.apply(qkv.contiguous(), *given)  # type: ignore[no-untyped-call]
+    inputs = (key_bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, tiling.heads, tiling.planes, dropout)
+    output: Tensor = _Attention.apply(qkv.contiguous(), *inputs)  # type: ignore[no-untyped-call]
     return output
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context
-        key_bias, seed, rows, tiles, *ctx.rest = given
-        output, lse = torch.ops.mate.segment_attention.default(qkv, *given)
+    def forward(ctx: Any, qkv: Tensor, *arguments: Any) -> Tensor:  # noqa: ANN401 - torch's own context
+        key_bias, seed, rows, tiles, *ctx.rest = arguments
+        output, lse = torch.ops.mate.segment_attention.default(qkv, *arguments)
         ctx.save_for_backward(qkv, output, lse, key_bias, seed, rows, tiles)
         return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # noqa: ANN401 - torch's own context
-        qkv, output, lse, *given = ctx.saved_tensors
+        qkv, output, lse, *arguments = ctx.saved_tensors
         gradient = gradient.to(qkv.dtype).contiguous()
-        found = torch.ops.mate.segment_attention_backward.default(qkv, output, lse, gradient, *given, *ctx.rest)
-        bias_gradient = None if given[0] is None else found[1].sum(1)
-        return found[0], bias_gradient, *[None] * 8
+        gradients = torch.ops.mate.segment_attention_backward.default(qkv, output, lse, gradient, *arguments, *ctx.rest)
+        bias_gradient = None if arguments[0] is None else gradients[1].sum(1)
+        return gradients[0], bias_gradient, *[None] * 8
 
 
 class Launch(NamedTuple):
@@ -89,15 +89,15 @@ def launch_options(tile: int, step: int, head_size: int, bytes_per_number: int) 
     return Launch(width, step, 8 if tile > 64 else 4, 2)
 
 
-def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
+def _attend(qkv: Tensor, key_bias: Tensor | None, *arguments: Any) -> Tensors:
     """Return attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
     output, lse = _like_output(qkv)
-    if (planes := given[-2]) == 1:
-        _launch(kernels.attend, (qkv, key_bias, output, lse), *given)
+    if (planes := arguments[-2]) == 1:
+        _launch(kernels.attend, (qkv, key_bias, output, lse), *arguments)
         return output, lse
     parts = output.new_zeros(planes, *output.shape, dtype=torch.float32)
     sums = lse.new_full((planes, *lse.shape), -torch.inf)
-    _launch(kernels.attend, (qkv, key_bias, parts, sums), *given)
+    _launch(kernels.attend, (qkv, key_bias, parts, sums), *arguments)
     top = sums.amax(0)
     weights = (sums - top).exp2_()
     total = weights.sum(0)
@@ -105,17 +105,17 @@ def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
 
 
 def _attend_backward(
-    qkv: Tensor, output: Tensor, lse: Tensor, gradient: Tensor, key_bias: Tensor | None, *given: Any
+    qkv: Tensor, output: Tensor, lse: Tensor, gradient: Tensor, key_bias: Tensor | None, *arguments: Any
 ) -> Tensors:
     """Return the gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
-    delta, planes = torch.empty_like(lse), given[-2]
+    delta, planes = torch.empty_like(lse), arguments[-2]
     if planes == 1:
-        found = torch.empty_like(qkv), torch.empty_like(lse)
+        gradients = torch.empty_like(qkv), torch.empty_like(lse)
     else:
-        found = qkv.new_zeros(planes, *qkv.shape, dtype=torch.float32), lse.new_zeros(planes, *lse.shape)
-    _launch(kernels.query_gradient, (qkv, key_bias, output, lse, gradient, delta, found[0]), *given)
-    _launch(kernels.key_value_gradient, (qkv, key_bias, lse, gradient, delta, *found), *given)
-    return found if planes == 1 else (found[0].sum(0).to(qkv.dtype), found[1].sum(0))
+        gradients = qkv.new_zeros(planes, *qkv.shape, dtype=torch.float32), lse.new_zeros(planes, *lse.shape)
+    _launch(kernels.query_gradient, (qkv, key_bias, output, lse, gradient, delta, gradients[0]), *arguments)
+    _launch(kernels.key_value_gradient, (qkv, key_bias, lse, gradient, delta, *gradients), *arguments)
+    return gradients if planes == 1 else (gradients[0].sum(0).to(qkv.dtype), gradients[1].sum(0))
 
 
 def _like_output(qkv: Tensor) -> Tensors:
@@ -128,12 +128,12 @@ LIBRARY.impl("segment_attention_backward", _attend_backward, "CompositeExplicitA
 
 
 @torch.library.register_fake("mate::segment_attention", lib=LIBRARY)
-def _(qkv: Tensor, *given: object) -> Tensors:
+def _(qkv: Tensor, *rest: object) -> Tensors:
     return _like_output(qkv)
 
 
 @torch.library.register_fake("mate::segment_attention_backward", lib=LIBRARY)
-def _(qkv: Tensor, output: Tensor, lse: Tensor, *given: object) -> Tensors:
+def _(qkv: Tensor, output: Tensor, lse: Tensor, *rest: object) -> Tensors:
     return torch.empty_like(qkv), torch.empty_like(lse)
 
 

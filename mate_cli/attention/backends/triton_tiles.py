@@ -65,13 +65,13 @@ def cut_tiles(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Ti
     chosen[keys > LONG] = len(sizes) - 1
     tables = []
     for number, size in enumerate(sizes):
-        mine = np.flatnonzero(chosen == number)
-        mine = mine[np.argsort(-keys[mine], kind="stable")]
-        count = -(-queries[mine] // size)
+        members = np.flatnonzero(chosen == number)
+        members = members[np.argsort(-keys[members], kind="stable")]
+        count = -(-queries[members] // size)
         offset = np.arange(count.sum()) - (np.cumsum(count) - count).repeat(count)
-        mine = mine.repeat(count)
-        kept = (values[mine] for values in (*partners, planes))
-        columns = (starts[mine] + offset * size, starts[mine] + queries[mine], *kept)
+        members = members.repeat(count)
+        partner_columns = (values[members] for values in (*partners, planes))
+        columns = (starts[members] + offset * size, starts[members] + queries[members], *partner_columns)
         tables.append(np.stack(columns, axis=1).astype(np.int32))
     ends = np.cumsum([len(table) for table in tables]).tolist()
     return Tiling(
@@ -90,6 +90,6 @@ def _between(partners: Sequence[Ints], begin: Ints, end: Ints) -> list[Ints]:
     Starts and numbers of the global and of the other ones.
     """
     global_start, num_globals, local_start, _ = partners
-    skipped, taken = np.minimum(begin, num_globals), np.minimum(end, num_globals)
-    behind = begin - skipped
-    return [global_start + skipped, taken - skipped, local_start + behind, end - taken - behind]
+    global_begin, global_end = np.minimum(begin, num_globals), np.minimum(end, num_globals)
+    behind = begin - global_begin
+    return [global_start + global_begin, global_end - global_begin, local_start + behind, end - global_end - behind]
