@@ -56,7 +56,7 @@ class Task(Protocol):
     def loss_of(self, output: EncoderOutput) -> Tensor:
         """Return the mean loss of what the network makes of a batch with labels."""
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Any]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Any]:
         """Return what follows from the scores, one per example."""
 
     def named_children(self) -> Any:  # noqa: ANN401 - as of every module
@@ -164,13 +164,13 @@ class MateForTask(MateModel):
             known: dict[str, Any] = {self.kind.labels: self.known_labels(labels.long())}
             batch = replace(batch, **known)
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        made = self.kind.output(
+        result = self.kind.output(
             loss=None if labels is None else self.task.loss_of(output),
             **self.scores(output, batch.input_ids.shape[1]),
             hidden_states=states,
             attentions=attentions,
         )
-        return made if self.wants_object(return_dict) else made.to_tuple()
+        return result if self.wants_object(return_dict) else result.to_tuple()
 
     def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
         """Return the scores of the head by the names that transformers has for them, those of tokens [B, length].

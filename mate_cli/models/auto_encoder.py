@@ -208,16 +208,16 @@ class MateModel(PreTrainedModel):
             RuntimeError: they belong to another network.
         """
         parts = {name.partition(".")[0] for name in self.state_dict()}
-        found = {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] in parts}
-        self.to(dtype or next(tensor.dtype for tensor in found.values() if tensor.is_floating_point()))
+        weights = {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] in parts}
+        self.to(dtype or next(tensor.dtype for tensor in weights.values() if tensor.is_floating_point()))
         mismatched = set()
         if ignore_mismatched_sizes:
             current = self.state_dict()
-            shapes = {name: (tensor.shape, current[name].shape) for name, tensor in found.items() if name in current}
+            shapes = {name: (tensor.shape, current[name].shape) for name, tensor in weights.items() if name in current}
             mismatched = {(name, *pair) for name, pair in shapes.items() if pair[0] != pair[1]}
-            found |= {name: current[name] for name, *_ in mismatched}
-        self.load_state_dict(found)
-        left = set(tensors) - set(found)
+            weights |= {name: current[name] for name, *_ in mismatched}
+        self.load_state_dict(weights)
+        left = set(tensors) - set(weights)
         return {"missing_keys": set(), "unexpected_keys": left, "mismatched_keys": mismatched, "error_msgs": []}
 
     def get_submodule(self, target: str) -> nn.Module:
@@ -300,13 +300,13 @@ class MateModel(PreTrainedModel):
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds, **arrays
         )
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        made = BaseModelOutputWithPooling(
+        result = BaseModelOutputWithPooling(
             last_hidden_state=output.spread(batch.input_ids.shape[1]),
             pooler_output=output.pooled,
             hidden_states=states,
             attentions=attentions,
         )
-        return made if self.wants_object(return_dict) else made.to_tuple()
+        return result if self.wants_object(return_dict) else result.to_tuple()
 
     def batch_of(
         self,
@@ -325,7 +325,7 @@ class MateModel(PreTrainedModel):
             ValueError: there are both word pieces and states of them, or neither, or the network embeds them twice;
                 or the inputs are not of the same tokens.
         """
-        known = {one.name: one for one in self.encoder.arrays}
+        known = {array.name: array for array in self.encoder.arrays}
         if unknown := {name for name, tensor in arrays.items() if tensor is not None} - known.keys():
             raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
         if inputs_embeds is not None and len(self.encoder.encoders) > 1:
@@ -366,7 +366,7 @@ class MateModel(PreTrainedModel):
             attentions=self.config.output_attentions if attentions is None else attentions,
         )
         length = batch.input_ids.shape[1]
-        return output, states and tuple(output.with_states(one).spread(length) for one in states), weights
+        return output, states and tuple(output.with_states(state).spread(length) for state in states), weights
 
     def wants_object(self, return_dict: bool | None) -> bool:
         """Tell whether what is returned has names."""

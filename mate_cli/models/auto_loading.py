@@ -40,23 +40,23 @@ class Adapter(NamedTuple):
 
 
 def find_adapter(
-    name: str, given: Mapping[str, Any] | None, adapter_name: str | None, download: Mapping[str, Any]
+    name: str, adapter_kwargs: Mapping[str, Any] | None, adapter_name: str | None, download: Mapping[str, Any]
 ) -> Adapter:
     """Find the adapter in a folder or on the hub, as transformers does.
 
     Args:
         name: folder or name on the hub, of a network or an adapter.
-        given: `adapter_kwargs`, in which the `Auto` classes say that they have found one.
+        adapter_kwargs: of the call, in which the `Auto` classes say that they have found one.
         adapter_name: what the network calls it.
         download: where files come from.
 
     Raises:
         CheckpointError: there is one, and peft is not installed.
     """
-    found = {key: value for key, value in (given or {}).items() if value is not None}
-    known = found.pop("_adapter_model_path", None)
-    options = {"adapter_name": adapter_name or "default", "adapter_kwargs": found}
-    config = None if known else find_adapter_config_file(name, **{**download, **found})
+    settings = {key: value for key, value in (adapter_kwargs or {}).items() if value is not None}
+    known = settings.pop("_adapter_model_path", None)
+    options = {"adapter_name": adapter_name or "default", "adapter_kwargs": settings}
+    config = None if known else find_adapter_config_file(name, **{**download, **settings})
     if not known and config is None:
         return Adapter(None, name, {})
     if not is_peft_available():
@@ -109,9 +109,9 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     """
     if dtype is None or dtype == "auto":
         return None
-    found = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
-    if isinstance(found, torch.dtype) and found.is_floating_point:
-        return found
+    torch_dtype = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
+    if isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point:
+        return torch_dtype
     raise ConfigError(f"{dtype!r} is not a type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
 
 

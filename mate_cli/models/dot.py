@@ -64,8 +64,8 @@ class Dot(TableEncoder):
         self.learn = learn
         self.pruner: TableEncoder | None = None
         if not first:
-            own = getattr(pruner, "keywords", {})
-            shared = {name: value for name, value in options.items() if name not in own}
+            keywords = getattr(pruner, "keywords", {})
+            shared = {name: value for name, value in options.items() if name not in keywords}
             self.pruner = pruner(attention=attention, pooler=learn != "joint", **shared)
             self.scores = TokenScores(self.pruner.size.hidden_size, select, column_score)
             self.max_tokens = self.pruner.max_tokens
@@ -95,20 +95,20 @@ class Dot(TableEncoder):
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Return all tokens for the pruning transformer; of those that the other one reads only the number is known."""
-        kept = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
-        own = self, batch.keep(kept.expand(len(batch.input_ids), -1))
-        return [own] if self.pruner is None else [*self.pruner.layer_inputs(batch), own]
+        places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
+        layer_input = self, batch.keep(places.expand(len(batch.input_ids), -1))
+        return [layer_input] if self.pruner is None else [*self.pruner.layer_inputs(batch), layer_input]
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode the tokens of a batch that are kept, in the order in which they stand; no more than K."""
         early = None if self.pruner is None else self.pruner(batch)
         scores = self.token_scores(batch, early)
-        kept = best_tokens(scores.detach(), self.keep)
-        short = renumber_positions(batch, kept, self.size.max_positions)
+        places = best_tokens(scores.detach(), self.keep)
+        short = renumber_positions(batch, places, self.size.max_positions)
         plans = self.plans(short)
         bias = None
         if early is not None and self.learn != "pruning":
-            bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=MIN_SCORE))
+            bias = plans.packing.pack(gather_tokens(scores, places).clamp(min=MIN_SCORE))
         states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
         learnt = None if early is None else scores.detach()
         return EncoderOutput(states, self.pooler(states), short, early, learnt)

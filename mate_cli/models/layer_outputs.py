@@ -42,10 +42,10 @@ def encode_with_layers(
     def record(
         layer: EncoderLayer, before: Tensor, after: Tensor, plan: AttentionPlan, key_bias: Tensor | None
     ) -> None:
-        if not any(layer is one for one in layers):  # of a network inside this one
+        if not any(layer is other for other in layers):  # of a network inside this one
             return
         if hidden_states:
-            states.extend(_token_states(one, plan) for one in ((after,) if states else (before, after)))
+            states.extend(_token_states(state, plan) for state in ((after,) if states else (before, after)))
         if attentions:
             weights.append(_attention_weights(layer, before, plan, key_bias))
 

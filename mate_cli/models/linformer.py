@@ -67,8 +67,8 @@ class Linformer(TableEncoder):
         shape = encoder_size(size)
         count = 1 if sharing == "layerwise" else shape.num_layers
         mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(count)]
-        own = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
-        super().__init__(size, [LayerSpec(Full(shape.num_heads), backend) for backend in own], **options)
+        backends = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
+        super().__init__(size, [LayerSpec(Full(shape.num_heads), backend) for backend in backends], **options)
         self.mixers, self.max_tokens = nn.ModuleList(mixers), length
 
 

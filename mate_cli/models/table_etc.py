@@ -67,8 +67,8 @@ class TableEtc(TableEncoder):
                 remedy="The radius is at least 0, the distance at least 1",
             )
         shape, reach = encoder_size(size), GlobalLocalOptions(radius, max_distance)
-        window, own = Window(shape.num_heads, radius), [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
-        super().__init__(size, [LayerSpec(window, one, TableEtcLayer) for one in own], **options)
+        window, backends = Window(shape.num_heads, radius), [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
+        super().__init__(size, [LayerSpec(window, backend, TableEtcLayer) for backend in backends], **options)
         self.window = window
         self.slot_embeddings = SlotEmbeddings(shape, self.embeddings.dropout.p).apply(initialise)
 

@@ -35,15 +35,15 @@ def match_names(names: Iterable[str], patterns: str | Sequence[str], where: str,
         ConfigError: a pattern matches nothing; with the nearest names.
     """
     every = {name: _beginnings(name) if parts else [name] for name in names}
-    found = set()
+    result = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        matched = {name for name, own in every.items() if any(fnmatchcase(one, pattern) for one in own)}
+        matched = {name for name, prefixes in every.items() if any(fnmatchcase(prefix, pattern) for prefix in prefixes)}
         if not matched:
-            known = list(dict.fromkeys(one for own in every.values() for one in own))
+            known = list(dict.fromkeys(prefix for prefixes in every.values() for prefix in prefixes))
             near = difflib.get_close_matches(pattern, known, 3, cutoff=0.3) or known[:3]
             raise ConfigError(f"{pattern!r} matches no parameter", where=where, remedy=f"Near: {', '.join(near)}")
-        found |= matched
-    return [name for name in every if name in found]
+        result |= matched
+    return [name for name in every if name in result]
 
 
 def _beginnings(name: str) -> list[str]:

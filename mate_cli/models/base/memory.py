@@ -53,8 +53,8 @@ class TrainingMemory:
         sides of the activation; in 32 bits the inputs of both norms; a byte for each number that may be dropped.
         """
         width, number = size.hidden_size, HALF if self.half else FULL
-        kept = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
-        return kept + FULL * size.num_heads + self.copies * 4 * number * width
+        activations = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
+        return activations + FULL * size.num_heads + self.copies * 4 * number * width
 
     @property
     def per_token(self) -> int:
@@ -64,10 +64,10 @@ class TrainingMemory:
         ends = 3 * FULL * width + width
         gradients = max(2 * number * size.intermediate_size + 3 * FULL * size.hidden_size for size in self.layers)
         if self.checkpointing:
-            kept = sum(FULL * size.hidden_size for size in self.layers) + max(map(self.layer, self.layers))
+            activations = sum(FULL * size.hidden_size for size in self.layers) + max(map(self.layer, self.layers))
         else:
-            kept = sum(map(self.layer, self.layers))
-        return kept + ends + gradients
+            activations = sum(map(self.layer, self.layers))
+        return activations + ends + gradients
 
     def total(self, examples: int) -> int:
         """Return the bytes of a step with micro-batches of so many of the longest examples."""
@@ -92,9 +92,10 @@ def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half
         half: activations are in 16 bits.
     """
     encoders = list(encoder.encoders.values())
-    layers = tuple(layer.size for one in encoders for layer in one.layers) or (encoder.size,)  # unknown: as much as one
+    # Unknown layers cost as much as one.
+    layers = tuple(layer.size for network in encoders for layer in network.layers) or (encoder.size,)
     copies = _keeps_copies(type(backend).__name__ for backend in encoder.backends)
-    checkpointing = all(one.encoder.gradient_checkpointing for one in encoders)
+    checkpointing = all(network.encoder.gradient_checkpointing for network in encoders)
     return TrainingMemory(layers, parameters, tokens, half=half, copies=copies, checkpointing=checkpointing)
 
 

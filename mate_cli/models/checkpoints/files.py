@@ -75,16 +75,16 @@ def read_path(path: Path) -> CheckpointFiles:
         CheckpointError: there is none.
     """
     check_archive(path)
-    found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()] or _only_weights(path)
-    if not found and (bundle := find_bundle(path)):
+    files = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()] or _only_weights(path)
+    if not files and (bundle := find_bundle(path)):
         return CheckpointFiles(str(path), tensorflow.read_variables(bundle), bundle_config(bundle))
-    if not found and not path.is_file():
+    if not files and not path.is_file():
         raise CheckpointError(
             f"no weights at {path}",
             where="init.checkpoint",
             remedy=suggest_run_weights(path) or f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
         )
-    file = found[0] if found else path
+    file = files[0] if files else path
     return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))
 
 
@@ -107,8 +107,8 @@ def check_archive(path: Path) -> None:
 
 def _only_weights(folder: Path) -> list[Path]:
     """Return the weight file of a folder, by whatever name, where there is one alone."""
-    found = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
-    return found if len(found) == 1 else []
+    files = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
+    return files if len(files) == 1 else []
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:

@@ -54,7 +54,7 @@ def heads_inside(network: nn.Module) -> nn.ModuleDict:
 
     It begins as the head of an inner encoder.
     """
-    return nn.ModuleDict({name: one for name, one in network.named_children() if hasattr(one, "transformers_names")})
+    return nn.ModuleDict({name: head for name, head in network.named_children() if hasattr(head, "transformers_names")})
 
 
 @torch.no_grad()
@@ -79,10 +79,10 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
         raise ConfigError("this task has no heads that a checkpoint can provide", where="init.heads", remedy="Use auto")
     others = run_names(task)
     sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
-    first = {name: next((one for one in known if one in tensors), None) for name, known in sources.items()}
-    found = {} if wanted is False else first
+    first = {name: next((alias for alias in known if alias in tensors), None) for name, known in sources.items()}
+    choices = {} if wanted is False else first
     parameters = dict(task.named_parameters())
-    fitting = {name: source for name, source in found.items() if source and fits(parameters[name], tensors[source])}
+    fitting = {name: source for name, source in choices.items() if source and fits(parameters[name], tensors[source])}
     missing = [name for name in names if name not in fitting]
     if wanted is True and missing:
         raise CheckpointError(

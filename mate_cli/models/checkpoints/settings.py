@@ -57,8 +57,8 @@ def restarts_positions(config: Mapping[str, Any]) -> bool | None:
 
     Source: transformers, `TapasConfig`, by whose default they do.
     """
-    found = config.get(POSITIONS, True if config.get("model_type") == "tapas" else None)
-    return None if found is None else bool(found)
+    value = config.get(POSITIONS, True if config.get("model_type") == "tapas" else None)
+    return None if value is None else bool(value)
 
 
 def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,11 +86,11 @@ def different_positions(origin: Origin, restarts: bool) -> list[str]:
         return ["unspecified positions"]
     if theirs in (None, restarts):
         return []
-    theirs_words, own = (("run on through the table", "restart in each cell")[value] for value in (theirs, restarts))
+    theirs_words, words = (("run on through the table", "restart in each cell")[value] for value in (theirs, restarts))
     if origin.config.get("model_type") == RUN:
-        return [f"positions that {theirs_words} (here they {own})"]
+        return [f"positions that {theirs_words} (here they {words})"]
     raise CheckpointError(
-        f"its positions {theirs_words}, those of this encoding {own}",
+        f"its positions {theirs_words}, those of this encoding {words}",
         where=origin.source,
         remedy=f"Set encoding.reset_positions={str(theirs).lower()}",
     )
@@ -114,12 +114,12 @@ def different_options(config: Mapping[str, Any], options: Mapping[str, Any]) -> 
         config: of the checkpoint.
         options: of the task that takes the heads, by our names.
     """
-    found = [
+    differences = [
         f"{ours} {config[theirs]} (here {options[ours]})"
         for ours, theirs in OPTIONS.items()
         if ours in options and config.get(theirs) not in (None, options[ours])
     ]
-    return found + [f"{name} (not here)" for name in UNSUPPORTED if config.get(name)]
+    return differences + [f"{name} (not here)" for name in UNSUPPORTED if config.get(name)]
 
 
 def different_tables(config: Mapping[str, Any], types: Sequence[int], positions: int) -> list[str]:

@@ -66,11 +66,11 @@ class Cursor:
         Raises:
             Damaged: there are fewer.
         """
-        taken = self.data[self.place : self.place + count]
-        if len(taken) < count:
+        content = self.data[self.place : self.place + count]
+        if len(content) < count:
             raise BundleDamage("it ends too early")
         self.place += count
-        return taken
+        return content
 
     def varint(self) -> int:
         """Return the next number, seven bits in a byte, the lowest first."""
@@ -92,14 +92,14 @@ def find_bundle(path: Path) -> Path | None:
         CheckpointError: the folder has several.
     """
     if path.is_dir():
-        found = sorted(path.glob("*.index"))
-        if len(found) > 1:
+        indexes = sorted(path.glob("*.index"))
+        if len(indexes) > 1:
             raise CheckpointError(
-                f"it has {len(found)} TensorFlow checkpoints",
+                f"it has {len(indexes)} TensorFlow checkpoints",
                 where=str(path),
-                remedy=f"Name one of them, such as {found[-1].with_suffix('')}",
+                remedy=f"Name one of them, such as {indexes[-1].with_suffix('')}",
             )
-        return found[0].with_suffix("") if found else None
+        return indexes[0].with_suffix("") if indexes else None
     prefix = path.with_suffix("") if path.suffix == ".index" or path.suffix.startswith(".data-") else path
     return prefix if _index_of(prefix).is_file() else None
 

@@ -97,11 +97,11 @@ def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
         known["hidden_act"] = "gelu_new"
     if isinstance(config.get("type_vocab_size"), list):
         known["type_vocab_sizes"] = config["type_vocab_size"]
-    if found := RELEASED_DOT.fullmatch(name):
-        known = {POSITIONS: True, **TRAINED.get(found["data"], {}), **known}
-    if found := RELEASED.fullmatch(name):
-        of_data = TRAINED.get((found["data"] or "").partition("_")[0], {})
-        known = {POSITIONS: found["reset"] is not None, **of_data, **known}
+    if match := RELEASED_DOT.fullmatch(name):
+        known = {POSITIONS: True, **TRAINED.get(match["data"], {}), **known}
+    if match := RELEASED.fullmatch(name):
+        of_data = TRAINED.get((match["data"] or "").partition("_")[0], {})
+        known = {POSITIONS: match["reset"] is not None, **of_data, **known}
     return known
 
 
@@ -110,17 +110,17 @@ def dot_options(name: str) -> dict[str, Any]:
 
     Empty where it is another name.
     """
-    if (found := RELEASED_DOT.fullmatch(name)) is None:
+    if (match := RELEASED_DOT.fullmatch(name)) is None:
         return {}
     return {
         "model": {
-            "keep": int(found["keep"]),
-            "select": "columns" if found["columns"] else "tokens",
-            "pruner": {"_target_": "mate_cli.models.tapas.Tapas", "_partial_": True, "size": found["pruner"]},
+            "keep": int(match["keep"]),
+            "select": "columns" if match["columns"] else "tokens",
+            "pruner": {"_target_": "mate_cli.models.tapas.Tapas", "_partial_": True, "size": match["pruner"]},
         },
         "encoding": {
-            "max_tokens": int(found["max_tokens"]),
-            "truncation": "hem" if found["truncation"] == "hem" else "cell_concatenation",
+            "max_tokens": int(match["max_tokens"]),
+            "truncation": "hem" if match["truncation"] == "hem" else "cell_concatenation",
         },
     }
 

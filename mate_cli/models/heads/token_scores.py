@@ -74,10 +74,10 @@ class TokenScores(nn.Module):
     def share_layer(self, head: nn.Module) -> bool:
         """Let a head score by the weights of this, which stay here; False where it has no such scores (`choices`)."""
         for kind, name in getattr(head, "choices", {}).items():
-            own = getattr(self, kind)
-            if own is not None and getattr(head, name) is not None:
+            layer = getattr(self, kind)
+            if layer is not None and getattr(head, name) is not None:
                 delattr(head, name)
-                setattr(head, name, SharedLayer(own))
+                setattr(head, name, SharedLayer(layer))
                 return True
         return False
 
@@ -100,8 +100,8 @@ class SharedLayer:
 
     def __call__(self, states: Tensor) -> Tensor:
         """Return what the layer makes of states."""
-        made: Tensor = self.layer(states)
-        return made
+        scores: Tensor = self.layer(states)
+        return scores
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:

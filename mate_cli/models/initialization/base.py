@@ -45,13 +45,13 @@ class LoadReport:
 
 def combine_reports(reports: Iterable[LoadReport]) -> LoadReport:
     """Return one report of what several say of different weights; what is loaded in one is new in none."""
-    given = list(reports)
-    loaded = dict.fromkeys(name for one in given for name in one.loaded)
+    reports = list(reports)
+    loaded = dict.fromkeys(name for report in reports for name in report.loaded)
     return LoadReport(
         tuple(loaded),
-        tuple(dict.fromkeys(name for one in given for name in one.new if name not in loaded)),
-        tuple(dict.fromkeys(name for one in given for name in one.unused)),
-        tuple({origin.source: origin for one in given for origin in one.origins}.values()),
+        tuple(dict.fromkeys(name for report in reports for name in report.new if name not in loaded)),
+        tuple(dict.fromkeys(name for report in reports for name in report.unused)),
+        tuple({origin.source: origin for report in reports for origin in report.origins}.values()),
     )
 
 
@@ -94,7 +94,7 @@ class Initializer(ABC):
         begun = {name.removeprefix(ADDED_LAYERS).split(".")[0] for name in loaded if name.startswith(ADDED_LAYERS)}
         if extra is None or len(begun) == len(extra.encoder.layers):
             return {}
-        kept = {name: weight.clone() for name, weight in extra.state_dict().items() if EXTRA + name in loaded}
-        said = extra.prepare(encoder, batches, agree)
-        extra.load_state_dict(kept, strict=False)
-        return said
+        weights = {name: weight.clone() for name, weight in extra.state_dict().items() if EXTRA + name in loaded}
+        notes = extra.prepare(encoder, batches, agree)
+        extra.load_state_dict(weights, strict=False)
+        return notes

@@ -66,15 +66,15 @@ class InitialWeights(Initializer):
         reports = [self._fill(encoder, "", files, tensors, task)]
         for prefix in [prefix for prefix in encoder.encoders if prefix]:
             held = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-            own = inner.get(prefix.removesuffix("."))
+            inner_weights = inner.get(prefix.removesuffix("."))
             if held:
                 reports.append(self._fill(encoder, prefix, files, held))
-            elif own is None:
+            elif inner_weights is None:
                 reports.append(replace(self._fill(encoder, prefix, files, tensors), unused=()))
             else:
-                given = own._files(encoder.encoders[prefix])
-                plain = {} if given is None else _plain_names(given, encoder.encoders[prefix])
-                reports.append(own._fill(encoder, prefix, given, plain, heads_inside(encoder)))
+                inner_files = inner_weights._files(encoder.encoders[prefix])
+                plain = {} if inner_files is None else _plain_names(inner_files, encoder.encoders[prefix])
+                reports.append(inner_weights._fill(encoder, prefix, inner_files, plain, heads_inside(encoder)))
         return combine_reports(reports)
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
@@ -100,18 +100,18 @@ class InitialWeights(Initializer):
         state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner)}
         if files is None:
             return LoadReport(new=tuple(prefix + name for name in state))
-        own = {name: tensor for name, tensor in tensors.items() if not name.startswith(inner)}
+        weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(inner)}
         if encoder.size.first_layers:
-            own = _first_layers(own, encoder.size.num_layers)
-        _check_fit(encoder, own, files, inside=bool(prefix))
+            weights = _first_layers(weights, encoder.size.num_layers)
+        _check_fit(encoder, weights, files, inside=bool(prefix))
         if files.config.get("model_type") == ROBERTA:
-            own = _without_padding_rows(own)
-            _settle_type_of_roberta(encoder, own, alike=self.new_token_types == "zero")
+            weights = _without_padding_rows(weights)
+            _settle_type_of_roberta(encoder, weights, alike=self.new_token_types == "zero")
         if self.new_token_types == "zero":
-            _zero_missing_types(encoder, own)
-        own = _spread_bert_types(own)
-        heads = LoadedHeads() if task is None else load_heads(task, own, self.heads)
-        report = _copy(encoder, state, own)
+            _zero_missing_types(encoder, weights)
+        weights = _spread_bert_types(weights)
+        heads = LoadedHeads() if task is None else load_heads(task, weights, self.heads)
+        report = _copy(encoder, state, weights)
         loaded, new = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
         unused = tuple(name for name in report.unused if name not in heads.used)
         return LoadReport(loaded + heads.loaded, new + heads.new, unused, (Origin(files.source, files.config),))
@@ -123,8 +123,8 @@ def _check_options(init: InitialWeights) -> None:
             remedy = f"Choose {' or '.join(str(choice).lower() for choice in choices)}"
             raise ConfigError(f"{getattr(init, key)!r} is not a valid choice", where=f"init.{key}", remedy=remedy)
 
-    for name, own in (init.inner or {}).items():
-        if not isinstance(own, InitialWeights):
+    for name, weights in (init.inner or {}).items():
+        if not isinstance(weights, InitialWeights):
             remedy = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
             raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=remedy)
 
@@ -175,14 +175,14 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
         CheckpointError: the size, the vocabulary or the activation is another.
     """
     heads = None if inside else files.config.get("num_attention_heads")
-    found = _size_of(tensors, heads, model.size)
-    names = [name for name, size in SIZES.items() if replace(size, max_positions=found.max_positions) == found]
+    shape = _size_of(tensors, heads, model.size)
+    names = [name for name, size in SIZES.items() if replace(size, max_positions=shape.max_positions) == shape]
     choice = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
     words, own_words = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
     activation = files.config.get("hidden_act", model.activation)
     epsilon = files.config.get("layer_norm_eps", model.layer_norm_epsilon)
     for what, theirs, ours, remedy in (
-        ("size", _describe(found), _describe(model.size), choice),
+        ("size", _describe(shape), _describe(model.size), choice),
         ("vocabulary", f"{words} word pieces", f"{own_words} word pieces", "Set init.tokenizer to that of the weights"),
         ("activation", activation, model.activation, f"Set model.activation={activation}"),
         ("epsilon of norms", epsilon, model.layer_norm_epsilon, f"Set model.layer_norm_epsilon={epsilon}"),
@@ -245,14 +245,14 @@ def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tens
     """Copy what has a place; tables of positions and types may be longer or shorter, then their common rows."""
     loaded = [name for name in state if name in tensors]
     for name in loaded:
-        given = tensors[name].reshape(state[name].shape) if fits(state[name], tensors[name]) else tensors[name]
-        rows = min(len(state[name]), len(given))
-        if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != given.shape:
+        tensor = tensors[name].reshape(state[name].shape) if fits(state[name], tensors[name]) else tensors[name]
+        rows = min(len(state[name]), len(tensor))
+        if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != tensor.shape:
             raise CheckpointError(
-                f"it is {tuple(given.shape)}, the network's {tuple(state[name].shape)}",
+                f"it is {tuple(tensor.shape)}, the network's {tuple(state[name].shape)}",
                 where=name,
                 remedy=model.shape_remedies.get(name.partition(".")[0], "Name weights of this architecture"),
             )
-        state[name][:rows] = given[:rows]
+        state[name][:rows] = tensor[:rows]
     new, unused = (tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state)))
     return LoadReport(tuple(loaded), new, unused)

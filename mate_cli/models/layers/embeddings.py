@@ -29,9 +29,9 @@ class FastDropout(nn.Dropout):
         dropped = min(round(self.p * DROPOUT_STEPS), DROPOUT_STEPS - 1)
         words = torch.empty((input.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
         numbers = words.view(torch.int16)[: input.numel()].view(input.shape)
-        kept = torch.empty(input.shape, dtype=input.dtype)
-        torch.ge(numbers, dropped - DROPOUT_STEPS // 2, out=kept)
-        return input * kept.mul_(DROPOUT_STEPS / (DROPOUT_STEPS - dropped))
+        mask = torch.empty(input.shape, dtype=input.dtype)
+        torch.ge(numbers, dropped - DROPOUT_STEPS // 2, out=mask)
+        return input * mask.mul_(DROPOUT_STEPS / (DROPOUT_STEPS - dropped))
 
 
 class TableEmbeddings(nn.Module):

@@ -121,10 +121,10 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(total) if self.norm == "post" else total
 
 
-def attend(attention: nn.Module, *given: Any) -> Tensor:
+def attend(attention: nn.Module, *arguments: Any) -> Tensor:
     """Call attention."""
-    found: Tensor = attention(*given)
-    return found
+    states: Tensor = attention(*arguments)
+    return states
 
 
 class EncoderLayer(nn.Module):
@@ -157,8 +157,8 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to states [P, D]."""
         attended, output = self.sub_layers
-        given = attended.before(states), plan, key_bias
-        states = attended(self.attend(self.attention["self"], *given), states)
+        arguments = attended.before(states), plan, key_bias
+        states = attended(self.attend(self.attention["self"], *arguments), states)
         return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 

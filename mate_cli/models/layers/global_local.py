@@ -172,9 +172,9 @@ class GlobalLocal(nn.Module, Attention):
         between = relative_ids(links.slots - links.slots[:, None], self.options.max_distance)
         to_tokens = self.options.not_linked + links.linked.transpose(1, 2).long()
         ids = torch.cat([between.expand(len(to_tokens), -1, -1), to_tokens], dim=-1)[:, None]
-        seen = torch.cat([links.used, links.real], dim=1)[:, None, None]
+        mask = torch.cat([links.used, links.real], dim=1)[:, None, None]
         scores = query @ key.transpose(-1, -2) + self.of_slots(query, ids)
-        return drop(_weights(scores, seen, query.shape[-1]), dropout) @ value
+        return drop(_weights(scores, mask, query.shape[-1]), dropout) @ value
 
     def _attend_tokens(
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
@@ -187,10 +187,10 @@ class GlobalLocal(nn.Module, Attention):
         relations = self.options.not_linked + pad(links.linked, (0, 0, *end)).long()
         far = query @ slots[1].transpose(-1, -2) + self.of_tokens(query, relations[:, None])
         real = blocks.keys(pad(links.real, end)[:, None, :, None]).transpose(-1, -2)
-        seen = real & (blocks.offsets(real.device).abs() <= self.options.radius)
-        used = links.used[:, None, None, None].expand(*seen.shape[:-1], -1)
+        mask = real & (blocks.offsets(real.device).abs() <= self.options.radius)
+        used = links.used[:, None, None, None].expand(*mask.shape[:-1], -1)
         scores = torch.cat([near, blocks.cut(far)], dim=-1)
-        weights = drop(_weights(scores, torch.cat([seen, used], dim=-1), query.shape[-1]), dropout)
+        weights = drop(_weights(scores, torch.cat([mask, used], dim=-1), query.shape[-1]), dropout)
         keys = near.shape[-1]
         local = weights[..., :keys] @ blocks.keys(value)
         return (local.flatten(2, 3) + weights[..., keys:].flatten(2, 3) @ slots[2])[:, :, :length]
@@ -228,6 +228,6 @@ class Blocks(NamedTuple):
         return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 
 
-def _weights(scores: Tensor, seen: Tensor, size: int) -> Tensor:
+def _weights(scores: Tensor, mask: Tensor, size: int) -> Tensor:
     """Return one softmax over all keys that are seen; a query that sees none sees all alike."""
-    return (scores / size**0.5).masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1)
+    return (scores / size**0.5).masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)

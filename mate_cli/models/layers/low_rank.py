@@ -85,12 +85,12 @@ def add_adapters(encoder: nn.Module, lora: Lora, loaded: Collection[str]) -> Non
 
 def merge_state(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
     """Add the product of adapters to the weights of a state, which has none of them afterwards."""
-    found = dict(state)
+    weights = dict(state)
     for name in [name for name in state if name.endswith(f".{DOWN}")]:
         layer = name.removesuffix(f".{DOWN}")
-        change = scale * (found.pop(f"{layer}.{UP}") @ found.pop(name))
-        found[f"{layer}.weight"] = found[f"{layer}.weight"] + change
-    return found
+        change = scale * (weights.pop(f"{layer}.{UP}") @ weights.pop(name))
+        weights[f"{layer}.weight"] = weights[f"{layer}.weight"] + change
+    return weights
 
 
 def merge_adapters(network: nn.Module) -> None:
