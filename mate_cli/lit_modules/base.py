@@ -111,7 +111,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__()
         self.encoder, self.metrics = context.encoder, tuple(metrics)
-        if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
+        if wrong := [type(metric).__name__ for metric in self.metrics if not isinstance(metric, Metric)]:
             raise ConfigError(
                 f"{wrong[0]} is not a Metric", where="task.metrics", remedy="See docs/how-to/add_your_own_network.md"
             )
@@ -131,12 +131,12 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Give the mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
 
     @abstractmethod
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
         """Return one prediction per example, from what the network makes of the batch that it was given."""
 
-    def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
+    def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Prediction]:
         """Predict as `predictions`, of a validation during training, where a task may take a quicker way."""
-        return self.predictions(output, given)
+        return self.predictions(output, batch)
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
@@ -263,10 +263,10 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     def collect_predictions(self) -> list[Prediction]:
         """Return the predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
-        kept, self._predictions = self._predictions, []
+        predictions, self._predictions = self._predictions, []
         left, self._prunings = self._prunings, []
-        self.pruned |= {one.example_id: one for one in gather_predictions(left)}
-        return gather_predictions(kept)
+        self.pruned |= {pruning.example_id: pruning for pruning in gather_predictions(left)}
+        return gather_predictions(predictions)
 
     def find_prunings(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
         """Return what was left of the inputs of examples that have predictions, by name."""

@@ -31,11 +31,11 @@ class CandidateTask(TableTask[ExampleT, Choice]):
 
     def output_loss(self, output: EncoderOutput, head: CandidateScorer, encoder: TableEncoder) -> torch.Tensor:
         """Return the mean loss of what one encoder makes of a batch, a scalar."""
-        found = head(output, encoder.pooler)
-        return soft_cross_entropy(found.logits, found.mask, found.right).mean()
+        scores = head(output, encoder.pooler)
+        return soft_cross_entropy(scores.logits, scores.mask, scores.right).mean()
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Choice]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Choice]:
         """Choose a candidate of each example."""
-        found = self.head(output, self.encoder.pooler)
-        best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
-        return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]
+        scores = self.head(output, self.encoder.pooler)
+        best, places = scores.logits.masked_fill(~scores.mask, -torch.inf).softmax(-1).max(-1)
+        return [Choice(*parts) for parts in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]

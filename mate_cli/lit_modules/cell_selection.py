@@ -104,7 +104,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         cells = self.cell_logits(output, head, encoder)
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[CellRanking]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[CellRanking]:
         """Rank the cells of each example."""
         cells = self.cell_logits(output, self.head, self.encoder)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
@@ -137,11 +137,11 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         """Rank cells by the mean of their probabilities; a cell that a member did not keep has none of that member."""
         shares: dict[str, Counter[tuple[int, int]]] = {}
         for ranking in chain.from_iterable(members):
-            own = dict(zip(ranking.cells, ranking.probabilities, strict=True))
-            shares.setdefault(ranking.example_id, Counter()).update(own)
+            probabilities = dict(zip(ranking.cells, ranking.probabilities, strict=True))
+            shares.setdefault(ranking.example_id, Counter()).update(probabilities)
         return [
             CellRanking(name, tuple(cell for cell, _ in best), tuple(share / len(members) for _, share in best))
-            for name, best in ((name, found.most_common(self.keep)) for name, found in shares.items())
+            for name, best in ((name, counter.most_common(self.keep)) for name, counter in shares.items())
         ]
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -65,11 +65,11 @@ class Entailment(TableTask[TableExample, Verdict]):
         total = cross_entropy(head(output).float(), classes, ignore_index=-1, reduction="sum")
         return total / (classes != -1).sum().clamp(min=1)
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
         """Return the likelier label of each example."""
         shares, labels = self.head(output).float().softmax(-1).max(-1)
-        found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
-        return [Verdict(*verdict) for verdict in found]
+        verdicts = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
+        return [Verdict(*verdict) for verdict in verdicts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
         """Score the classes, [B, 2]."""

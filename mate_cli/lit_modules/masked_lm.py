@@ -50,7 +50,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)
         words = self.encoder.embeddings.word_embeddings.num_embeddings
-        self.add_heads(lambda one: MaskedLMHead(one.size.hidden_size, words, one.activation))
+        self.add_heads(lambda model: MaskedLMHead(model.size.hidden_size, words, model.activation))
 
     def training_examples(self, examples: Sequence[Example]) -> list[Example]:
         """Return all: what is learnt needs no answer."""
@@ -61,7 +61,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         logits, labels, _ = masked_logits(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[MaskedPieces]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[MaskedPieces]:
         """Return what became of the masked pieces of each example.
 
         Of those that the network leaves out all are as likely.
@@ -75,11 +75,11 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
             ],
             dim=1,
         )
-        read, right, nats = each.new_zeros(len(given.example_ids), 3).index_add_(0, owner, each).T
-        assert given.label_ids is not None
-        masked = (given.label_ids > 0).sum(1)
+        read, right, nats = each.new_zeros(len(batch.example_ids), 3).index_add_(0, owner, each).T
+        assert batch.label_ids is not None
+        masked = (batch.label_ids > 0).sum(1)
         nats = nats + (masked - read) * math.log(logits.shape[1])
-        counts = zip(given.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
+        counts = zip(batch.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
         return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
@@ -90,14 +90,14 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
         """Return the share of masked pieces that were told, and the perplexity of all masked pieces."""
         return masked_scores(
-            masked=sum(one.masked for one in predictions),
-            right=sum(one.right for one in predictions),
-            nats=sum(one.nats for one in predictions),
+            masked=sum(prediction.masked for prediction in predictions),
+            right=sum(prediction.right for prediction in predictions),
+            nats=sum(prediction.nats for prediction in predictions),
         )
 
     def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, str]:
         """Return answers in words, by example."""
-        return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
+        return {pieces.example_id: f"{pieces.right} of {pieces.masked} masked pieces" for pieces in predictions}
 
     def is_correct(self, prediction: MaskedPieces, example: Example) -> bool:
         """Tell whether all masked pieces were told."""

@@ -48,8 +48,8 @@ class PassageReading(SpanReading):
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the text of each span; empty where no answer is likelier than any."""
-        found = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
-        return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(found, examples)
+        spans = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
+        return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(spans, examples)
 
     def is_correct(self, prediction: SpanPrediction, example: TableExample) -> bool:
         """Tell whether the span is one of the references, by the official exact match."""
@@ -61,5 +61,5 @@ class PassageReading(SpanReading):
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
         groups = group_by_subset(known)
-        answers = self.answers([one for one in predictions if one.example_id in known], known)
+        answers = self.answers([prediction for prediction in predictions if prediction.example_id in known], known)
         return score_reading(answers, references, groups if len(groups) > 1 else {})

@@ -26,10 +26,10 @@ def gather_predictions(batches: list[list[T]]) -> list[T]:
     Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
     """
     in_turn = chain.from_iterable(zip_longest(*_gather(batches), fillvalue=[]))
-    found: dict[str, T] = {}
+    predictions: dict[str, T] = {}
     for prediction in chain.from_iterable(in_turn):
-        found.setdefault(prediction.example_id, prediction)
-    return list(found.values())
+        predictions.setdefault(prediction.example_id, prediction)
+    return list(predictions.values())
 
 
 def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:

@@ -9,7 +9,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 
 
-def prunings(given: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
+def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
     """Return what is left of each example, and of its answer where labels mark it.
 
     An empty list where every token is kept.
@@ -18,16 +18,16 @@ def prunings(given: TableBatch, output: EncoderOutput, *, of_answers: bool) -> l
     if left.places is None:
         return []
     tokens = (left.attention_mask == 1).sum(1).tolist()
-    kept: list[bool | None] = [None] * len(tokens)
+    answer_kept: list[bool | None] = [None] * len(tokens)
     margins: list[float | None] = [None] * len(tokens)
-    if of_answers and given.label_ids is not None and left.label_ids is not None:
-        known, survive = ((labels > 0).any(1).tolist() for labels in (given.label_ids, left.label_ids))
-        kept = [some if there else None for there, some in zip(known, survive, strict=True)]
+    if of_answers and batch.label_ids is not None and left.label_ids is not None:
+        known, survive = ((labels > 0).any(1).tolist() for labels in (batch.label_ids, left.label_ids))
+        answer_kept = [some if there else None for there, some in zip(known, survive, strict=True)]
         if output.scores is not None:
-            differences = _margins(output.scores, given.label_ids > 0, left)
+            differences = _margins(output.scores, batch.label_ids > 0, left)
             margins = [value if math.isfinite(value) else None for value in differences.tolist()]
-    columns = zip(given.example_ids, tokens, kept, margins, strict=True)
-    return [Pruning(*one) for one in columns]
+    columns = zip(batch.example_ids, tokens, answer_kept, margins, strict=True)
+    return [Pruning(*values) for values in columns]
 
 
 def _margins(scores: torch.Tensor, in_answer: torch.Tensor, left: TableBatch) -> torch.Tensor:

@@ -67,7 +67,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         if negatives and not no_answer:
             problem = "training on cells without the answer needs a reader that can predict no answer"
             raise ConfigError(problem, where="task.negatives", remedy="Set task.no_answer=true")
-        self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length, no_answer=no_answer))
+        self.add_heads(lambda model: SpanHead(model.size.hidden_size, max_length=max_span_length, no_answer=no_answer))
         self.dropout = FastDropout(dropout)
         self.cells_per_question, self.no_answer, self.negatives = cells_per_question, no_answer, negatives
         self.serializer = context.serializer
@@ -75,8 +75,8 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Return every candidate cell of every question, up to `cells_per_question` each, and `negatives` others."""
         known = super().training_examples(examples)
-        others = negatives(known, self.negatives)
-        return [one for example in known for one in (*self._with_answer(example), *others.get(example.example_id, ()))]
+        extra = negatives(known, self.negatives)
+        return [cell for example in known for cell in (*self._with_answer(example), *extra.get(example.example_id, ()))]
 
     def _with_answer(self, example: TableExample) -> list[TableExample]:
         cells = example.answer.coordinates if example.answer else ()
@@ -96,7 +96,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         logits = head(output.with_states(self.dropout(output.states)))
         return span_loss(logits.float(), output.batch.label_ids).mean()
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SpanPrediction]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SpanPrediction]:
         """Return the best span of each example."""
         logits = self.head(output).float()
         shares = logits.flatten(1).softmax(-1)
@@ -129,10 +129,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
 
         A span that is not the best of a member has none of that member.
         """
-        found: dict[str, list[SpanPrediction]] = {}
+        by_example: dict[str, list[SpanPrediction]] = {}
         for prediction in chain.from_iterable(members):
-            found.setdefault(prediction.example_id, []).append(prediction)
-        return [_mean_span(predictions, len(members)) for predictions in found.values()]
+            by_example.setdefault(prediction.example_id, []).append(prediction)
+        return [_mean_span(predictions, len(members)) for predictions in by_example.values()]
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the text of each predicted span, by example."""
@@ -151,8 +151,8 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
 
 def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPrediction:
     shares: dict[tuple[int, int], float] = {}
-    for one in predictions:
-        shares[one.start, one.end] = shares.get((one.start, one.end), 0.0) + one.probability / members
+    for span in predictions:
+        shares[span.start, span.end] = shares.get((span.start, span.end), 0.0) + span.probability / members
     (start, end), share = max(shares.items(), key=lambda item: item[1])
-    nothing = sum(one.no_answer for one in predictions) / members
+    nothing = sum(span.no_answer for span in predictions) / members
     return SpanPrediction(predictions[0].example_id, start, end, share, nothing)

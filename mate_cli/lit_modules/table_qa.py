@@ -152,15 +152,15 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         )
         if aggregation == "weak":
             self.loss_counts = {kind: torch.zeros(2, dtype=torch.long) for kind in (SELECTED, COMPUTED)}
-        self.add_heads(lambda one: TableAnswerHead(one.size.hidden_size, self.options))
+        self.add_heads(lambda model: TableAnswerHead(model.size.hidden_size, self.options))
         self.dropout = FastDropout(dropout)
         self.threshold = threshold
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
         """With one column to choose, as many as have scores of their own; the header and the question take one each."""
-        own = self.options
-        return (own.max_rows - 1, own.max_columns - 1) if own.select_one_column else (None, None)
+        options = self.options
+        return (options.max_rows - 1, options.max_columns - 1) if options.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Return the examples whose answer says what is to be learnt."""
@@ -184,7 +184,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             self.count_losses(losses, {SELECTED: ~computed, COMPUTED: computed})
         return losses.mean()
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[TableAnswer]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[TableAnswer]:
         """Return the cells and the aggregation of each example."""
         logits: AnswerLogits = self.head(output)
         cells = likely_cells(logits.probabilities(), output.batch, self.threshold)
@@ -199,8 +199,8 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
         """Score tokens [B, length], above zero in cells of the answer, and aggregations [B, A] where there are any."""
         logits: AnswerLogits = self.head(output)
-        found = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
-        return found if logits.aggregation is None else found | {"logits_aggregation": logits.aggregation.float()}
+        scores = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
+        return scores if logits.aggregation is None else scores | {"logits_aggregation": logits.aggregation.float()}
 
     @property
     def auto_config(self) -> dict[str, Any]:
@@ -237,16 +237,15 @@ class TableQA(TableTask[TableExample, TableAnswer]):
 
     def selection(self, prediction: TableAnswer) -> Selection | None:
         """Return all chosen cells; none may be."""
-        own = prediction
-        return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
+        return Selection(prediction.cells, prediction.probabilities, prediction.confidence, prediction.aggregation)
 
     def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Score the column that most often is the answer, and the cell nearest to the question by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
             f"{baseline}/{name}": value
-            for baseline, found in guesses.items()
-            for name, value in self.score([_guessed(*item) for item in found.items()], examples).items()
+            for baseline, cells in guesses.items()
+            for name, value in self.score([_guessed(*item) for item in cells.items()], examples).items()
         }
 
 
@@ -267,10 +266,10 @@ def likely_cells(
 
 
 def _likely(shares: np.ndarray, names: np.ndarray, threshold: float) -> tuple[Coordinates, tuple[float, ...]]:
-    found, cells, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    means = np.bincount(cells, shares, len(found)) / sizes
+    unique_names, cells, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    means = np.bincount(cells, shares, len(unique_names)) / sizes
     chosen = means > threshold
-    places = ((int(name % SUMMARY_ROW) - 1, int(name // SUMMARY_ROW) - 1) for name in found[chosen])
+    places = ((int(name % SUMMARY_ROW) - 1, int(name // SUMMARY_ROW) - 1) for name in unique_names[chosen])
     return tuple(places), tuple(means[chosen].tolist())
 
 

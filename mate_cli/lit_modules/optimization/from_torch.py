@@ -21,15 +21,15 @@ Made = TypeVar("Made")
 
 def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) -> OptimizerRecipe:
     """Return what a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
-    made = instantiate(node, _partial_=True)
-    recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
+    factory = instantiate(node, _partial_=True)
+    recipe: OptimizerRecipe = factory() if hasattr(factory.func, "build") else _TorchOptimizer(factory)
     return with_factors(recipe, getattr(recipe, "factors", None) or {}, pretrained)
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:
     """Return what a configuration names: a recipe of ours, or one for a schedule that still lacks its optimizer."""
-    made = instantiate(node, _partial_=True)
-    return made() if hasattr(made.func, "build") else _TorchSchedule(made)
+    factory = instantiate(node, _partial_=True)
+    return factory() if hasattr(factory.func, "build") else _TorchSchedule(factory)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
 
 def with_factors(recipe: OptimizerRecipe, factors: Factors, pretrained: Collection[str]) -> OptimizerRecipe:
     """Return an optimizer whose parts have rates of their own; the same one where no factor says so."""
-    return _RatesPerPart(recipe, factors, pretrained) if any(one != 1 for one in factors.values()) else recipe
+    return _RatesPerPart(recipe, factors, pretrained) if any(factor != 1 for factor in factors.values()) else recipe
 
 
 @dataclass(frozen=True)
