@@ -17,5 +17,5 @@ def accuracy(
     name: str, right: Collection[str], questions: Collection[str], groups: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
     """Return the share of questions that are right, of all (<name>) and of each group that has any (<name>/<group>)."""
-    kept = {key: [one for one in ids if one in questions] for key, ids in (groups or {}).items()}
-    return average_by_group(name, dict.fromkeys(right, 1), questions, kept)
+    members = {key: [question for question in ids if question in questions] for key, ids in (groups or {}).items()}
+    return average_by_group(name, dict.fromkeys(right, 1), questions, members)

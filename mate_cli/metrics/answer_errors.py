@@ -66,9 +66,9 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
         return None
     if not normalize_answer(prediction):
         return "empty"
-    found = {_against(prediction, reference) for reference in references if normalize_answer(reference)}
+    kinds = {_against(prediction, reference) for reference in references if normalize_answer(reference)}
     order: tuple[Kind, ...] = ("number_form", "too_many", "too_few", "wrong_number", "same_type", "other_type")
-    return next((kind for kind in order if kind in found), "other_type")
+    return next((kind for kind in order if kind in kinds), "other_type")
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
@@ -122,14 +122,14 @@ class AnsweredQuestion:
 def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
     """Sort the wrong ones among some answers."""
     counts = ErrorCounts()
-    for one in answered:
+    for question in answered:
         counts.questions += 1
-        kind = answer_error(one.prediction, one.references)
+        kind = answer_error(question.prediction, question.references)
         if kind is None:
             continue
         counts.kinds[kind] += 1
-        if one.cell is not None and one.candidates:
-            counts.places[place_of(one.cell, one.candidates)] += 1
+        if question.cell is not None and question.candidates:
+            counts.places[place_of(question.cell, question.candidates)] += 1
     return counts
 
 
@@ -150,8 +150,8 @@ def _against(prediction: str, reference: str) -> Kind:
 
 def _numbered(words: Sequence[str]) -> list[str]:
     """Return the words with numbers in digits, without what makes them ordinal."""
-    found = [NUMBER_WORDS.get(word, word) for word in words]
-    return [match[1].lstrip("0") or "0" if (match := _DIGITS.match(word)) else word for word in found]
+    tokens = [NUMBER_WORDS.get(word, word) for word in words]
+    return [match[1].lstrip("0") or "0" if (match := _DIGITS.match(word)) else word for word in tokens]
 
 
 def _type_of(text: str) -> str:

@@ -93,7 +93,7 @@ def expected_calibration_error(confidences: Sequence[float], right: Sequence[boo
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
     for confidence, is_right in zip(confidences, right, strict=True):
         bins[min(BINS - 1, int(confidence * BINS))].append((confidence, is_right))
-    gaps = (abs(sum(confidence - is_right for confidence, is_right in found)) for found in bins)
+    gaps = (abs(sum(confidence - is_right for confidence, is_right in pairs)) for pairs in bins)
     return sum(gaps) / max(1, len(confidences))
 
 
@@ -123,7 +123,7 @@ def _fit(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]
 def _cross_calibrate(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
     """Yield each answer calibrated by the other folds; every fifth answer is one fold."""
     for fold in range(FOLDS):
-        own = pairs[fold::FOLDS]
+        held_out = pairs[fold::FOLDS]
         others = [pair for place, pair in enumerate(pairs) if place % FOLDS != fold] or pairs
-        knots = _fit(others) if own else ()
-        yield from ((_interpolate(knots, confidence), right) for confidence, right in own)
+        knots = _fit(others) if held_out else ()
+        yield from ((_interpolate(knots, confidence), right) for confidence, right in held_out)

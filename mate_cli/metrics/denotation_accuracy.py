@@ -84,12 +84,12 @@ def structure_accuracy(
         aggregation_accuracy, cell_accuracy and joint_accuracy; nothing without questions.
     """
     pairs = [(predictions.get(name), example.answer) for name, example in examples.items() if example.answer]
-    found = [
-        (found.aggregation == (answer.aggregation or "none"), set(found.cells) == set(answer.coordinates))
-        if found
+    results = [
+        (prediction.aggregation == (answer.aggregation or "none"), set(prediction.cells) == set(answer.coordinates))
+        if prediction
         else (False, False)
-        for found, answer in pairs
+        for prediction, answer in pairs
     ]
     names = ("aggregation_accuracy", "cell_accuracy", "joint_accuracy")
-    sums = (sum(a for a, _ in found), sum(c for _, c in found), sum(a and c for a, c in found))
-    return {name: total / len(found) for name, total in zip(names, sums, strict=True) if found}
+    sums = (sum(a for a, _ in results), sum(c for _, c in results), sum(a and c for a, c in results))
+    return {name: total / len(results) for name, total in zip(names, sums, strict=True) if results}

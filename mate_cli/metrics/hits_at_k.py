@@ -48,8 +48,8 @@ def hits_at_k(
         key: next((place for place, cell in enumerate(rankings.get(key, ())) if cell in cells), float("inf"))
         for key, cells in candidates.items()
     }
-    found = (average_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
-    return {name: value for scores in found for name, value in scores.items()}
+    hits = (average_by_group(f"hits@{k}", {key: at < k for key, at in first.items()}, candidates, groups) for k in ks)
+    return {name: value for scores in hits for name, value in scores.items()}
 
 
 def score_rankings(

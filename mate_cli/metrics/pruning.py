@@ -37,10 +37,10 @@ class Pruning:
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
     """Return the means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
-    found = list(prunings)
+    prunings = list(prunings)
     values = {
-        KEPT.name: [float(one.answer_kept) for one in found if one.answer_kept is not None],
-        KEPT_TOKENS.name: [float(one.kept_tokens) for one in found],
-        SCORE_MARGIN.name: [one.score_margin for one in found if one.score_margin is not None],
+        KEPT.name: [float(pruning.answer_kept) for pruning in prunings if pruning.answer_kept is not None],
+        KEPT_TOKENS.name: [float(pruning.kept_tokens) for pruning in prunings],
+        SCORE_MARGIN.name: [pruning.score_margin for pruning in prunings if pruning.score_margin is not None],
     }
     return {name: fmean(known) for name, known in values.items() if known}

@@ -31,10 +31,10 @@ def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExa
     for name, example in examples.items():
         if example.conversation:
             conversations[example.conversation][len(example.history)] = name
-    whole = {key: found for key, found in conversations.items() if set(found) == set(range(len(found)))}
-    if all(len(found) == 1 for found in whole.values()):
+    whole = {key: turns for key, turns in conversations.items() if set(turns) == set(range(len(turns)))}
+    if all(len(turns) == 1 for turns in whole.values()):
         return {}
-    passed = {key for key, found in whole.items() if all(right.get(name) for name in found.values())}
+    passed = {key for key, turns in whole.items() if all(right.get(name) for name in turns.values())}
     return accuracy("sequence_accuracy", passed, whole)
 
 

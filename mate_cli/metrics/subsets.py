@@ -92,9 +92,9 @@ def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
     Questions that came before are not counted, nor titles and linked passages.
     """
     tables = {id(example.table): example.table for example in examples.values()}
-    texts = {key: (cell.text for row in (one.header, *one.rows) for cell in row) for key, one in tables.items()}
+    texts = {key: (cell.text for row in (table.header, *table.rows) for cell in row) for key, table in tables.items()}
     words = {key: len(_WORD.findall(" ".join(cells))) for key, cells in texts.items()}
-    return {name: words[id(one.table)] + len(_WORD.findall(one.question)) for name, one in examples.items()}
+    return {name: words[id(example.table)] + len(_WORD.findall(example.question)) for name, example in examples.items()}
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:

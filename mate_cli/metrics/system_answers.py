@@ -65,13 +65,13 @@ class TableAnswers(AnswerMetric[TableExample]):
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracies of all questions, of subsets, and of conversations."""
-        given = {name: example for name, example in examples.items() if name in self.answers}
-        right = {name: self._denotes(example) for name, example in given.items()}
+        questions = {name: example for name, example in examples.items() if name in self.answers}
+        right = {name: self._denotes(example) for name, example in questions.items()}
         scores = average_by_part(right, examples, "denotation_accuracy")
         scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
         if not any(example.answer and example.answer.canonical for example in examples.values()):
             return scores
-        official = {name: self._is_official(example) for name, example in given.items()}
+        official = {name: self._is_official(example) for name, example in questions.items()}
         return scores | average_by_part(official, examples, "official_accuracy")
 
     def text(self, example: TableExample) -> str:
@@ -93,10 +93,10 @@ class TableAnswers(AnswerMetric[TableExample]):
         Texts leave out the cells that are empty.
         """
         assert example.answer is not None
-        found, true = self._denotation(example), true_denotation(example.answer, example.table)
+        denotation, true = self._denotation(example), true_denotation(example.answer, example.table)
         if self.answers[example.example_id].cells:
-            return normal_form(found) == true
-        return normal_form(found) == (true and tuple(filter(None, true))) or self._is_official(example)
+            return normal_form(denotation) == true
+        return normal_form(denotation) == (true and tuple(filter(None, true))) or self._is_official(example)
 
     def _is_official(self, example: TableExample) -> bool:
         assert example.answer is not None
@@ -109,8 +109,8 @@ class Statements(AnswerMetric[TableExample]):
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return the accuracy of all statements and of subsets."""
-        given = {name: example.answer for name, example in examples.items() if name in self.answers and example.answer}
-        return average_by_part({n: self._label(n) == answer.label for n, answer in given.items()}, examples, "accuracy")
+        truth = {name: example.answer for name, example in examples.items() if name in self.answers and example.answer}
+        return average_by_part({n: self._label(n) == answer.label for n, answer in truth.items()}, examples, "accuracy")
 
     def _label(self, name: str) -> int | None:
         return LABELS.get(normalize_answer(" ".join(self.answers[name].texts)))
@@ -130,8 +130,8 @@ class Options(AnswerMetric[ChoiceExample]):
 
     def score(self, examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
         """Return the accuracy of all questions and of subsets."""
-        given = {name: example for name, example in examples.items() if name in self.answers}
-        right = {n: self._place(one) == one.answer.label for n, one in given.items() if one.answer}
+        questions = {name: example for name, example in examples.items() if name in self.answers}
+        right = {n: self._place(example) == example.answer.label for n, example in questions.items() if example.answer}
         return average_by_part(right, examples, "accuracy")
 
     def _place(self, example: ChoiceExample) -> int | None:
@@ -227,9 +227,9 @@ def score_reading(
     answered = [name for name, texts in references.items() if _drop_empty(texts) != ("",)]
     kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
     parts = {**(groups or {}), **(kinds if all(kinds.values()) else {})}
-    given = {name: (predictions[name], known) for name, known in references.items() if name in predictions}
-    exact = {name: exact_match_of_any(*pair) for name, pair in given.items()}
-    overlap = {name: best_f1(*pair) for name, pair in given.items()}
+    pairs = {name: (predictions[name], known) for name, known in references.items() if name in predictions}
+    exact = {name: exact_match_of_any(*pair) for name, pair in pairs.items()}
+    overlap = {name: best_f1(*pair) for name, pair in pairs.items()}
     return average_by_group(EM.name, exact, references, parts) | average_by_group(F1.name, overlap, references, parts)
 
 

@@ -109,8 +109,8 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
         texts: the true items as the dataset states them.
         canonical: of each of them, the number or date that it stands for, or the text itself; empty where unknown.
     """
-    found, wanted = read_items(predicted), read_items(texts, canonical)
-    return len(found) == len(wanted) and all(any(item.agrees(other) for other in found) for item in wanted)
+    items, wanted = read_items(predicted), read_items(texts, canonical)
+    return len(items) == len(wanted) and all(any(item.agrees(other) for other in items) for item in wanted)
 
 
 def official_accuracy(

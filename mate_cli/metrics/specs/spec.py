@@ -163,7 +163,7 @@ def _list_modules(path: tuple[str, ...]) -> list[str]:
     """List the modules that declare metrics: those beside this package, then those of papers."""
     places = {mate_cli.metrics.__name__: list(path)}
     places |= {package: [str(folder)] for package, folder in find_packages("metrics").items()}
-    return [f"{package}.{one.name}" for package, some in places.items() for one in pkgutil.iter_modules(some)]
+    return [f"{package}.{module.name}" for package, some in places.items() for module in pkgutil.iter_modules(some)]
 
 
 @cache
@@ -189,16 +189,16 @@ def _walk_subclasses(kind: type) -> Iterator[type]:
 
 @cache
 def _collect_specs(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
-    found: dict[str, Spec] = {}
-    for spec in (one for module in _list_modules(path) for one in _read_specs(kind, module)):
-        if found.setdefault(spec.name, spec) != spec:
+    specs: dict[str, Spec] = {}
+    for spec in (spec for module in _list_modules(path) for spec in _read_specs(kind, module)):
+        if specs.setdefault(spec.name, spec) != spec:
             raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, with different values")
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+    return dict(sorted(specs.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def _read_specs(kind: type[Spec], module: str) -> Iterator[Spec]:
     for value in vars(importlib.import_module(module)).values():
-        yield from (one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, kind))
+        yield from (item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, kind))
 
 
 def _guess_spec(name: str) -> MetricSpec:
