@@ -103,10 +103,10 @@ class NumberedWords:
     def of(cls, texts: Sequence[str], length: int | None = None) -> NumberedWords:
         """Give the words of texts numbers."""
         blocks = [hash_words(texts[begin : begin + BLOCK], length) for begin in range(0, max(1, len(texts)), BLOCK)]
-        found = np.concatenate([block[0] for block in blocks])
-        hashes, sorted_places = np.unique(found, return_inverse=True)
+        all_hashes = np.concatenate([block[0] for block in blocks])
+        hashes, sorted_places = np.unique(all_hashes, return_inverse=True)
         first, order = np.empty(len(hashes), int), np.empty(len(hashes), int)
-        first[sorted_places[::-1]] = np.arange(len(found))[::-1]  # of several the last stays
+        first[sorted_places[::-1]] = np.arange(len(all_hashes))[::-1]  # of several the last stays
         order[first.argsort()] = np.arange(len(first))
         places = np.concatenate([block[1] + number * BLOCK for number, block in enumerate(blocks)])
         return cls(hashes, order, order[sorted_places], places, len(texts), length)
@@ -124,9 +124,9 @@ class NumberedWords:
         begins = np.searchsorted(self.places, np.arange(self.count + 1))
         sizes = np.diff(begins)[texts]
         ends = sizes.cumsum()
-        taken = np.arange(sizes.sum()) + np.repeat(begins[texts] - ends + sizes, sizes)
+        indices = np.arange(sizes.sum()) + np.repeat(begins[texts] - ends + sizes, sizes)
         places = np.repeat(np.repeat(np.arange(len(lengths)), lengths), sizes)
-        return replace(self, numbers=self.numbers[taken], places=places, count=len(lengths))
+        return replace(self, numbers=self.numbers[indices], places=places, count=len(lengths))
 
 
 class WordIndex:
@@ -173,10 +173,10 @@ class WordIndex:
         terms = [word for word in words if word >= 0]
         terms += [(v + 1) * len(self.words.hashes) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
         places = np.searchsorted(self._terms, terms)
-        found = (
+        matches = (
             n for n, term in zip(places.tolist(), terms, strict=True) if n < len(self._terms) and self._terms[n] == term
         )
-        return Counter(found)
+        return Counter(matches)
 
 
 class SentenceIndex(WordIndex):
@@ -206,14 +206,14 @@ class Expander:
 
     def __init__(self, passages: Mapping[str, str], limit: int, *, titles: bool) -> None:
         self._by_link = {link: split_sentences(text) for link, text in passages.items()}
-        self._index = SentenceIndex([sentence for found in self._by_link.values() for sentence in found])
+        self._index = SentenceIndex([sentence for sentences in self._by_link.values() for sentence in sentences])
         self._limit, self._titles = limit, titles
 
     def choose(self, question: str) -> dict[str, Parts]:
         """Return the text to append for each link with a chosen sentence: "( s1 s2 )" in the order of the passage."""
         best = {sentence for sentence, _ in self._index.search(question, self._limit)}
-        found = {link: [s for s in sentences if s in best] for link, sentences in self._by_link.items()}
-        return {link: self._parts(link, sentences) for link, sentences in found.items() if sentences}
+        by_link = {link: [s for s in sentences if s in best] for link, sentences in self._by_link.items()}
+        return {link: self._parts(link, sentences) for link, sentences in by_link.items() if sentences}
 
     def _parts(self, link: str, sentences: list[str]) -> Parts:
         title = (link.rsplit("/", 1)[-1].replace("_", " "), ":") if self._titles else ()

@@ -101,7 +101,7 @@ class Arrays(Generic[ArrayT, NumberT]):
 SHARED_ARRAYS = declared_arrays(Arrays)
 """The arrays that encodings and batches share, by name."""
 
-TOKEN_TYPES: dict[str, int] = {name: one.vocabulary for name, one in SHARED_ARRAYS.items() if one.vocabulary}
+TOKEN_TYPES: dict[str, int] = {name: array.vocabulary for name, array in SHARED_ARRAYS.items() if array.vocabulary}
 """The seven token types in the order of their embedding tables, each with its vocabulary size."""
 
 SUMMARY_ROW = TOKEN_TYPES["row_ids"]
@@ -151,8 +151,8 @@ class TokenArrays:
         self._values: dict[str, Any] = dict(zip(ARRAYS, np.zeros((len(ARRAYS), tokens), np.int32), strict=True))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        found: np.ndarray = self._values[name]
-        return found
+        value: np.ndarray = self._values[name]
+        return value
 
     def fill(self, start: int = 0, end: int | None = None, **values: np.ndarray | int) -> None:
         """Set arrays by name, from one token on and up to another one, not included."""
@@ -210,12 +210,12 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         Args:
             tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
         """
-        kept: dict[str, Any] = {"places": tokens}
-        others = {name for name, one in SHARED_ARRAYS.items() if not one.is_of_tokens}
-        kept |= {name: gather_tokens(each, tokens) for name, each in self.tensors().items() if name not in others}
+        fields: dict[str, Any] = {"places": tokens}
+        others = {name for name, array in SHARED_ARRAYS.items() if not array.is_of_tokens}
+        fields |= {name: gather_tokens(each, tokens) for name, each in self.tensors().items() if name not in others}
         more = self.more.items()
-        kept["more"] = {one: gather_tokens(each, tokens) if one.is_of_tokens else each for one, each in more}
-        return replace(self, **kept, prepared={})
+        fields["more"] = {array: gather_tokens(each, tokens) if array.is_of_tokens else each for array, each in more}
+        return replace(self, **fields, prepared={})
 
     def find_places(self, tokens: torch.Tensor) -> torch.Tensor:
         """Find the place in its encoding of one token of each example [B], Int64 [B]."""
@@ -242,8 +242,8 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     def __getstate__(self) -> dict[str, Any]:
         """Pack all tensors: between processes each costs a file descriptor, and a plan has hundreds."""
         names, content = self._content()
-        kept = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
-        return {"fields": kept, "names": names, "packed": pack_tensors(content)}
+        fields = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
+        return {"fields": fields, "names": names, "packed": pack_tensors(content)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state["fields"], **_name_fields(state["names"], state["packed"].unpack()))
@@ -291,20 +291,20 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
     return (places - first.gather(1, cells)).clamp(max=max_positions - 1)
 
 
-def renumber_positions(batch: TableBatch, kept: torch.Tensor, max_positions: int) -> TableBatch:
+def renumber_positions(batch: TableBatch, tokens: torch.Tensor, max_positions: int) -> TableBatch:
     """Return the batch with some of its tokens, and positions as if the others had never been there.
 
     They restart at the first kept token of each cell where those of the whole batch restart, and count from 0 else.
 
     Args:
         batch: of T tokens.
-        kept: which are, Int64 [B, K], in ascending order.
+        tokens: those that are kept, Int64 [B, K], in ascending order.
         max_positions: larger positions become `max_positions - 1`.
     """
-    short = batch.keep(kept)
-    whole = torch.arange(batch.input_ids.shape[1], device=kept.device)
+    short = batch.keep(tokens)
+    whole = torch.arange(batch.input_ids.shape[1], device=tokens.device)
     if bool((batch.position_ids == whole).all()):
-        places = whole[: kept.shape[1]].expand_as(kept)
+        places = whole[: tokens.shape[1]].expand_as(tokens)
     else:
         places = cell_position_ids(short.row_ids, short.column_ids, max_positions)
     return replace(short, position_ids=places)

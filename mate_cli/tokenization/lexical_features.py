@@ -77,15 +77,15 @@ class LexicalTable:
         self.rows, self.width = len(table.rows), len(table.header)
         cells = [cell for _, _, cell in table.cells()]
         sentences = {link: split_sentences(text) for link, text in table.passages.items()}
-        own = [[cell.text, *(s for link in cell.links for s in sentences.get(link, ()))] for cell in cells]
+        cell_texts = [[cell.text, *(s for link in cell.links for s in sentences.get(link, ()))] for cell in cells]
         places: dict[str, int] = {}
-        self._sentences = np.array([places.setdefault(text, len(places)) for texts in own for text in texts])
-        counts = np.array([len(texts) for texts in own])
+        self._sentences = np.array([places.setdefault(text, len(places)) for texts in cell_texts for text in texts])
+        counts = np.array([len(texts) for texts in cell_texts])
         self._starts = counts.cumsum() - counts
         words = NumberedWords.of(list(places))
         self._index, self._documents = WordIndex(words), WordIndex(words.join(self._sentences, counts))
         self._coverage = Coverage(NumberedWords.of(list(places), PREFIX).join(self._sentences, counts), self.width)
-        leads = [" ".join(found[0] for link in cell.links if (found := sentences.get(link))) for cell in cells]
+        leads = [" ".join(passage[0] for link in cell.links if (passage := sentences.get(link))) for cell in cells]
         known = {lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}}
         self._leads = [known[lead][0] for lead in leads]
         self._header_prefixes = [prefixes(cell.text) for cell in table.header]
@@ -120,20 +120,20 @@ class LexicalTable:
 
     def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
         """Return all `SCORES` of every cell but the last, [4, R, C]."""
-        found = self._index.scores(question)
-        best = np.maximum.reduceat(found[self._sentences], self._starts)
-        order = np.empty(len(found))
-        order[np.argsort(-found, kind="stable")] = np.arange(1, len(found) + 1)
-        ranks = np.where(found > 0, 1 / order, 0)
+        sentence_scores = self._index.scores(question)
+        best = np.maximum.reduceat(sentence_scores[self._sentences], self._starts)
+        order = np.empty(len(sentence_scores))
+        order[np.argsort(-sentence_scores, kind="stable")] = np.arange(1, len(sentence_scores) + 1)
+        ranks = np.where(sentence_scores > 0, 1 / order, 0)
         rank = np.maximum.reduceat(ranks[self._sentences], self._starts)
-        overlap = [_overlap(own, words) for own in self._words]
+        overlap = [_overlap(cell_words, words) for cell_words in self._words]
         scores = np.stack([self._documents.scores(question), best, rank, np.array(overlap)])
         return scores.reshape(-1, self.rows, self.width)
 
     def _count_asked_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """Count for every cell the words after "which" that its header and its passages' first sentences have."""
-        found = _ASKED.search(question)
-        asked = prefixes(found[1]) - _NOT_ASKED if found else frozenset[str]()
+        match = _ASKED.search(question)
+        asked = prefixes(match[1]) - _NOT_ASKED if match else frozenset[str]()
         header = [_overlap(asked, words) for words in self._header_prefixes]
         return np.tile(header, self.rows), np.array([_overlap(asked, words) for words in self._leads])
 
@@ -163,9 +163,9 @@ class Coverage:
 
     def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
-        found, weights = self._match_words(question)
-        count = found.sum(2, keepdims=True)
-        cells, others, rows = (np.tensordot(weights, has, 1) for has in (found, count > found, count > 0))
+        matches, weights = self._match_words(question)
+        count = matches.sum(2, keepdims=True)
+        cells, others, rows = (np.tensordot(weights, has, 1) for has in (matches, count > matches, count > 0))
         return cells, others, np.repeat(rows, self._shape[1], 1)
 
     def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
@@ -175,9 +175,9 @@ class Coverage:
         flat = np.zeros((len(words), math.prod(self._shape)), bool)
         for has, cells in zip(flat, words, strict=True):
             has[cells] = True
-        found = flat.reshape(len(words), *self._shape)
-        weights = np.log((1 + self._shape[0]) / (1 + found.any(2).sum(1)))
-        return found, weights / max(weights.sum(), np.finfo(float).tiny)
+        matches = flat.reshape(len(words), *self._shape)
+        weights = np.log((1 + self._shape[0]) / (1 + matches.any(2).sum(1)))
+        return matches, weights / max(weights.sum(), np.finfo(float).tiny)
 
 
 def prefixes(text: str) -> frozenset[str]:
@@ -189,7 +189,7 @@ def score_views(scores: np.ndarray) -> np.ndarray:
     """Return `VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
     largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
     row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
-    found = (
+    views = (
         scores,
         best_elsewhere(scores, 2),
         np.broadcast_to(row_mean, scores.shape),
@@ -198,7 +198,7 @@ def score_views(scores: np.ndarray) -> np.ndarray:
         best_elsewhere(scores, 1),
         np.broadcast_to(column_mean, scores.shape),
     )
-    return np.concatenate(found)
+    return np.concatenate(views)
 
 
 def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:

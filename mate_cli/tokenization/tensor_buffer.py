@@ -63,9 +63,9 @@ def pack_tensors(value: Any) -> TensorBuffer:  # noqa: ANN401 - any nesting
     """Put all tensors of a nested value into one buffer; those that share one already are not copied."""
     import torch
 
-    found: list[torch.Tensor] = []
-    map_tensors(value, found.append)
-    tensors = list({id(tensor): tensor for tensor in found}.values())
+    leaves: list[torch.Tensor] = []
+    map_tensors(value, leaves.append)
+    tensors = list({id(tensor): tensor for tensor in leaves}.values())
     sizes = [-(-tensor.nbytes // ALIGNMENT) * ALIGNMENT for tensor in tensors]
     shared = _shared_buffer(tensors, sum(sizes))
     if shared is not None:
@@ -102,7 +102,7 @@ def _shared_buffer(tensors: Sequence[torch.Tensor], size: int) -> torch.Tensor |
     if not tensors:
         return None
     storage = tensors[0].untyped_storage()
-    alike = all(one.untyped_storage()._cdata == storage._cdata and one.is_contiguous() for one in tensors)
+    alike = all(tensor.untyped_storage()._cdata == storage._cdata and tensor.is_contiguous() for tensor in tensors)
     if not alike or storage.nbytes() > size:
         return None
     return torch.empty(0, dtype=torch.uint8, device=tensors[0].device).set_(storage)

@@ -46,10 +46,10 @@ def stems(text: str) -> Stems:
     return frozenset(map(stem, format_text(text).split()))
 
 
-def similarity(one: Stems, other: Stems) -> float:
+def similarity(first: Stems, second: Stems) -> float:
     """Return Jaccard's index: the shared stems over all stems; 0 where there are none."""
-    shared = len(one & other)
-    return shared / max(1, len(one) + len(other) - shared)
+    shared = len(first & second)
+    return shared / max(1, len(first) + len(second) - shared)
 
 
 class TableStems:
@@ -132,6 +132,6 @@ def tokens_to_keep(scores: np.ndarray, lengths: np.ndarray, budget: int) -> np.n
     """
     order = np.argsort(-scores.T, axis=None, kind="stable")
     wanted = lengths.T.reshape(-1)[order]
-    kept = np.empty_like(wanted)
-    kept[order] = np.clip(budget - (wanted.cumsum() - wanted), 0, wanted)
-    return kept.reshape(scores.T.shape).T
+    counts = np.empty_like(wanted)
+    counts[order] = np.clip(budget - (wanted.cumsum() - wanted), 0, wanted)
+    return counts.reshape(scores.T.shape).T

@@ -89,8 +89,8 @@ class RowIndex:
             values = np.array(self._values[column]) * sign
             keys.insert(1, np.where(np.isnan(values), np.inf, -values))
         named = frozenset[str]().union(*self._header)
-        found = [term for term in terms if self._numbers[term] in self._seen]
-        known = tuple(terms[term] for term in found if term not in named) or tuple(terms[term] for term in found)
+        matches = [term for term in terms if self._numbers[term] in self._seen]
+        known = tuple(terms[term] for term in matches if term not in named) or tuple(terms[term] for term in matches)
         name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), known, name, column)
 
@@ -99,9 +99,9 @@ class RowIndex:
         for column, values in self._values.items():
             values.append(self._formats[column].read_sortable(row[column]))
         known = self._numbers
-        found = [known[term] for term in _findable(" \n".join(map(_with_point, row, self._formats))) if term in known]
-        self._seen.update(found)
-        return " ".join(map(_code, found))
+        numbers = [known[term] for term in _findable(" \n".join(map(_with_point, row, self._formats))) if term in known]
+        self._seen.update(numbers)
+        return " ".join(map(_code, numbers))
 
     def _find_measures(self, question: str) -> list[int]:
         """Return the columns that a question with a superlative may compare by."""
@@ -142,13 +142,13 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
 
     `order` has the best place first, `costs` the tokens of each; more than `most` rows cannot be told apart.
     """
-    taken: list[int] = []
+    rows: list[int] = []
     for place, cost in zip(order, costs, strict=False):
         budget -= cost
-        if taken and (budget < 0 or len(taken) >= most):
+        if rows and (budget < 0 or len(rows) >= most):
             break
-        taken.append(int(place))
-    return sorted(taken)
+        rows.append(int(place))
+    return sorted(rows)
 
 
 def _with_point(text: str, written: ColumnFormat) -> str:
@@ -219,8 +219,8 @@ class RankedRows:
     def rank(self, examples: Sequence[TableExample]) -> None:
         """Rank those that are asked about for the first time, together."""
         new = [example for example in examples if _key(example) not in self._known]
-        found = self.ranker(new) if new else {}
-        self._known |= {_key(example): found.get(example.example_id, ()) for example in new}
+        rankings = self.ranker(new) if new else {}
+        self._known |= {_key(example): rankings.get(example.example_id, ()) for example in new}
 
 
 def _key(example: TableExample) -> tuple[str, str]:

@@ -37,13 +37,13 @@ def fit_table(
     longest = int(word_starts.max()) + 1
     fixed = None if cell_trim_length is None else min(longest, cell_trim_length)
     cost_of_rows = np.bincount(rows[word_starts < (fixed or 1)]).cumsum()
-    kept = int(np.searchsorted(cost_of_rows, budget, side="right")) - 1
-    if kept < 1 or (kept < len(cost_of_rows) - 1 and not drop_rows):
+    row_count = int(np.searchsorted(cost_of_rows, budget, side="right")) - 1
+    if row_count < 1 or (row_count < len(cost_of_rows) - 1 and not drop_rows):
         return None
     if fixed is not None:
-        return Fit(kept, fixed)
-    cost_of_pieces = np.bincount(word_starts[rows <= kept]).cumsum()
-    return Fit(kept, int(np.searchsorted(cost_of_pieces, budget, side="right")))
+        return Fit(row_count, fixed)
+    cost_of_pieces = np.bincount(word_starts[rows <= row_count]).cumsum()
+    return Fit(row_count, int(np.searchsorted(cost_of_pieces, budget, side="right")))
 
 
 def smallest_table(word_starts: np.ndarray, rows: np.ndarray) -> int:
@@ -57,40 +57,40 @@ and answer cells that went with them."""
 TRUNCATION_NAMES = ("cells shortened", "rows dropped", "columns dropped", "answer cells lost")
 
 
-def count_cuts(example: TableExample, cells: np.ndarray, kept: np.ndarray) -> np.ndarray:
+def count_cuts(example: TableExample, cells: np.ndarray, kept_cells: np.ndarray) -> np.ndarray:
     """Count what is missing from an encoding, int32 [4], see `TRUNCATION_COUNTS`; dropped ones have no cells.
 
     Args:
         example: what was encoded.
         cells: the cell of each piece of the table in reading order, the header row first, [P].
-        kept: that of each piece in the encoding.
+        kept_cells: that of each piece in the encoding.
     """
     table = example.table
     width = len(table.header)
     whole = np.bincount(cells).reshape(-1, width)
-    left = np.bincount(kept, minlength=whole.size).reshape(-1, width)
+    left = np.bincount(kept_cells, minlength=whole.size).reshape(-1, width)
     rows, columns = left.sum(axis=1) > 0, left.sum(axis=0) > 0
     shortened = np.count_nonzero((whole - left)[rows][:, columns])
     dropped = len(table.rows) - np.count_nonzero(rows[1:]), width - np.count_nonzero(columns)
-    lost = lost_cells(example.answer.coordinates if example.answer else (), kept, width)
+    lost = lost_cells(example.answer.coordinates if example.answer else (), kept_cells, width)
     return np.array((shortened, *dropped, len(lost)), np.int32)
 
 
-def lost_cells(coordinates: Coordinates, kept: np.ndarray, width: int) -> Coordinates:
-    """Find the body cells of which no piece is kept; `kept` and `width` as in `count_cuts`."""
-    left = set(kept.tolist())
+def lost_cells(coordinates: Coordinates, kept_cells: np.ndarray, width: int) -> Coordinates:
+    """Find the body cells of which no piece is kept; `kept_cells` and `width` as in `count_cuts`."""
+    left = set(kept_cells.tolist())
     return tuple((row, column) for row, column in coordinates if (row + 1) * width + column not in left)
 
 
 def describe_cuts(cuts: np.ndarray) -> str:
     """Say what was cut from N tables, [N, 4], or that nothing was."""
     counts = (cuts > 0).sum(0).tolist()
-    said = [
+    parts = [
         f"{name} in {count:,} ({count / len(cuts):.1%})"
         for name, count in zip(TRUNCATION_NAMES, counts, strict=True)
         if count
     ]
-    return f"{', '.join(said) or 'nothing cut'} of {len(cuts):,}"
+    return f"{', '.join(parts) or 'nothing cut'} of {len(cuts):,}"
 
 
 def describe_cut(cut: np.ndarray) -> str:

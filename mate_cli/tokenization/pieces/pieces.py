@@ -81,10 +81,10 @@ class TablePieces:
         places = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
         return self._of(places < lengths[self.cells])
 
-    def _of(self, kept: np.ndarray) -> TablePieces:
-        cells = self.cells[kept]
+    def _of(self, mask: np.ndarray) -> TablePieces:
+        cells = self.cells[mask]
         offsets = np.searchsorted(cells, np.arange(len(self.offsets)))
-        return TablePieces(self.ids[kept], cells, offsets, self.word_starts[kept])
+        return TablePieces(self.ids[mask], cells, offsets, self.word_starts[mask])
 
 
 LONG_TEXT = 2000
@@ -116,13 +116,13 @@ class SplitTexts:
         """
         sizes = [len(self._texts[place]) for place in order]
         first = int(np.searchsorted(np.cumsum(sizes), character, side="right"))
-        kept, length = [], 0
+        places, length = [], 0
         for place in (*order[first:], *order[:first]):
-            kept.append(place)
+            places.append(place)
             length += len(self._texts[place])
             if length >= LONG_TEXT:
                 break
-        return kept
+        return places
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,12 +106,12 @@ class MaskingSerializer(Serializer):
     def split_table(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
         """Return the pieces of a table and its texts, split once for each name as long as there is room for them."""
         if name not in self._tables:
-            found = self.in_pieces(*read())
+            pieces = self.in_pieces(*read())
             if self._remembered > KEPT_PIECES:
                 self._tables.clear()
                 self._remembered = 0
-            self._remembered += found.size
-            self._tables[name] = found
+            self._remembered += pieces.size
+            self._tables[name] = pieces
         return self._tables[name]
 
     def in_pieces(self, table: Table, texts: Sequence[str]) -> TableInPieces:
@@ -121,13 +121,13 @@ class MaskingSerializer(Serializer):
         rows, columns = np.divmod(cells, max(1, facts.width))
         reachable = ((rows + 1) * (columns + 1) <= self.max_tokens) & (columns < MAX_LINES)
         cells, rows, columns = cells[reachable], rows[reachable], columns[reachable]
-        own = [facts.parts[cell] for cell in cells.tolist()]
+        cell_parts = [facts.parts[cell] for cell in cells.tolist()]
         split = SplitTexts(texts, self._pieces)
-        if not own:
+        if not cell_parts:
             none = np.zeros(0, np.int32)
             return TableInPieces(split, none, none, none, none, np.zeros((2, 0), np.int32))
-        self._pieces.add(part for parts in own for part in parts)
-        pieces = TablePieces.of([self._pieces[parts] for parts in own], self.tokenizer.is_continuation)
+        self._pieces.add(part for parts in cell_parts for part in parts)
+        pieces = TablePieces.of([self._pieces[parts] for parts in cell_parts], self.tokenizer.is_continuation)
         at = pieces.cells
         rows, columns, starts = (array.astype(np.int32) for array in (rows[at], columns[at], pieces.word_starts))
         return TableInPieces(split, pieces.ids, rows, columns, starts, facts.ranks[:, cells[at]])
@@ -139,13 +139,13 @@ class MaskingSerializer(Serializer):
         if not len(ids):
             text = text[: self.max_tokens - 2]
         corner = self.corner(known, self.max_tokens - len(text) - 2, draws)
-        kept = (columns < corner.columns) & (known.rows <= corner.rows) & (known.word_starts < corner.pieces)
+        keep = (columns < corner.columns) & (known.rows <= corner.rows) & (known.word_starts < corner.pieces)
         start = len(text) + 2
-        tokens, ranks = TokenArrays(start + int(kept.sum())), known.ranks[:, kept]
+        tokens, ranks = TokenArrays(start + int(keep.sum())), known.ranks[:, keep]
         tokens.fill(end=1, input_ids=self.tokenizer.cls_id)
         tokens.fill(1, start - 1, input_ids=text)
         tokens.fill(start - 1, start, input_ids=self.tokenizer.sep_id)
-        tokens.fill(start, input_ids=ids[kept], segment_ids=1, column_ids=columns[kept] + 1, row_ids=known.rows[kept])
+        tokens.fill(start, input_ids=ids[keep], segment_ids=1, column_ids=columns[keep] + 1, row_ids=known.rows[keep])
         tokens.fill(start, column_ranks=ranks[0], inverse_column_ranks=ranks[1])
         self._mask_units(tokens, len(text), draws)
         return tokens.encoding(example_id)

@@ -73,13 +73,13 @@ class SatSerializer(TextSerializer):
         question = self._pieces[example.question,]
         ranks = rank_lines(question[question != self.tokenizer.empty_id], lines.ids, numbers, count)[numbers]
         prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
-        kept = self._choose_pieces(lines, ranks, self.max_tokens - len(prefix))
-        cells = lines.cells[kept]
+        keep = self._choose_pieces(lines, ranks, self.max_tokens - len(prefix))
+        cells = lines.cells[keep]
         row, column = np.divmod(cells, facts.width)
         row[row == count - 1] = SUMMARY_ROW
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
-        tokens.fill(start, input_ids=lines.ids[kept], segment_ids=1, column_ids=column + 1, row_ids=row)
+        tokens.fill(start, input_ids=lines.ids[keep], segment_ids=1, column_ids=column + 1, row_ids=row)
         tokens.fill(start, label_ids=np.isin(cells, _answer_cells(example.answer, facts)))
         described = np.where(row == SUMMARY_ROW, -1, cells)
         return self._with_features(tokens.encoding(example.example_id), reading, described)
@@ -142,13 +142,13 @@ def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, coun
     Returns:
         Int64 [L].
     """
-    found = np.zeros((len(question) + 1, count), bool)
+    matches = np.zeros((len(question) + 1, count), bool)
     asked, places = np.nonzero(question[:, None] == pieces)
-    found[asked, lines[places]] = True
-    scores = found.sum(0)
+    matches[asked, lines[places]] = True
+    scores = matches.sum(0)
     scores[[0, -1]] += ALWAYS_WANTED
-    found[-1] = True  # so that a line without any piece has its first one behind the question
-    first = found.argmax(0)
+    matches[-1] = True  # so that a line without any piece has its first one behind the question
+    first = matches.argmax(0)
     first[[0, -1]] = -1, -2
     order = np.lexsort((first, -scores))
     best = next(line for line in order if 0 < line < count - 1)

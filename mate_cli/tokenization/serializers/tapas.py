@@ -83,10 +83,10 @@ class TapasSerializer(TextSerializer):
         table, rows = example.table, self._rows_of(example)
         if not rows:
             return table
-        kept = tuple(table.rows[row] for row in rows)
-        links = {link for row in kept for cell in row for link in cell.links}
+        best_rows = tuple(table.rows[row] for row in rows)
+        links = {link for row in best_rows for cell in row for link in cell.links}
         passages = {link: text for link, text in table.passages.items() if link in links}
-        return replace(table, rows=kept, passages=passages)
+        return replace(table, rows=best_rows, passages=passages)
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
         """Return the best rows of a question, from 0; none where all are read."""
@@ -137,13 +137,13 @@ class TapasSerializer(TextSerializer):
         before = self._before(reading)
         prefix = self._cut_prefix(before, self.tokenizer.sep_id, smallest_table(pieces.word_starts, rows))
         fit = self._fit(pieces, rows, len(prefix))
-        kept = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
-        cells = pieces.cells[kept]
+        keep = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
+        cells = pieces.cells[keep]
         self._check_answer(example, cells)
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
-        tokens.fill(start, input_ids=pieces.ids[kept], segment_ids=1, column_ids=cells % facts.width + 1)
-        tokens.fill(start, row_ids=rows[kept], label_ids=self._labels(reading, pieces, kept))
+        tokens.fill(start, input_ids=pieces.ids[keep], segment_ids=1, column_ids=cells % facts.width + 1)
+        tokens.fill(start, row_ids=rows[keep], label_ids=self._labels(reading, pieces, keep))
         if self.label == "span" and example.answer and not example.answer.texts:
             tokens.fill(end=1, label_ids=1)
         if example.previous_cells:
@@ -189,18 +189,18 @@ class TapasSerializer(TextSerializer):
                 return pieces.of_columns(columns, facts.width)
         elif self.truncation == "hem_cells" and len(pieces.ids) > budget:
             lengths = np.bincount(pieces.cells).reshape(-1, facts.width)
-            kept = tokens_to_keep(facts.stems.cell_scores(example)[: len(lengths)], lengths, budget)
-            if kept[1:].any():
-                return pieces.first_of_cells(kept.reshape(-1))
+            counts = tokens_to_keep(facts.stems.cell_scores(example)[: len(lengths)], lengths, budget)
+            if counts[1:].any():
+                return pieces.first_of_cells(counts.reshape(-1))
         return pieces
 
-    def _check_answer(self, example: TableExample, kept: np.ndarray) -> None:
+    def _check_answer(self, example: TableExample, cells: np.ndarray) -> None:
         if self.lost_answers == "fail" and example.answer:
-            lost = lost_cells(example.answer.coordinates, kept, len(example.table.header))
+            lost = lost_cells(example.answer.coordinates, cells, len(example.table.header))
             if lost:
                 raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
 
-    def _labels(self, reading: TextInput, pieces: TablePieces, kept: np.ndarray) -> np.ndarray | int:
+    def _labels(self, reading: TextInput, pieces: TablePieces, keep: np.ndarray) -> np.ndarray | int:
         answer, width = reading.example.answer, reading.facts.width
         if answer is None:
             return 0
@@ -209,12 +209,12 @@ class TapasSerializer(TextSerializer):
             marked[np.isin(pieces.cells, _places(answer.coordinates, width))] = 1
         elif answer.span:
             begin, end = self._pieces_of_span(reading, answer, pieces)
-            marked[begin:end] = kept[begin:end].all()
+            marked[begin:end] = keep[begin:end].all()
         else:
             for text in answer.texts:
                 begin, end = self._first_occurrence(self._pieces[text,], pieces, width)
-                marked[begin:end] = kept[begin:end].all()
-        return marked[kept]
+                marked[begin:end] = keep[begin:end].all()
+        return marked[keep]
 
     def _pieces_of_span(self, reading: TextInput, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
         """Find the pieces that hold a span of characters, the first and that behind the last; (0, 0) for none."""

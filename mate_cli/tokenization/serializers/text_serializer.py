@@ -132,7 +132,7 @@ class TextSerializer(Serializer):
             whole = self.read_of(example) is example.table
             changes = facts[key].changes(additions[key](example.question) if whole else self.find_additions(example))
             readings.append(TextInput(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
-        self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
+        self._pieces.add(chain(*(fact.texts() for fact in facts.values()), *(reading.texts() for reading in readings)))
         return readings
 
     def _encode(self, reading: TextInput) -> TableEncoding | EncodingFailure:
