@@ -58,8 +58,8 @@ class AttentionFlow(Analysis):
             RunError: no input has cells of a table.
         """
         encoder, data = parts.task.encoder, parts.data
-        for one in encoder.encoders.values():
-            refuse_slots(one)
+        for network in encoder.encoders.values():
+            refuse_slots(network)
         device = device_of(config.hardware)
         parts.task.to(device).eval()
         chosen = pick_evenly(data.examples(split), self.examples)
@@ -112,13 +112,13 @@ class Flow:
 
 def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
     """Return the heads that share a mask, as (layer, head) from 0, by what they are called; none where all do."""
-    patterns = {pattern: said for said, pattern in encoder.patterns.items()}
+    patterns = {pattern: name for name, pattern in encoder.patterns.items()}
     groups: dict[str, list[tuple[int, int]]] = {}
     for layer, spec in enumerate(encoder.specs):
         first = 0
         for label, count in zip(spec.pattern.group_labels(), spec.pattern.head_groups, strict=True):
-            said = label if len(patterns) == 1 else f"{label}, {patterns[spec.pattern]}"
-            groups.setdefault(said, []).extend((layer, head) for head in range(first, first + count))
+            name = label if len(patterns) == 1 else f"{label}, {patterns[spec.pattern]}"
+            groups.setdefault(name, []).extend((layer, head) for head in range(first, first + count))
             first += count
     return groups if len(groups) > 1 else {}
 
@@ -144,8 +144,8 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
     Returns:
         A flow by what the names of an encoder's weights begin with.
     """
-    flows = {name: Flow(one) for name, one in encoder.encoders.items()}
-    observers = {name: _Observer(one, cls_id) for name, one in encoder.encoders.items()}
+    flows = {name: Flow(network) for name, network in encoder.encoders.items()}
+    observers = {name: _Observer(network, cls_id) for name, network in encoder.encoders.items()}
     with ExitStack() as hooks, torch.no_grad():
         for observer in observers.values():
             hooks.enter_context(observer)
@@ -167,14 +167,14 @@ class _Observer:
         self.batch: TableBatch | None = None
 
     def __enter__(self) -> None:
-        self.hooks = [one.register_forward_pre_hook(self._look) for one in self.attentions]
+        self.hooks = [attention.register_forward_pre_hook(self._look) for attention in self.attentions]
 
     def __exit__(self, *_: object) -> None:
         for hook in self.hooks:
             hook.remove()
 
-    def _look(self, attention: SelfAttention, given: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
-        states, plan, key_bias = given
+    def _look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
+        states, plan, key_bias = inputs
         if self.batch is not plan.batch:
             self.batch, self.found = plan.batch, target_kinds(plan.batch, self.cls_id)
         qkv = attention.project(states)
@@ -188,8 +188,8 @@ class _Observer:
         real = self.batch.attention_mask[:, None, None, :].float()
         even = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
         uniform = target_shares(even, self.found, self.batch.in_body).squeeze(1)
-        seen, self.seen = self.seen, []
-        return seen, uniform, self.batch.in_body.any(1)
+        shares, self.seen = self.seen, []
+        return shares, uniform, self.batch.in_body.any(1)
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:

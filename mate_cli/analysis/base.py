@@ -53,9 +53,9 @@ def analyse_run(
         raise RunError("this run is a system of several networks", where=run, remedy=remedy)
     config = runtime.config(folder)
     config = config.model_copy(update={"hardware": config.hardware.model_copy(update={"micro_batch": 1})})
-    found = {"analysis": analysis.name, "split": split, **analysis.find(load_best(config, folder), config, split)}
-    folder.write_json(f"{FOLDER}/{analysis.name}.json", found)
-    return folder, found
+    content = {"analysis": analysis.name, "split": split, **analysis.find(load_best(config, folder), config, split)}
+    folder.write_json(f"{FOLDER}/{analysis.name}.json", content)
+    return folder, content
 
 
 def pick_evenly(examples: Sequence[TableExample], count: int | None) -> list[TableExample]:
