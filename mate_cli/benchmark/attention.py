@@ -70,13 +70,13 @@ class AttentionBenchmark(BenchmarkOptions):
         """
         full, mate = Full(self.heads), RowColumnHeads(self.heads)
         mixer = Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
-        found = {
+        specs = {
             DENSE: LayerSpec(full, Sdpa()),
             DENSE_MASK: LayerSpec(mate, Sdpa()),
             **{name: LayerSpec(mate, backend) for name, backend in self._backends.items()},
             LINFORMER: LayerSpec(full, MixedAttention(mixer)),
         }
-        return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
+        return {name: spec for name, spec in specs.items() if self.backends is None or name in self.backends}
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
@@ -89,8 +89,8 @@ class AttentionBenchmark(BenchmarkOptions):
         """See `BenchmarkOptions`."""
         for case in draw_cases(["square"], REHEARSED, [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
-            for one in ready.values():
-                warm_up(partial(attend_and_back, one, qkv), clock(device), device)
+            for variant in ready.values():
+                warm_up(partial(attend_and_back, variant, qkv), clock(device), device)
 
     def _gflop_of(self, attention: LayerSpec, batch: TableBatch, *, backward: bool) -> float:
         work = attention.backend.work(AttentionPlan(attention.pattern, batch))
@@ -103,7 +103,7 @@ class AttentionBenchmark(BenchmarkOptions):
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
         for direction, backward in DIRECTIONS.items():
-            work = {name: self._work(one, case.batch, qkv, backward=backward) for name, one in ready.items()}
+            work = {name: self._work(variant, case.batch, qkv, backward=backward) for name, variant in ready.items()}
             timings = measure_variants(work, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
@@ -124,11 +124,11 @@ class AttentionBenchmark(BenchmarkOptions):
         ready: dict[str, PreparedVariant] = {}
         for name, attention in self.variants(case.tokens).items():
             place = f"attention/{name}/{case.name}"
-            made = self._make(name, attention, case, device)
-            if isinstance(made, NotRun):
-                named |= {f"{place}/{direction}/not_run": made.reason for direction in DIRECTIONS}
+            outcome = self._make(name, attention, case, device)
+            if isinstance(outcome, NotRun):
+                named |= {f"{place}/{direction}/not_run": outcome.reason for direction in DIRECTIONS}
             else:
-                ready[name], named[f"{place}/plan/ms"] = made
+                ready[name], named[f"{place}/plan/ms"] = outcome
         return named, ready
 
     def _make(
@@ -201,13 +201,13 @@ def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, f
     """Return the largest difference of any output from what the variant's pattern defines, or why it is not known."""
     exact: dict[AttentionPattern, Tensor] = {}
 
-    def largest(one: PreparedVariant) -> float:
-        pattern = one.attention.pattern
+    def largest(variant: PreparedVariant) -> float:
+        pattern = variant.attention.pattern
         if pattern not in exact:
-            exact[pattern] = attend_by_definition(qkv, one.plan)
-        return float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
+            exact[pattern] = attend_by_definition(qkv, variant.plan)
+        return float((forward_pass(variant, qkv).double() - exact[pattern]).abs().max())
 
-    return {name: attempt(partial(largest, one)) for name, one in ready.items()}
+    return {name: attempt(partial(largest, variant)) for name, variant in ready.items()}
 
 
 @torch.no_grad()
@@ -218,7 +218,7 @@ def attend_by_definition(qkv: Tensor, plan: AttentionPlan) -> Tensor:
     outputs = []
     for mask, query, key, value in zip(masks, *heads, strict=True):
         slices = zip(torch.split(query, SLICE, dim=2), torch.split(mask, SLICE, dim=1), strict=True)
-        outputs.append(torch.cat([_attend(q, key, value, seen) for q, seen in slices], dim=2))
+        outputs.append(torch.cat([_attend(q, key, value, query_mask) for q, query_mask in slices], dim=2))
     return plan.pack_heads(torch.cat(outputs, dim=1))
 
 

@@ -164,8 +164,8 @@ def find_real(real: Mapping[str, str] | None, folders: Sequence[str]) -> dict[st
     named = {name: root for name, root in (real or {}).items() if root != AUTO}
     auto = [name for name, root in (real or {}).items() if root == AUTO]
     places = {name: [Path(folder).expanduser() / name for folder in folders] for name in auto}
-    found = {name: next((str(place) for place in paths if place.is_dir()), None) for name, paths in places.items()}
-    there = {name: root for name, root in found.items() if root}
+    roots = {name: next((str(place) for place in paths if place.is_dir()), None) for name, paths in places.items()}
+    there = {name: root for name, root in roots.items() if root}
     if auto and not there and not named:
         there = {SAMPLE: "the package"}
     if auto:

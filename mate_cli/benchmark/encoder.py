@@ -116,9 +116,9 @@ class EncoderBenchmark(BenchmarkOptions):
             raise ConfigError(f"{tokens!r} is not a number of tokens", where="benchmark.variants", remedy=remedy)
         if name in PEERS:
             return PEERS[name](self.shape, longest)
-        known = list_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
+        known = list_variants() | {label: (str(options["model"]), DENSE) for label, options in self.networks.items()}
         if name not in known:
-            names = [*PEERS, *list_networks(), *(f"mate_{one}" for one in list_backends()), *self.networks]
+            names = [*PEERS, *list_networks(), *(f"mate_{backend}" for backend in list_backends()), *self.networks]
             raise ConfigError(
                 f"unknown variant {name!r}",
                 where="benchmark.variants",
@@ -143,8 +143,8 @@ class EncoderBenchmark(BenchmarkOptions):
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
         jobs, plans, refused = self._jobs(case, pace.device)
         named: Figures = {
-            f"{place.format(name)}/{direction}/not_run": one.reason
-            for name, one in refused.items()
+            f"{place.format(name)}/{direction}/not_run": not_run.reason
+            for name, not_run in refused.items()
             for direction in DIRECTIONS
         }
         for direction, backward in DIRECTIONS.items():
@@ -170,7 +170,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     def _jobs(self, case: Case, device: torch.device) -> Prepared[EncoderJob]:
         """Return models with their batches."""
-        return self.prepare([case.batch], lambda model, seen, _: plan_job(model, seen[0], device))
+        return self.prepare([case.batch], lambda model, batches, _: plan_job(model, batches[0], device))
 
     def prepare(self, batches: Sequence[TableBatch], make: Callable[..., tuple[Made, float | None]]) -> Prepared[Made]:
         """Make something of each variant; of those in `padded` also with padding declared real, where there is any.
@@ -179,23 +179,23 @@ class EncoderBenchmark(BenchmarkOptions):
             batches: of a case.
             make: takes a model, the batches that it reads, and those with padding as it is.
         """
-        found: dict[str, Made] = {}
+        results: dict[str, Made] = {}
         plans: dict[str, float | None] = {}
-        refused = {name: one for name, one in self._models.items() if isinstance(one, NotRun)}
+        refused = {name: not_run for name, not_run in self._models.items() if isinstance(not_run, NotRun)}
         for name, model in self._models.items():
             if isinstance(model, NotRun):
                 continue
             read = [select_tokens(name, batch) for batch in batches]
-            given = {name: read}
-            if name in self.padded and any(sum(real_lengths(one)) < one.input_ids.numel() for one in batches):
-                given[name + PADDED] = [declare_padding_real(batch) for batch in batches]
-            for label, seen in given.items():
-                made = attempt(partial(make, model, seen, read))
-                if isinstance(made, NotRun):
-                    refused[label] = made
+            inputs = {name: read}
+            if name in self.padded and any(sum(real_lengths(batch)) < batch.input_ids.numel() for batch in batches):
+                inputs[name + PADDED] = [declare_padding_real(batch) for batch in batches]
+            for label, label_batches in inputs.items():
+                outcome = attempt(partial(make, model, label_batches, read))
+                if isinstance(outcome, NotRun):
+                    refused[label] = outcome
                 else:
-                    found[label], plans[label] = made
-        return found, plans, refused
+                    results[label], plans[label] = outcome
+        return results, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         gflop = job_flops(job, self.shape, backward=backward) / 1e9
@@ -242,13 +242,13 @@ def declare_padding_real(batch: TableBatch) -> TableBatch:
     Where it was are rows and columns of their own, seen only by global tokens.
     """
     padding = batch.attention_mask == 0
-    own = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
+    segments = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
         batch,
         attention_mask=torch.ones_like(batch.attention_mask),
         segment_ids=batch.segment_ids.masked_fill(padding, 1),
-        row_ids=torch.where(padding, own, batch.row_ids),
-        column_ids=torch.where(padding, own, batch.column_ids),
+        row_ids=torch.where(padding, segments, batch.row_ids),
+        column_ids=torch.where(padding, segments, batch.column_ids),
     )
 
 

@@ -53,9 +53,9 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
 
     A variant is expected to be as fast as it ever was in this run, or as the machine's peak at its first case.
     """
-    expected = {name: one.gflop / pace.speeds.get(name, pace.peak) for name, one in variants.items()}
+    expected = {name: variant.gflop / pace.speeds.get(name, pace.peak) for name, variant in variants.items()}
     slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
-    calls = {name: one.call for name, one in variants.items() if name not in slow}
+    calls = {name: variant.call for name, variant in variants.items() if name not in slow}
     timings = time_turns(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device, before=pace.measure_peak)
     for name, timing in timings.items():
         if isinstance(timing, Timing):

@@ -86,23 +86,23 @@ def time_turns(
     """
     read = read or clock(device)
     first = {name: warm_up(call, read, device) for name, call in calls.items()}
-    refused = {name: one for name, one in first.items() if isinstance(one, NotRun)}
-    ready = {name: one for name, one in first.items() if not isinstance(one, NotRun)}
+    refused = {name: outcome for name, outcome in first.items() if isinstance(outcome, NotRun)}
+    ready = {name: outcome for name, outcome in first.items() if not isinstance(outcome, NotRun)}
     for name in [name for name, (spent, _) in ready.items() if spent > seconds]:
         refused[name] = NotRun(f"one call took {ready.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
     rounds = rounds_within([spent for spent, _ in ready.values()], rounds=rounds, seconds=seconds)
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
     for _ in range(rounds):
         if before is not None:
             before()
-        for name in list(taken):
+        for name in list(samples):
             spent = attempt(partial(time_call, calls[name], read))
             if isinstance(spent, NotRun):
                 refused[name] = spent
-                del taken[name]
+                del samples[name]
             else:
-                taken[name].append(spent)
-    timings = {name: _median(times, ready[name][1]) for name, times in taken.items()}
+                samples[name].append(spent)
+    timings = {name: _median(times, ready[name][1]) for name, times in samples.items()}
     return {name: timings.get(name) or refused[name] for name in calls}
 
 

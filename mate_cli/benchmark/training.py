@@ -81,22 +81,22 @@ class TrainingBenchmark(EncoderBenchmark):
 
     def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
         """Return the batches of every order of every dataset, by the name of the case."""
-        found: dict[str, list[TableBatch]] = {}
+        batches: dict[str, list[TableBatch]] = {}
         for name, root in find_real(self.real, self.folders).items():
             encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             for order in self.orders:
                 case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"
-                found[case] = draw_batches(encodings, order, self)
-        return found
+                batches[case] = draw_batches(encodings, order, self)
+        return batches
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """Return all figures of one order of questions; those named forward_backward are of a whole step."""
         learners, plans, refused = self.prepare(batches, self._learner)
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
-        per_step = {name: one._replace(gflop=one.gflop / self.steps) for name, one in work.items()}
+        per_step = {name: variant._replace(gflop=variant.gflop / self.steps) for name, variant in work.items()}
         place = f"training/{{}}/{case}/forward_backward".format
-        named: Figures = {f"{place(name)}/not_run": one.reason for name, one in refused.items()}
+        named: Figures = {f"{place(name)}/not_run": not_run.reason for name, not_run in refused.items()}
         named["machine/peak_gflops_per_second"] = pace.peak
         named |= name_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
         tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
@@ -159,8 +159,8 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
 
 def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> TableBatch:
     """Return the labels of the tokens that states are of: all of them, or those that a network keeps."""
-    kept = output.batch.places
-    return labelled if kept is None or output.batch is job.batch else labelled.keep(kept)
+    places = output.batch.places
+    return labelled if places is None or output.batch is job.batch else labelled.keep(places)
 
 
 def take_steps(learner: Learner, autocast: Autocast) -> None:
