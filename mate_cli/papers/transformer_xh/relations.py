@@ -158,10 +158,8 @@ def _cells(table: Table, additions: Mapping[str, Parts]) -> Iterator[NodeText]:
 
 def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | None:
     cells = table.rows[row]
-    phrases = [
-        (name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)
-    ]
-    parts = tuple(part for phrase in phrases for part in (*phrase, ";"))[:-1]
+    facts = [(name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
+    parts = tuple(part for fact in facts for part in (*fact, ";"))[:-1]
     if not any(cell.text.strip() for cell in cells):
         return None
     pages = tuple(dict.fromkeys(link for cell in cells for link in cell.links))
