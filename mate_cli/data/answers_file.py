@@ -97,13 +97,13 @@ def _answer(entry: Mapping[str, Any]) -> SystemAnswer:
         raise ValueError(f"has none of {', '.join((*TEXTS, *CELLS))}")
     value = next((entry[name] for name in TEXTS if entry.get(name) is not None), None)
     values = value if isinstance(value, list) else [value]
-    if any(isinstance(one, (dict, list)) for one in values):
+    if any(isinstance(item, (dict, list)) for item in values):
         raise TypeError("the answer is neither a text nor a number, nor a list of these")
     aggregation = str(entry.get("aggregation") or "none").lower()
     if aggregation not in AGGREGATIONS:
         raise ValueError(f"unknown aggregation {aggregation!r}; choose from {', '.join(AGGREGATIONS)}")
     return SystemAnswer(
-        tuple(valid(text) for one in values if (text := spreadsheet_text(one))),
+        tuple(valid(text) for item in values if (text := spreadsheet_text(item))),
         tuple((row, column) for row, column in _pairs(entry, CELLS, int)),
         aggregation,
         tuple(_pairs(entry, ("supporting",), (str, int))),

@@ -205,9 +205,9 @@ def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: b
 
 def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     if wanted is None:
-        found = sorted(path for path in (store.rglob("*") if nested else store.iterdir()) if path.is_file())
+        paths = sorted(path for path in (store.rglob("*") if nested else store.iterdir()) if path.is_file())
         packed = [suffix for suffix in PACKED if suffix in _OPENERS]
-        for path in found:
+        for path in paths:
             suffix = path.suffix if path.suffix in packed else ""
             yield path.relative_to(store).as_posix().removesuffix(suffix), read_file(path)
         return

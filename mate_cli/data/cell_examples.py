@@ -42,11 +42,11 @@ def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list
     for example in examples if count else ():
         if example.answer:
             by_table[id(example.table)].append(example)
-    found: dict[str, list[TableExample]] = {}
+    wrong_cells: dict[str, list[TableExample]] = {}
     for asked in by_table.values():
         rankings = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
-        found |= {e.example_id: _without(e, ranking, count) for e, ranking in zip(asked, rankings, strict=True)}
-    return found
+        wrong_cells |= {e.example_id: _without(e, ranking, count) for e, ranking in zip(asked, rankings, strict=True)}
+    return wrong_cells
 
 
 def _without(example: TableExample, ranking: Sequence[tuple[int, int]], count: int) -> list[TableExample]:

@@ -90,10 +90,10 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
     twice: list[str] = []
 
     def collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        entry = dict(pairs)
+        if len(entry) < len(pairs):
             twice.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        return found
+        return entry
 
     try:
         value = json.loads(content, object_pairs_hook=collected)

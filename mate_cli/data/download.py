@@ -80,20 +80,20 @@ def fetch(file: RemoteFile, root: Path) -> Path:
         return target
     part = target.with_name(f"{target.name}.part")
     gone_on = _receive(file.url, part, checked=file.checksum is not None)
-    found = checksum(part, expected or "sha256:")
-    if gone_on and expected and found != expected:  # the server has another file by now
+    digest = checksum(part, expected or "sha256:")
+    if gone_on and expected and digest != expected:  # the server has another file by now
         part.unlink()
         _receive(file.url, part)
-        found = checksum(part, expected)
-    if expected and found != expected:
-        _refuse(part, file.url, f"arrived with checksum {found}, not {expected}", f"a changed release{again}")
+        digest = checksum(part, expected)
+    if expected and digest != expected:
+        _refuse(part, file.url, f"arrived with checksum {digest}, not {expected}", f"a changed release{again}")
     if not file.checksum:
         try:
             check_packed(part, target.name)
         except DataError as error:
             _refuse(part, file.url, f"is not a valid {target.name}: {error.problem}", "a login page")
     if not expected:
-        sums = _read_manifest(root) | {file.destination: found}
+        sums = _read_manifest(root) | {file.destination: digest}
         with replace_file(root / MANIFEST) as draft:
             draft.write_text(to_json(sums, indent=2), encoding="utf-8")
     part.with_suffix(SOURCE).unlink(missing_ok=True)

@@ -42,14 +42,14 @@ class InputSizes:
 
     def shares(self) -> dict[str, float]:
         """Return the share of inputs of each property, by its name."""
-        found = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
+        shares = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         what = f"with {SENTENCES} sentences" if self.with_passages else "in all"
-        found |= {
+        shares |= {
             f"at most {length:,} word pieces {what}": share_within(self.with_sentences, length) for length in LENGTHS
         }
         if self.with_passages:
-            found["more than one cell may hold the answer"] = share_within(self.candidates, 1, more=True)
-        return {name: value for name, value in found.items() if value is not None}
+            shares["more than one cell may hold the answer"] = share_within(self.candidates, 1, more=True)
+        return {name: value for name, value in shares.items() if value is not None}
 
 
 def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
@@ -63,15 +63,17 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
     Raises:
         DataError: the data are damaged.
     """
-    found = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
+    split_sizes = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
     measures = {
-        "word pieces with passages": [size for one in found.values() for size in one.with_passages],
-        f"word pieces with {SENTENCES} sentences": [size for one in found.values() for size in one.with_sentences],
+        "word pieces with passages": [size for inputs in split_sizes.values() for size in inputs.with_passages],
+        f"word pieces with {SENTENCES} sentences": [
+            size for inputs in split_sizes.values() for size in inputs.with_sentences
+        ],
     }
     if not measures["word pieces with passages"]:
         measures = {"word pieces": next(iter(reversed(measures.values())))}
     sizes = {name: percentiles(values) for name, values in measures.items() if values}
-    shares: dict[str, Mapping[str, float]] = {split: one.shares() for split, one in found.items()}
+    shares: dict[str, Mapping[str, float]] = {split: inputs.shares() for split, inputs in split_sizes.items()}
     return replace(report, percentiles={**report.percentiles, **sizes}, shares=shares)
 
 

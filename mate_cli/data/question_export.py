@@ -60,8 +60,8 @@ def find_kept_rows(serializer: Serializer, examples: Sequence[TableExample]) -> 
         chunk = examples[start : start + CHUNK]
         for example, encoding in zip(chunk, serializer.encode(chunk), strict=True):
             if not isinstance(encoding, EncodingFailure):
-                kept = {int(row) - 1 for row in encoding.row_ids if 0 < row < SUMMARY_ROW}
-                rows[example.example_id] = sorted(kept & {*range(len(example.table.rows))})
+                numbers = {int(row) - 1 for row in encoding.row_ids if 0 < row < SUMMARY_ROW}
+                rows[example.example_id] = sorted(numbers & {*range(len(example.table.rows))})
     if not any(rows.values()):
         raise DataError("leaves no row of any table", where="encoding", remedy="Choose encoding=table")
     return rows
@@ -72,15 +72,15 @@ def question_entry(
 ) -> dict[str, Any]:
     """Return a question as plain values: of its table all rows, or those whose numbers (from 0) are named."""
     table = example.table
-    kept = range(len(table.rows)) if rows is None else rows
-    header, body = [cell.text for cell in table.header], [[cell.text for cell in table.rows[row]] for row in kept]
+    numbers = range(len(table.rows)) if rows is None else rows
+    header, body = [cell.text for cell in table.header], [[cell.text for cell in table.rows[row]] for row in numbers]
     more: Mapping[str, Any] = {
         "row_numbers": [] if rows is None else list(rows),
         "title": table.title,
         "conversation": example.conversation,
         "history": list(example.history),
         "options": list(example.options),
-        "passages": list(_passages(table, kept)),
+        "passages": list(_passages(table, numbers)),
         **(_known(example.answer) if answers and example.answer else {}),
     }
     return {

@@ -127,8 +127,8 @@ class ReadingMixture:
         counts = {}
         for split, examples in splits.items():
             for source in dict.fromkeys(self.weights if split == "train" else self.dev):
-                own = [example for example in examples if find_source(example.example_id) == source]
-                counts[f"{source} {split}"] = count_passages(own)
+                source_examples = [example for example in examples if find_source(example.example_id) == source]
+                counts[f"{source} {split}"] = count_passages(source_examples)
         counts["all train"] = count_passages(splits["train"])
         counts["all train"] |= {f"{LEFT_OUT}{why}": count for why, count in self.left_out.items()}
         problems = [problem for report in reports.values() for problem in report.problems]
@@ -141,7 +141,7 @@ class ReadingMixture:
 
     def _train(self) -> list[TableExample]:
         evaluated = {_passage_of(example) for example in self.examples("dev")}
-        kept, known = [], set()
+        distinct, known = [], set()
         self.left_out = Counter()
         for example in self._mixed("train", tuple(self.weights)):
             asked = (example.table.table_id, normalize_words(example.question))
@@ -151,17 +151,17 @@ class ReadingMixture:
                 self.left_out["equal to one of another dataset"] += 1
             else:
                 known.add(asked)
-                kept.append(example)
-        return kept
+                distinct.append(example)
+        return distinct
 
     def _mixed(self, split: str, sources: Sequence[str]) -> list[TableExample]:
-        found = [
+        examples = [
             replace(example, example_id=f"{source}/{example.example_id}", subsets=(source, *example.subsets))
             for source in sources
             for example in self._sources[source].examples(split)
         ]
-        order = np.random.default_rng(0).permutation(len(found))
-        return [found[place] for place in order]
+        order = np.random.default_rng(0).permutation(len(examples))
+        return [examples[place] for place in order]
 
 
 def find_source(name: str) -> str:
@@ -191,8 +191,8 @@ class WeightedSplit:
         """Divide a split by the datasets that the names of its examples begin with."""
         names = (name for name in encodings.example_ids if name not in encodings.failures)
         sources = np.array([find_source(name) for name in names])
-        found = {name: np.flatnonzero(sources == name) for name in weights}
-        parts = {name: places for name, places in found.items() if len(places)}
+        by_source = {name: np.flatnonzero(sources == name) for name in weights}
+        parts = {name: places for name, places in by_source.items() if len(places)}
         return cls(encodings, list(parts.values()), [max(1, round(weights[n] * len(p))) for n, p in parts.items()])
 
     @property
@@ -258,6 +258,6 @@ class MixtureDataModule(TableDataModule):
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return the whole run as one pass, or the rest of it."""
-        split, own = self.training(), self.loading
-        order = WeightedBatches(split, self.schedule, own.seed, own.rank, self._first_batch)
-        return self._batches(Batches(split.encodings, own), order)
+        split, loading = self.training(), self.loading
+        order = WeightedBatches(split, self.schedule, loading.seed, loading.rank, self._first_batch)
+        return self._batches(Batches(split.encodings, loading), order)

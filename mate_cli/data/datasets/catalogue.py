@@ -174,5 +174,5 @@ def read_info(folder: Path) -> DatasetInfo:
 def _folders() -> dict[str, Path]:
     """Return the folder of each dataset, by name."""
     places = [*map(Path, datasets.__path__), *find_packages("datasets").values()]
-    found = (file.parent for place in places for file in place.glob(f"*/{FILE}"))
-    return {folder.name: folder for folder in found}
+    folders = (file.parent for place in places for file in place.glob(f"*/{FILE}"))
+    return {folder.name: folder for folder in folders}

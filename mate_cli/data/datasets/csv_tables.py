@@ -60,10 +60,10 @@ class CsvTables:
     def get(self, file: str, problems: list[Problem]) -> Table | None:
         """Return the table of a file; None, and a problem noted, when it is missing or damaged."""
         if file not in self._read:
-            found: list[Problem] = []
-            self._read[file] = self._look_up(file, found), found
-        table, found = self._read[file]
-        problems += [problem for problem in found if problem not in problems]
+            file_problems: list[Problem] = []
+            self._read[file] = self._look_up(file, file_problems), file_problems
+        table, file_problems = self._read[file]
+        problems += [problem for problem in file_problems if problem not in problems]
         return table
 
     def _look_up(self, file: str, problems: list[Problem]) -> Table | None:

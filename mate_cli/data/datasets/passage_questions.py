@@ -86,8 +86,10 @@ class PassageQuestions(Release):
     def files(self) -> Mapping[str, Sequence[str]]:
         """The files that are looked for, by split."""
         named = {"train": self.train_files, "dev": self.dev_files, "test": self.test_files}
-        found = {split: self.released_files.get(split, ()) if own is None else own for split, own in named.items()}
-        return {split: own for split, own in found.items() if own}
+        files = {
+            split: self.released_files.get(split, ()) if names is None else names for split, names in named.items()
+        }
+        return {split: names for split, names in files.items() if names}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -111,11 +113,11 @@ class PassageQuestions(Release):
         questions = self._read_split(split, problems)
         if split != "train":
             return build_examples(questions)
-        seen = {
+        passages = {
             digest_passage(q.passage) for other in self.splits if other != "train" for q in self._read_split(other, [])
         }
-        kept, self.repeated = drop_repeats(questions, seen)
-        return build_examples(kept, self.window)
+        distinct, self.repeated = drop_repeats(questions, passages)
+        return build_examples(distinct, self.window)
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """Read the questions of a file; what is wrong with others is appended to `problems`."""
@@ -170,10 +172,10 @@ class PassageQuestions(Release):
     def _read_split(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
         file_split = "train" if split == "dev" and self._holds_out else split
         files = [file for file in self.files[file_split] if self._has(file)]
-        found = [question for file in files for question in self._of_file(file, problems)]
+        questions = [question for file in files for question in self._of_file(file, problems)]
         if not self._holds_out or split == "test":
-            return found
-        return [q for q in found if (_share(digest_passage(q.passage)) < self.held_out) == (split == "dev")]
+            return questions
+        return [q for q in questions if (_share(digest_passage(q.passage)) < self.held_out) == (split == "dev")]
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
         for question in self.questions(file, self.need(file), problems):
@@ -184,10 +186,10 @@ class PassageQuestions(Release):
                 yield question
 
     def _found_splits(self) -> tuple[str, ...]:
-        found = [split for split, files in self.files.items() if any(map(self._has, files))]
-        if self._holds_out and "train" in found:
-            found.append("dev")
-        return tuple(split for split in SPLITS if split in found)
+        splits = [split for split, files in self.files.items() if any(map(self._has, files))]
+        if self._holds_out and "train" in splits:
+            splits.append("dev")
+        return tuple(split for split in SPLITS if split in splits)
 
 
 def _damage(question: PassageQuestion) -> str:
@@ -209,7 +211,7 @@ def drop_repeats(
 
     `evaluated` are the keys of the passages of evaluation, see `digest_passage`.
     """
-    kept, reasons, known = [], Counter[str](), set()
+    distinct, reasons, known = [], Counter[str](), set()
     for question in questions:
         key = digest_passage(question.passage)
         asked = (key, normalize_words(question.question))
@@ -219,8 +221,8 @@ def drop_repeats(
             reasons["equal to another"] += 1
         else:
             known.add(asked)
-            kept.append(question)
-    return kept, reasons
+            distinct.append(question)
+    return distinct, reasons
 
 
 def digest_passage(text: str) -> str:
@@ -257,8 +259,8 @@ def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[s
 
 def _most_given(spans: Sequence[Span]) -> Span | None:
     """Return the answer that most annotators give, of these the shortest, of these the first; None without any."""
-    given = Counter(span.text for span in spans)
-    return min(spans, key=lambda span: (-given[span.text], len(span.text))) if spans else None
+    counts = Counter(span.text for span in spans)
+    return min(spans, key=lambda span: (-counts[span.text], len(span.text))) if spans else None
 
 
 def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
@@ -284,8 +286,8 @@ def find_occurrences(answers: Sequence[str], passage: str) -> list[Span]:
     """Return the first place of each answer that the passage holds as a whole word; of any, where none is whole."""
     texts = [text for text in dict.fromkeys(answers) if text]
     whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
-    found = [Span(text, match.start()) for text, match in whole if match]
-    return found or [Span(text, passage.index(text)) for text in texts if text in passage]
+    spans = [Span(text, match.start()) for text, match in whole if match]
+    return spans or [Span(text, passage.index(text)) for text in texts if text in passage]
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:

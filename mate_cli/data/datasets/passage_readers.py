@@ -105,8 +105,8 @@ def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
     if require_type(entry.get("is_impossible", False), bool, "is_impossible"):
         return ()
     parts = (
-        (require_part(one, "text", str), require_part(one, "answer_start", int))
-        for one in require_part(entry, "answers", list)
+        (require_part(answer, "text", str), require_part(answer, "answer_start", int))
+        for answer in require_part(entry, "answers", list)
     )
     spans = tuple(Span(*part) for part in parts)
     visible = tuple(span for span in spans if span.text.strip())
@@ -201,29 +201,31 @@ class MRQA(PassageQuestions):
             with note_damage(file, key, problems):
                 if "header" not in entry:
                     passage = require_text(entry, "context")
-                    yield from ((key, {"asked": one, "context": passage}) for one in require_part(entry, "qas", list))
+                    yield from (
+                        (key, {"asked": question, "context": passage}) for question in require_part(entry, "qas", list)
+                    )
 
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`."""
         asked, passage = require_type(entry["asked"], dict, "a question"), entry["context"]
         name, question = require_name(asked, "qid"), require_text(asked, "question")
         references = require_texts(asked.get("answers"), "answers")
-        found = require_part(asked, "detected_answers", list)
-        spans = [span for answer in found for span in _detected_spans(answer, passage)]
+        answers = require_part(asked, "detected_answers", list)
+        spans = [span for answer in answers for span in _detected_spans(answer, passage)]
         return PassageQuestion(name, question, passage, spans, references=references)
 
 
-def _detected_spans(found: Entry, passage: str) -> Iterator[Span]:
+def _detected_spans(answer: Entry, passage: str) -> Iterator[Span]:
     """Yield where an answer stands; ends are those of its last characters. Its words may be in other cases there.
 
     Raises:
         DamagedEntryError: it stands nowhere.
     """
-    text = require_part(found, "text", str)
-    for place in require_part(found, "char_spans", list):
+    text = require_part(answer, "text", str)
+    for place in require_part(answer, "char_spans", list):
         if len(require_type(place, list, "an answer position")) != 2:
             raise DamagedEntryError("an answer position is not [begin, end]")
-        begin, end = (require_type(one, int, "an answer position") for one in place)
+        begin, end = (require_type(index, int, "an answer position") for index in place)
         if not 0 <= begin <= end < len(passage):
             raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {begin} to {end} of the passage")
         span = Span(passage[begin : end + 1], begin)
@@ -305,7 +307,7 @@ class NaturalQuestionsShort(PassageQuestions):
 def _qed_question(name: str, entry: Entry) -> PassageQuestion:
     passage, title = require_text(entry, "paragraph_text"), find_text(entry, "title_text")
     annotators = [
-        [_qed_span(one) for one in require_type(some, list, "an answer")]
+        [_qed_span(answer) for answer in require_type(some, list, "an answer")]
         for some in require_list(entry, "original_nq_answers")
     ]
     # An annotator who marks several spans means all of them, as a list: of these none alone is the answer.
@@ -368,16 +370,16 @@ class QAMR(PassageQuestions):
 
     def _sentences(self, problems: list[Problem]) -> tuple[dict[str, list[str]], bool]:
         """Return the words of each sentence, by its id; and whether some are damaged."""
-        known, found = len(problems), dict[str, list[str]]()
+        known, sentences = len(problems), dict[str, list[str]]()
         for number, line in enumerate(read_lines(QAMR_SENTENCES, self.need(QAMR_SENTENCES), problems), 1):
             name, _, words = line.partition("\t")
             if not words.strip():
                 problems.append(Problem(QAMR_SENTENCES, f"line {number}", "has no sentence behind its id"))
-            elif name in found:
+            elif name in sentences:
                 problems.append(Problem(QAMR_SENTENCES, f"line {number}", f"the sentence {name!r} occurs twice"))
             else:
-                found[name] = [BRACKETS.get(word, word) for word in words.split(" ")]
-        return found, len(problems) > known
+                sentences[name] = [BRACKETS.get(word, word) for word in words.split(" ")]
+        return sentences, len(problems) > known
 
 
 def _word_spans(sentence: str, words: Sequence[str], answers: Sequence[str]) -> list[Span]:
@@ -387,7 +389,7 @@ def _word_spans(sentence: str, words: Sequence[str], answers: Sequence[str]) -> 
         DamagedEntryError: one names a word that is not in the sentence.
     """
     starts = [0, *accumulate(len(word) + 1 for word in words)]
-    found = []
+    spans = []
     for answer in answers:
         indices = answer.rpartition(":")[2].split()
         places = sorted(int(index) for index in indices if index.isdecimal())
@@ -395,5 +397,5 @@ def _word_spans(sentence: str, words: Sequence[str], answers: Sequence[str]) -> 
             what = f"an answer names word {places[-1]}, from 0, of the {len(words)} words of"
             raise DamagedEntryError(f"{what} {sentence!r} in {QAMR_SENTENCES}")
         if len(places) == len(indices) and places and places == list(range(places[0], places[-1] + 1)):
-            found.append(Span(" ".join(words[places[0] : places[-1] + 1]), starts[places[0]]))
-    return found
+            spans.append(Span(" ".join(words[places[0] : places[-1] + 1]), starts[places[0]]))
+    return spans

@@ -134,13 +134,13 @@ class Release(ABC):
             DataError: files are missing, or damaged and `damaged` is "error".
         """
         if split not in self._kept:
-            found, problems = self.load(split)
+            examples, problems = self.load(split)
             self._settle(problems)
-            reasons = [self.left_out(example) for example in found]
-            self._kept[split] = [example for example, why in zip(found, reasons, strict=True) if not why]
+            reasons = [self.left_out(example) for example in examples]
+            self._kept[split] = [example for example, why in zip(examples, reasons, strict=True) if not why]
             for why, count in Counter(filter(None, reasons)).items():
                 warnings.warn(
-                    f"{self.name} {split}: {count:,} of {len(found):,} questions left out ({why}).", stacklevel=2
+                    f"{self.name} {split}: {count:,} of {len(examples):,} questions left out ({why}).", stacklevel=2
                 )
         return list(self._kept[split])
 
@@ -200,7 +200,9 @@ class Release(ABC):
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
         wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions))
-        used = {split: [one for one in examples if not self.left_out(one)] for split, examples in splits.items()}
+        used = {
+            split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
+        }
         more = (
             *find_repeated_ids(used, files, self.origins),
             *find_unanswered(used, files),
@@ -215,18 +217,18 @@ class Release(ABC):
 
     def _sound(self, problems: list[Problem]) -> dict[str, list[TableExample]]:
         """Return the sound examples of each split; what is wrong with others, or with a whole file, is noted."""
-        found: dict[str, list[TableExample]] = {}
+        splits: dict[str, list[TableExample]] = {}
         for split in self.splits:
             try:
-                found[split], wrong = self.load(split)
+                splits[split], wrong = self.load(split)
             except DataError as error:
-                found[split] = []
+                splits[split] = []
                 problem = Problem(error.where or self.split_files[split], "", error.problem)
                 problems += [problem] if problem not in problems else []
             else:
                 known = set(problems)  # a table that two splits share has the same problem in both
                 problems += [problem for problem in wrong if problem not in known]
-        return found
+        return splits
 
     def fetch(self) -> None:
         """Fetch the public release into `root`; what is there and intact is kept.
@@ -250,8 +252,8 @@ class Release(ABC):
             DataError: it is cut short or damaged.
         """
         places = (str(PurePosixPath(folder, file)) for folder in self.folders)
-        found = (self._files.content(place) for place in places)
-        return next((content for content in found if content is not None), None)
+        contents = (self._files.content(place) for place in places)
+        return next((content for content in contents if content is not None), None)
 
     def train_content(self) -> bytes:
         """Return the content of train's file for what others say of it; nothing where it cannot be had."""
@@ -295,9 +297,9 @@ class Release(ABC):
 
     @cached_property
     def _splits(self) -> tuple[str, ...]:
-        found = self._found_splits()
-        if found:
-            return found
+        splits = self._found_splits()
+        if splits:
+            return splits
         refusal = self.refusal(self.wanted_files)
         if not self.download:
             raise refusal
@@ -306,10 +308,10 @@ class Release(ABC):
         except DataError as error:
             problem = f"{refusal.problem}; {error.problem}"
             raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
-        found = self._found_splits()
-        if not found:
+        splits = self._found_splits()
+        if not splits:
             raise refusal
-        return found
+        return splits
 
     def _found_splits(self) -> tuple[str, ...]:
         return tuple(split for split, file in self.split_files.items() if self._has(file))
@@ -330,9 +332,9 @@ class Release(ABC):
     def _mark_seen_tables(self, split: str, examples: list[TableExample]) -> list[TableExample]:
         """Put each example into the subset of those about tables of train or the others, where there are both."""
         known = () if split == "train" else self.train_tables
-        seen = [example.table.table_id in known for example in examples]
-        if len(set(seen)) < 2:
+        in_train = [example.table.table_id in known for example in examples]
+        if len(set(in_train)) < 2:
             return examples
         names = ("unseen_tables", "seen_tables")
-        pairs = zip(examples, seen, strict=True)
+        pairs = zip(examples, in_train, strict=True)
         return [replace(example, subsets=(*example.subsets, names[is_seen])) for example, is_seen in pairs]

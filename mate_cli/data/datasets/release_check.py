@@ -59,8 +59,8 @@ def describe_unanswered(without: int, questions: int) -> str:
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
     """Find ids that occur twice, in one split or in two; `origins` has the files of those that `files` lacks."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
-    for split, seen in ids.items():
-        for key in (key for key, times in seen.items() if times > 1):
+    for split, counts in ids.items():
+        for key in (key for key, times in counts.items() if times > 1):
             yield Problem(origins.get(key, files[split]), key, "the question id occurs twice")
     for problem in find_overlaps(ids, "question ids", files):
         yield Problem(origins.get(problem.key, problem.file), problem.key, problem.what)
@@ -115,15 +115,15 @@ def _rank(kind: str) -> tuple[bool, int, str]:
 
 def measure_sizes(splits: Splits) -> Sizes:
     """Measure questions, answers, sequences and tables, each table counted once."""
-    found = Sizes()
+    sizes = Sizes()
     tables: dict[str, Table] = {}
     for examples in splits.values():
         for example in examples:
             tables.setdefault(example.table.table_id, example.table)
             for what, size in example.sizes.items():
-                found.add(what, size)
+                sizes.add(what, size)
         for length in Counter(example.conversation for example in examples if example.conversation).values():
-            found.add("questions in a sequence", length)
+            sizes.add("questions in a sequence", length)
     for table in tables.values():
-        found.add_table(table)
-    return found
+        sizes.add_table(table)
+    return sizes

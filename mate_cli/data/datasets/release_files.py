@@ -26,13 +26,13 @@ DEEPER = 200
 
 def folders_below(root: Path) -> list[Path]:
     """Return the folders below another one, the upper ones first, as far as they are few."""
-    found: list[Path] = []
+    folders: list[Path] = []
     waiting = [root] if root.is_dir() else []
-    while waiting and len(found) < DEEPER:
+    while waiting and len(folders) < DEEPER:
         with suppress(OSError):
             inner = sorted(path for path in waiting.pop(0).iterdir() if path.is_dir() and not path.is_symlink())
-            found, waiting = found + inner, waiting + inner
-    return found[:DEEPER]
+            folders, waiting = folders + inner, waiting + inner
+    return folders[:DEEPER]
 
 
 class ReleaseFiles:
@@ -89,15 +89,15 @@ class ReleaseFiles:
         if plain is not None:
             return plain
         for places in (self._find_unpacked(file), self._find_archived(file)):
-            found = dict(places)
-            if len(set(found.values())) > 1:
+            contents = dict(places)
+            if len(set(contents.values())) > 1:
                 raise DataError(
-                    f"{file} differs between {' and '.join(sorted(found))}",
+                    f"{file} differs between {' and '.join(sorted(contents))}",
                     where=str(self._root),
                     remedy="Keep one of them there, or give its folder or archive as data.root",
                 )
-            if found:
-                return next(iter(found.values()))
+            if contents:
+                return next(iter(contents.values()))
         return None
 
     def _find_unpacked(self, file: str) -> Iterator[tuple[str, bytes]]:

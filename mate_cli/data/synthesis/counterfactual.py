@@ -79,12 +79,12 @@ def counterfactual_pairs(
 
     Line breaks part the paragraphs of texts.
     """
-    made: set[str] = set()
+    negatives: set[str] = set()
     for pair in _pairs(references, texts, rng, rewriting):
-        if pair.negative not in made:
-            made.add(pair.negative)
+        if pair.negative not in negatives:
+            negatives.add(pair.negative)
             yield pair
-        if len(made) == rewriting.most:
+        if len(negatives) == rewriting.most:
             return
 
 

@@ -50,13 +50,13 @@ class TableReferences:
     """The things that a table refers to in one column only, and the rows and columns in which it does."""
 
     def __init__(self, table: Table) -> None:
-        found: dict[Key, TableReference] = defaultdict(TableReference)
+        references: dict[Key, TableReference] = defaultdict(TableReference)
         for row, column, cell in table.cells():
             for key in _cell_keys(cell):
-                found[key].texts.add(cell.text)
-                found[key].cells[row, column] = None
-                found[key].names.update(map(_page_title, cell.links if key.kind == ENTITY else ()))
-        self.by_key = {key: ref for key, ref in found.items() if len({column for _, column in ref.cells}) == 1}
+                references[key].texts.add(cell.text)
+                references[key].cells[row, column] = None
+                references[key].names.update(map(_page_title, cell.links if key.kind == ENTITY else ()))
+        self.by_key = {key: ref for key, ref in references.items() if len({column for _, column in ref.cells}) == 1}
         self.by_row: dict[int, set[Key]] = defaultdict(set)
         self.by_column: dict[int, set[Key]] = defaultdict(set)
         for key, reference in self.by_key.items():
@@ -67,11 +67,11 @@ class TableReferences:
     def find_mentions(self, text: str) -> dict[Key, set[str]]:
         """Find the mentions of the table in a text; numbers and dates first, in the order of the text."""
         mentions: dict[Key, set[str]] = defaultdict(set)
-        for key, said in _numbers(text):
+        for key, mention in _numbers(text):
             if key in self.by_key:
-                mentions[key].add(said)
-        for key, said in self._entities(text):
-            mentions[key].add(said)
+                mentions[key].add(mention)
+        for key, mention in self._entities(text):
+            mentions[key].add(mention)
         return mentions
 
     def _entities(self, text: str) -> Iterator[tuple[Key, str]]:
@@ -94,9 +94,9 @@ def find_places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[i
 
     With `names`, what begins with a capital and is part of a longer name is left out, as "Perth" is in "Perth Glory".
     """
-    found = sorted((begin, -end) for one in texts for begin, end in _occurrences(one, text))
+    places = sorted((begin, -end) for phrase in texts for begin, end in _occurrences(phrase, text))
     spans: list[tuple[int, int]] = []
-    for begin, end in found:
+    for begin, end in places:
         if not spans or begin >= spans[-1][1]:
             spans.append((begin, -end))
     return [span for span in spans if not (names and text[span[0]].isupper() and _is_part_of_name(text, *span))]
@@ -145,11 +145,11 @@ def _numbers(text: str) -> tuple[tuple[Key, str], ...]:
     if len(lowered) != len(text):  # some capitals have two characters in lower case; places must not move
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     return tuple(
-        (_numeric_key(said.lower(), value), said)
+        (_numeric_key(mention.lower(), value), mention)
         for span in parse_text(lowered)
-        for said in (text[span.begin : span.end].strip().rstrip("."),)  # the full stop belongs to the sentence
+        for mention in (text[span.begin : span.end].strip().rstrip("."),)  # the full stop belongs to the sentence
         for value in span.values
-        if _refers(said, value)
+        if _refers(mention, value)
     )
 
 

@@ -109,10 +109,10 @@ class PartValues:
         """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
         if where not in self._filters:
             self._filters[where] = self._filter(where)
-        found = self._filters[where]
+        matches = self._filters[where]
         if where.comparator != IS and rows & self._wordy[where.column]:
             return None
-        return None if found is None else rows & found
+        return None if matches is None else rows & matches
 
     def compute_values(self, select: str, column: int, rows: int) -> Values | None:
         """Sum up the values of a column over a set of rows; None when there are none or it makes no sense."""

@@ -108,9 +108,9 @@ class _Writer:
         """Yield a statement with the wanted label, followed by its opposite where one is asked for; or nothing."""
         self._patience = self._grammar.patience
         for _ in range(self._grammar.attempts):
-            found = self._comparison(wanted) if self._patience else None
-            if found is not None:
-                comparison, opposite = found
+            pair = self._comparison(wanted) if self._patience else None
+            if pair is not None:
+                comparison, opposite = pair
                 text = comparison.text(self._values.names)
                 yield Statement(text, int(wanted), self._table)
                 if opposite is not None:
@@ -129,9 +129,9 @@ class _Writer:
                 right = self._expression(column)
                 if right is None:
                     return None
-                found = self._compared(left, right, column, wanted)
-                if found is not None:
-                    return found
+                pair = self._compared(left, right, column, wanted)
+                if pair is not None:
+                    return pair
         return None
 
     def _counts(self, wanted: bool) -> tuple[ComparedSides, Table | None] | None:
@@ -140,12 +140,12 @@ class _Writer:
             return None
         columns = self._shuffled(range(len(self._values.names)))
         tries = (self._compared(left, right, column, wanted) for column in columns)
-        return next((found for found in tries if found is not None), None)
+        return next((pair for pair in tries if pair is not None), None)
 
     def _expression(self, column: int) -> tuple[Expression, Values] | None:
         """Sum up a column in a random way that makes sense."""
         tries = (self._restricted(select, column) for select in self._shuffled(SELECTS))
-        return next((found for found in tries if found is not None), None)
+        return next((pair for pair in tries if pair is not None), None)
 
     def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
         """Restrict an expression to some rows, at least by one condition where one leaves it a meaning."""
@@ -155,9 +155,9 @@ class _Writer:
             return None
         expression = Expression(select, column)
         for other in self._shuffled(range(len(self._values.names))):
-            found = self._condition(expression, other, rows) if self._values.is_usable(other) else None
-            if found is not None:
-                where, rows, values = found
+            condition = self._condition(expression, other, rows) if self._values.is_usable(other) else None
+            if condition is not None:
+                where, rows, values = condition
                 expression = expression._replace(wheres=(*expression.wheres, where))
                 if self._rng.random() > self._grammar.stop_share:
                     break
@@ -168,10 +168,10 @@ class _Writer:
         texts, ways = self._values.columns[other], len(COMPARATORS)
         for pair in self._shuffled(range(len(texts) * ways)):
             where = Filter(other, COMPARATORS[pair % ways], texts[pair // ways])
-            kept = self._values.filter_rows(rows, where)
-            values = self._values.compute_values(expression.select, expression.column, kept) if kept else None
-            if kept and values is not None and self._values.is_sayable(values):
-                return where, kept, values
+            matches = self._values.filter_rows(rows, where)
+            values = self._values.compute_values(expression.select, expression.column, matches) if matches else None
+            if matches and values is not None and self._values.is_sayable(values):
+                return where, matches, values
         return None
 
     def _compared(
@@ -222,9 +222,9 @@ def _values(side: Side, values: PartValues) -> Values | None:
 def _format_side(side: Side, names: Sequence[str]) -> str:
     if not isinstance(side, Expression):
         return ", ".join(sorted(side))
-    said = side.select.format(names[side.column]) if side.column >= 0 else side.select
+    text = side.select.format(names[side.column]) if side.column >= 0 else side.select
     conditions = " and ".join(f"{names[where.column]} {where.comparator} {where.text}" for where in side.wheres)
-    return f"{said} when {conditions}" if conditions else said
+    return f"{text} when {conditions}" if conditions else text
 
 
 MAX_CELLS = 50
@@ -294,17 +294,17 @@ def part_statements(
         max_words: longer statements are left out; cut to fit a network, they would lose their meaning.
     """
     bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
-    said: list[tuple[str, str, int, Table]] = []
+    entries: list[tuple[str, str, int, Table]] = []
     if grammar is not None:
         statements = synthesize(bare, rng, grammar)
-        said += [(SYNTHETIC, it.text, it.label, it.table) for it in statements if _words(it.text) <= max_words]
+        entries += [(SYNTHETIC, it.text, it.label, it.table) for it in statements if _words(it.text) <= max_words]
     if rewriting is not None:
         elsewhere = set(table.table.passages.values()).difference(part.passages.values())
         texts = dict.fromkeys(text for text in (*table.texts, *part.passages.values()) if text not in elsewhere)
         for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
             if _words(pair.positive) <= max_words >= _words(pair.negative):
-                said += [(COUNTERFACTUAL, pair.positive, 1, bare), (COUNTERFACTUAL, pair.negative, 0, bare)]
-    return [_example(f"{table.key}/{begin}/{place}", *one) for place, one in enumerate(said)]
+                entries += [(COUNTERFACTUAL, pair.positive, 1, bare), (COUNTERFACTUAL, pair.negative, 0, bare)]
+    return [_example(f"{table.key}/{begin}/{place}", *entry) for place, entry in enumerate(entries)]
 
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:

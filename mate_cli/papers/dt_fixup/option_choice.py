@@ -48,7 +48,7 @@ class OptionChoice(CandidateTask[ChoiceExample]):
 
     def __init__(self, context: TaskContext, *, dropout: Dropout = 0.1, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)
-        self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
+        self.add_heads(lambda encoder: OptionHead(encoder.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
         """Return the questions of which the right option is known."""

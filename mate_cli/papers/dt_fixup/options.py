@@ -45,7 +45,7 @@ class OptionSerializer(Serializer):
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
         options = [text for example in examples for text in example.options]
-        self._pieces.add([*options, *(text for one in examples for text in (_context(one), one.question))])
+        self._pieces.add([*options, *(text for example in examples for text in (_context(example), example.question))])
         return [self._encode(example) for example in examples]
 
     def _encode(self, example: TableExample) -> TableEncoding | EncodingFailure:
@@ -71,11 +71,11 @@ class OptionSerializer(Serializer):
         """
         begin, between, end = self.tokenizer.pair_marks
         context, asked = self._pieces[_context(example),], self._pieces[example.question, option]
-        kept = tokens - len(begin) - len(between) - len(asked) - len(end)
-        ids = np.concatenate([begin, context[: max(0, kept)], between, asked, end])
+        room = tokens - len(begin) - len(between) - len(asked) - len(end)
+        ids = np.concatenate([begin, context[: max(0, room)], between, asked, end])
         segments = np.zeros_like(ids)
         segments[len(ids) - len(asked) - len(end) :] = 1
-        return np.stack([ids, segments]).astype(np.int32), None if kept < 0 else max(0, len(context) - kept)
+        return np.stack([ids, segments]).astype(np.int32), None if room < 0 else max(0, len(context) - room)
 
 
 def _context(example: TableExample) -> str:

@@ -47,19 +47,19 @@ def scored_queries(group: Configuration, split: str) -> Questions:
     """Return what the median run of a configuration answered; nothing where its answers are no queries."""
     metric = f"{split}/{EXACT_SET_MATCH.name}"
     runs = [run for run in (group.median_run, *group.counted) if run and metric in run.metrics]
-    found = load_questions(runs[0], split) if runs else {}
-    return {question: made for question, made in found.items() if EXACT_SET_MATCH.name in made.scores}
+    questions = load_questions(runs[0], split) if runs else {}
+    return {question: answer for question, answer in questions.items() if EXACT_SET_MATCH.name in answer.scores}
 
 
 def error_views(dataset: str, answered: Mapping[str, Questions]) -> list[View]:
     """Return a table of the questions that all get wrong, and one of those that any gets wrong."""
     questions = common_questions(list(answered.values()))
-    wrong = {q: [has_any(made[q], COLUMNS["wrong"]) for made in answered.values()] for q in questions}
+    wrong = {q: [has_any(predictions[q], COLUMNS["wrong"]) for predictions in answered.values()] for q in questions}
     if len(answered) < 2 or not questions:
         return []
     whose = "both" if len(answered) == 2 else f"all {len(answered)}"
-    common = [question for question, them in wrong.items() if all(them)]
-    some = [question for question, them in wrong.items() if any(them)]
+    common = [question for question, flags in wrong.items() if all(flags)]
+    some = [question for question, flags in wrong.items() if any(flags)]
     return [
         error_view(f"{dataset}: {len(chosen):,} of {len(questions):,} questions that {who} get wrong", chosen, answered)
         for who, chosen in ((whose, common), ("any", some))
@@ -70,8 +70,8 @@ def error_views(dataset: str, answered: Mapping[str, Questions]) -> list[View]:
 def error_view(title: str, questions: Sequence[ScoredQuestion], answered: Mapping[str, Questions]) -> View:
     """Return the shares of errors among some questions."""
     rows = []
-    for label, made in answered.items():
-        counts = [sum(has_any(made[question], kinds) for question in questions) for kinds in COLUMNS.values()]
+    for label, predictions in answered.items():
+        counts = [sum(has_any(predictions[question], kinds) for question in questions) for kinds in COLUMNS.values()]
         shares = [100 * count / len(questions) for count in counts]
         rows.append(Row(label, tuple(ViewCell(f"{share:.1f}", share) for share in shares)))
     columns = tuple(Column(name, less_is_better=True) for name in COLUMNS)

@@ -100,8 +100,8 @@ def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:
     count = columns.sum(1, keepdim=True)
     shared = scores.columns.masked_fill(~columns[:, None], 0.0).sum(-1) / count
     smoothed = (1 - smoothing) * chosen + smoothing * shared
-    found: Tensor = rules * (steps.rules >= 0) + smoothed * (steps.columns >= 0)
-    return -found.sum(1)
+    log_probabilities: Tensor = rules * (steps.rules >= 0) + smoothed * (steps.columns >= 0)
+    return -log_probabilities.sum(1)
 
 
 def _of(scores: Tensor, actions: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
     ) -> None:
         super().__init__(context, metrics=metrics)
         size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)
-        self.add_heads(lambda one: SqlHead(one.states_size, size))
+        self.add_heads(lambda encoder: SqlHead(encoder.states_size, size))
         self.smoothing = smoothing
         self.greedy, self.search = (Search(width, steps, column_weight) for width in (1, beam))
         self.runnable = runnable
@@ -184,11 +184,11 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         """Return the mean loss of what one encoder makes of a batch, a scalar."""
         return derivation_loss(head(output), self.smoothing).mean()
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SqlPrediction]:
         """Return the best derivation of each example."""
         return self._search_queries(output, self.search)
 
-    def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
+    def validation_predictions(self, output: EncoderOutput, batch: TableBatch) -> list[SqlPrediction]:
         """Return the derivation of the best action at each step, in a fraction of the time."""
         return self._search_queries(output, self.greedy)
 
@@ -196,8 +196,8 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         search = replace(search, runnable=self.runnable)
         head = self.head
         assert isinstance(head, SqlHead)
-        found = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
-        return [_prediction(name, some) for name, some in zip(output.batch.example_ids, found, strict=True)]
+        derivations = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
+        return [_prediction(name, some) for name, some in zip(output.batch.example_ids, derivations, strict=True)]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
         """Return the SQL of each prediction, by example; empty where there is no query.
@@ -205,7 +205,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         Where it is known what runs, the best query that does; the best of all where none does.
         Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding", 2018, for whole queries.
         """
-        return {one.example_id: self._answer(one, examples[one.example_id]) for one in predictions}
+        return {parse.example_id: self._answer(parse, examples[parse.example_id]) for parse in predictions}
 
     def _answer(self, prediction: SqlPrediction, example: SchemaExample) -> str:
         texts = list(prediction.texts(example))
@@ -219,7 +219,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
         """Return the exact-set match of all questions with a known query, also by hardness, and the kinds of errors."""
-        queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
+        queries = {parse.example_id: parse.query(examples[parse.example_id]) for parse in predictions}
         return score_queries(queries, examples)
 
     def details(self, prediction: SqlPrediction) -> dict[str, Any]:
@@ -227,8 +227,8 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return {"score": prediction.score} if prediction.actions else {}
 
 
-def _prediction(name: str, found: Sequence[ScoredDerivation]) -> SqlPrediction:
-    if not found:
+def _prediction(name: str, derivations: Sequence[ScoredDerivation]) -> SqlPrediction:
+    if not derivations:
         return SqlPrediction(name)
-    best, *others = found
-    return SqlPrediction(name, best.actions, best.score, tuple(one.actions for one in others))
+    best, *others = derivations
+    return SqlPrediction(name, best.actions, best.score, tuple(derivation.actions for derivation in others))

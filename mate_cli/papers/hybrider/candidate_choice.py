@@ -43,12 +43,12 @@ class CandidateHead(nn.Module):
         """Map states [B, T, D] to the scores of K candidates, the most that an example has; number k has row id k."""
         states, batch = output.states, output.batch
         example, token = first_tokens(batch)
-        found = [pooler(states[example, token][:, None])]
+        features = [pooler(states[example, token][:, None])]
         if len(self.side):
             assert batch.cell_features is not None
             values = batch.cell_features[example, token].long().unbind(-1)
-            found += [table(value) for table, value in zip(self.side, values, strict=True)]
-        return logits_of(self.score(torch.cat(found, -1)), batch)
+            features += [table(value) for table, value in zip(self.side, values, strict=True)]
+        return logits_of(self.score(torch.cat(features, -1)), batch)
 
 
 class CandidateChoice(CandidateTask[LinkedExample]):
@@ -66,7 +66,7 @@ class CandidateChoice(CandidateTask[LinkedExample]):
     def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__(context, metrics=metrics)
         self.links = context.cache_dir and context.cache_dir / "links"
-        self.add_heads(lambda one: CandidateHead(one.size.hidden_size, self.side_vocabularies))
+        self.add_heads(lambda encoder: CandidateHead(encoder.size.hidden_size, self.side_vocabularies))
 
     @abstractmethod
     def candidate(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
@@ -80,7 +80,9 @@ class CandidateChoice(CandidateTask[LinkedExample]):
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
         """Return the text of what is chosen, or the title of a page, by example."""
-        return {one.example_id: self.candidate(one, examples[one.example_id]).content for one in predictions}
+        return {
+            choice.example_id: self.candidate(choice, examples[choice.example_id]).content for choice in predictions
+        }
 
     def link(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return the questions with their nodes, linked once and read from the cache ever after."""

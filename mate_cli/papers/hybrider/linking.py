@@ -47,11 +47,11 @@ def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
     places: dict[int, list[int]] = {}
     for place, example in enumerate(examples):
         places.setdefault(id(example.table), []).append(place)
-    found: dict[int, tuple[Node, ...]] = {}
+    nodes: dict[int, tuple[Node, ...]] = {}
     for group in places.values():
         links = TableLinks(examples[group[0]].table)
-        found |= {place: links.nodes(examples[place].question, examples[place].question_tags) for place in group}
-    return [found[place] for place in range(len(examples))]
+        nodes |= {place: links.nodes(examples[place].question, examples[place].question_tags) for place in group}
+    return [nodes[place] for place in range(len(examples))]
 
 
 class TableLinks:

@@ -135,23 +135,23 @@ def extremes(table: Table) -> tuple[Extreme, ...]:
     columns: dict[str, list[tuple[float | datetime, tuple[int, int]]]] = {}
     for column, header in enumerate(table.header):
         columns[header.text] = [] if header.text in UNORDERED_HEADERS else _values(table, column)
-    found: list[Extreme] = []
+    cells: list[Extreme] = []
     for values in columns.values():
         if values and len(values) >= MIN_SHARE * len(table.rows):
             values.sort(key=lambda value: value[0])
             words = ("minimum", "maximum") if isinstance(values[0][0], float) else ("earliest", "latest")
-            found += [(words[0], values[0][1]), (words[1], values[-1][1])]
-    return tuple(found)
+            cells += [(words[0], values[0][1]), (words[1], values[-1][1])]
+    return tuple(cells)
 
 
 def _values(table: Table, column: int) -> list[tuple[float | datetime, tuple[int, int]]]:
     """Return the number or date of each cell that has one, all of the kind of the first."""
-    found: list[tuple[float | datetime, tuple[int, int]]] = []
+    values: list[tuple[float | datetime, tuple[int, int]]] = []
     for row, cells in enumerate(table.rows):
-        value = _value(cells[column].text, type(found[0][0]) if found else None)
+        value = _value(cells[column].text, type(values[0][0]) if values else None)
         if value is not None:
-            found.append((value, (row, column)))
-    return found
+            values.append((value, (row, column)))
+    return values
 
 
 def _value(text: str, kind: type | None) -> float | datetime | None:

@@ -15,10 +15,10 @@ def nearest_page(table: Table, question: str) -> str | None:
     their longest common substring. The first of equally near ones counts.
     """
     pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
-    found = [sentence for _, sentence in pages]
-    scores = SentenceIndex(found).scores(question)
+    sentences = [sentence for _, sentence in pages]
+    scores = SentenceIndex(sentences).scores(question)
     if not scores.any():
-        scores = 1 - OverlapDistance(found).to(question)
+        scores = 1 - OverlapDistance(sentences).to(question)
     return pages[int(scores.argmax())][0] if pages else None
 
 

@@ -46,8 +46,8 @@ class PageReading(SpanReading):
         return [page_example(example, links[0]) for example, links in self._pages(examples)]
 
     def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
-        found = []
+        pages = []
         for example in link_examples(examples, self.links):
             pairs = reading_pairs(example, find_target(example, example.nodes))
-            found.append((example, [pair.link for pair in pairs]))
-        return [(example, links) for example, links in found if links]
+            pages.append((example, [pair.link for pair in pairs]))
+        return [(example, links) for example, links in pages if links]

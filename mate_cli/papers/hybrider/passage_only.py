@@ -23,8 +23,8 @@ class PassageOnly(System):
 
         Hits@1 says how often a cell that links the page holds the answer or links to it.
         """
-        found = {example.example_id: nearest_page(example.table, example.question) for example in examples}
-        links = {key: link for key, link in found.items() if link is not None}
+        nearest = {example.example_id: nearest_page(example.table, example.question) for example in examples}
+        links = {key: link for key, link in nearest.items() if link is not None}
         by_name = {example.example_id: example for example in examples}
         pages = {key: page_example(by_name[key], link) for key, link in links.items()}
         reader = stages[READ]

@@ -39,22 +39,22 @@ class RowHopping(CandidateChoice):
         """Return the nodes in a row with the answer, each one to hop from."""
         return [
             replace(example, example_id=f"{example.example_id}/{place}")
-            for found in self._beginnings(examples)
-            for place, example in enumerate(found[: self.nodes_per_question])
+            for group in self._beginnings(examples)
+            for place, example in enumerate(group[: self.nodes_per_question])
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Return the first node in a row with the answer, of every question that has one."""
-        return [found[0] for found in self._beginnings(examples)]
+        return [group[0] for group in self._beginnings(examples)]
 
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
         """Yield of each question that hops are learnt from one example per node in a row with the answer."""
-        found = []
+        groups = []
         for example in self.link(examples):
             target = find_target(example, example.nodes)
             rows = target.answer_of_row if target.ranks else {}
-            found.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])
-        return [some for some in found if some]
+            groups.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])
+        return [group for group in groups if group]
 
     def candidate(self, choice: Choice, example: LinkedExample) -> Candidate:
         """Return the cell or page that was chosen."""

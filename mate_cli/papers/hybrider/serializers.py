@@ -57,23 +57,29 @@ class CandidateSerializer(Serializer):
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
-        found = [self.candidates(example) for example in examples]
-        texts = [part for some in found if not isinstance(some, str) for one in some for part in one.told + one.context]
+        candidates = [self.candidates(example) for example in examples]
+        texts = [
+            part
+            for group in candidates
+            if not isinstance(group, str)
+            for candidate in group
+            for part in candidate.told + candidate.context
+        ]
         self._pieces.add([*texts, *(example.question for example in examples)])
-        return [self._encode(example, some) for example, some in zip(examples, found, strict=True)]
+        return [self._encode(example, group) for example, group in zip(examples, candidates, strict=True)]
 
-    def _encode(self, example: TableExample, found: list[CandidateTexts] | str) -> TableEncoding | EncodingFailure:
-        if isinstance(found, str):
-            return EncodingFailure(example.example_id, found)
-        laid_out = [self._lay_out(example.question, one) for one in found]
+    def _encode(self, example: TableExample, candidates: list[CandidateTexts] | str) -> TableEncoding | EncodingFailure:
+        if isinstance(candidates, str):
+            return EncodingFailure(example.example_id, candidates)
+        laid_out = [self._lay_out(example.question, candidate) for candidate in candidates]
         ends = np.cumsum([ids.shape[1] for ids in laid_out])
-        kept = int((ends <= self.max_tokens).sum())
-        ids, segments = np.concatenate(laid_out[:kept], axis=1)
-        owner = np.repeat(np.arange(kept), np.diff(ends[:kept], prepend=0))
+        count = int((ends <= self.max_tokens).sum())
+        ids, segments = np.concatenate(laid_out[:count], axis=1)
+        owner = np.repeat(np.arange(count), np.diff(ends[:count], prepend=0))
         tokens = TokenArrays(len(ids))
         tokens.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
-        tokens.fill(label_ids=np.array([one.right for one in found[:kept]])[owner])
-        side = np.array([one.side for one in found[:kept]], dtype=np.float32)
+        tokens.fill(label_ids=np.array([candidate.right for candidate in candidates[:count]])[owner])
+        side = np.array([candidate.side for candidate in candidates[:count]], dtype=np.float32)
         return tokens.encoding(example.example_id, cell_features=side if side.size else None)
 
     def _lay_out(self, question: str, candidate: CandidateTexts) -> np.ndarray:

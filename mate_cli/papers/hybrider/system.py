@@ -51,9 +51,9 @@ def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], 
         )
         for choice in chosen
     }
-    found = stages[HOP].predict(list(hops.values()), "hops")
+    hop_choices = stages[HOP].predict(list(hops.values()), "hops")
     hopper = stages[HOP].task_of(RowHopping)
-    return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in found}
+    return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in hop_choices}
 
 
 def _read(reader: TrainedStage, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:

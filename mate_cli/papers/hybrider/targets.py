@@ -70,13 +70,13 @@ def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
     Cells come first, row by row; then pages, but not in a cell that holds the answer itself.
     """
     cells = [(row, column, cell) for row, column, cell in table.cells() if _holds(cell.text, answer)]
-    found = [AnswerNode(cell.text, (row, column), None) for row, column, cell in cells]
-    taken = {node.coordinate for node in found}
+    nodes = [AnswerNode(cell.text, (row, column), None) for row, column, cell in cells]
+    coordinates = {node.coordinate for node in nodes}
     for link, passage in table.passages.items():
         if _holds(passage, answer):
             places = [(row, column) for row, column, cell in table.cells() if link in cell.links]
-            found += [AnswerNode(page_title(link), place, link) for place in places if place not in taken]
-    return tuple(found)
+            nodes += [AnswerNode(page_title(link), place, link) for place in places if place not in coordinates]
+    return tuple(nodes)
 
 
 def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
@@ -86,9 +86,9 @@ def find_target(example: TableExample, nodes: Sequence[Node]) -> Target:
         return Target("dropped")
     answers = _of_named_columns(example, trace_answer(example.table, answer))
     if answers:
-        kept = _with_evidence(answers, {node.coordinate for node in nodes})
-        kind = _kind(kept, nodes)
-        return Target(kind, "" if kind == "trivial" else answers[0].source, kept)
+        linked_answers = _with_evidence(answers, {node.coordinate for node in nodes})
+        kind = _kind(linked_answers, nodes)
+        return Target(kind, "" if kind == "trivial" else answers[0].source, linked_answers)
     numeric = any(trigger in example.question.lower() for trigger in NUMBER_TRIGGERS)
     return Target("numeric", "calculation") if numeric else Target("dropped")
 
@@ -149,16 +149,16 @@ def ranking_labels(target: Target, nodes: Sequence[Node]) -> tuple[int, ...]:
 
 def hop_candidates(table: Table, row: int) -> tuple[Candidate, ...]:
     """Stage 2: the cells of a row that have text, each followed by the pages that it links to, the first 16."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for column, cell in enumerate(table.rows[row]):
         if cell.text:
             place, header = (row, column), table.header[column].text
-            found.append(Candidate(cell.text, place, None, header, ""))
-            found += [
+            candidates.append(Candidate(cell.text, place, None, header, ""))
+            candidates += [
                 Candidate(page_title(link), place, link, header, first_sentence(table.passages.get(link, "")))
                 for link in cell.links
             ]
-    return tuple(found[:MAX_CANDIDATES])
+    return tuple(candidates[:MAX_CANDIDATES])
 
 
 def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ...]:

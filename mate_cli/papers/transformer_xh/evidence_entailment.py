@@ -51,7 +51,7 @@ class EvidenceEntailment(Entailment):
         metrics: Sequence[Metric] = (),
     ) -> None:
         TableTask.__init__(self, context, metrics=metrics)
-        self.add_heads(lambda one: MixtureHead(one.size.hidden_size, len(VERDICTS), dropout))
+        self.add_heads(lambda encoder: MixtureHead(encoder.size.hidden_size, len(VERDICTS), dropout))
         self.double_softmax, self.keep = double_softmax, keep
 
     def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]
@@ -59,23 +59,23 @@ class EvidenceEntailment(Entailment):
         batch = output.batch
         assert batch.class_ids is not None
         assert batch.label_ids is not None
-        found: MixtureOutput = head(output, encoder.pooler)
+        mixture: MixtureOutput = head(output, encoder.pooler)
         if self.double_softmax:
-            loss = cross_entropy(found.log_probabilities.exp(), batch.class_ids)
+            loss = cross_entropy(mixture.log_probabilities.exp(), batch.class_ids)
         else:
-            loss = nll_loss(found.log_probabilities, batch.class_ids)
-        right = (batch.label_ids.gather(1, found.tokens) > 0) & found.mask
+            loss = nll_loss(mixture.log_probabilities, batch.class_ids)
+        right = (batch.label_ids.gather(1, mixture.tokens) > 0) & mixture.mask
         known = right.any(-1)
-        return loss + (binary(found.node_logits, found.mask, right) * known).sum() / known.sum().clamp(min=1)
+        return loss + (binary(mixture.node_logits, mixture.mask, right) * known).sum() / known.sum().clamp(min=1)
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Verdict]:
         """Return the likelier label of each example."""
-        found: MixtureOutput = self.head(output, self.encoder.pooler)
-        shares, labels = found.log_probabilities.exp().max(-1)
-        weights, nodes = found.node_logits.softmax(-1).topk(min(self.keep, found.mask.shape[1]))
+        mixture: MixtureOutput = self.head(output, self.encoder.pooler)
+        shares, labels = mixture.log_probabilities.exp().max(-1)
+        weights, nodes = mixture.node_logits.softmax(-1).topk(min(self.keep, mixture.mask.shape[1]))
         verdicts: list[Verdict] = []
         for place, name in enumerate(output.batch.example_ids):
-            rows = self._rows(output.batch, found.mask[place], nodes[place], place)
+            rows = self._rows(output.batch, mixture.mask[place], nodes[place], place)
             best = tuple(zip(rows, weights[place].tolist(), strict=False))
             verdicts.append(EvidenceVerdict(name, int(labels[place]), float(shares[place]), best))
         return verdicts
@@ -89,4 +89,4 @@ class EvidenceEntailment(Entailment):
     def details(self, prediction: Verdict) -> dict[str, Any]:
         """Return the rows that count most, with their shares."""
         rows = prediction.rows if isinstance(prediction, EvidenceVerdict) else ()
-        return {**super().details(prediction), "rows": [list(one) for one in rows]}
+        return {**super().details(prediction), "rows": [list(row) for row in rows]}

@@ -75,7 +75,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         metrics: Sequence[Metric] = (),
     ) -> None:
         super().__init__(context, metrics=metrics)
-        self.add_heads(lambda one: ReadingHead(one.size.hidden_size, len(ANSWER_KINDS), dropout))
+        self.add_heads(lambda encoder: ReadingHead(encoder.size.hidden_size, len(ANSWER_KINDS), dropout))
         self.head.kind.requires_grad_(answer_kinds)
         self.head.sentence.requires_grad_(supporting_sentences)
         self.max_span_length, self.serializer = max_span_length, context.serializer
@@ -91,7 +91,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         loss = losses.mean()
         return loss + kind_loss(logits, targets) if self.answer_kinds else loss
 
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[EvidenceAnswer]:
+    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[EvidenceAnswer]:
         """Return one answer per example."""
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
         best = logits.nodes.argmax(-1)
@@ -101,18 +101,18 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best)
         cells = output.batch.more[NODE_CELLS]
         chosen = (logits.sentences > 0) & logits.is_sentence & self.supporting_sentences
-        found: list[list[tuple[int, int]]] = [[] for _ in best]
+        supporting: list[list[tuple[int, int]]] = [[] for _ in best]
         for row, node, sentence in chosen.nonzero().tolist():
-            found[row].append((int(cells[row, node, 0]), sentence))
+            supporting[row].append((int(cells[row, node, 0]), sentence))
         columns = (
             output.batch.find_places(first + start).tolist(),
             output.batch.find_places(first + end).tolist(),
             kinds.tolist(),
             [(row, column) for row, column in cells[example, best].tolist()],
             logits.nodes[example, best].sigmoid().tolist(),
-            [tuple(some) for some in found],
+            [tuple(sentences) for sentences in supporting],
         )
-        return [EvidenceAnswer(*one) for one in zip(output.batch.example_ids, *columns, strict=True)]
+        return [EvidenceAnswer(*values) for values in zip(output.batch.example_ids, *columns, strict=True)]
 
     def answers(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the text of each answer, by example."""
@@ -139,7 +139,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
 
     def details(self, prediction: EvidenceAnswer) -> dict[str, Any]:
         """Return the best node, and the sentences that support the answer."""
-        return {**super().details(prediction), "supporting": [list(one) for one in prediction.supporting]}
+        return {**super().details(prediction), "supporting": [list(sentence) for sentence in prediction.supporting]}
 
     def selection(self, prediction: EvidenceAnswer) -> Selection | None:
         """Return the cell of the best node."""

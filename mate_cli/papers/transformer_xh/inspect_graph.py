@@ -53,8 +53,8 @@ def print_nodes(example: TableExample, nodes: Sequence[NodeView], cut: str, cons
         console: where to print.
     """
     answer = " | ".join(example.answer.texts) if example.answer else "not known"
-    for name, said in (("example", example.example_id), ("question", example.question), ("answer", answer)):
-        console.print(Text.assemble((f"{name:<10}", "bold"), said), soft_wrap=True)
+    for name, value in (("example", example.example_id), ("question", example.question), ("answer", answer)):
+        console.print(Text.assemble((f"{name:<10}", "bold"), value), soft_wrap=True)
     print_cut(cut, console)
     numbers = [Column(name, justify="right") for name in ("#", "row", "column", "tokens")]
     view = Table(*numbers, Column("text", overflow="ellipsis", no_wrap=True, ratio=1), "sees", expand=True)
@@ -89,11 +89,11 @@ def show_graph(
     assert encoding.label_ids is not None
     kinds = kinds_of(encoding)
     labels = [encoding.label_ids[encoding.row_ids == row] for row in range(1, len(nodes) + 1)]
-    right = [bool((own & 1).any()) for own in labels]
+    right = [bool((node_labels & 1).any()) for node_labels in labels]
     cells = [(text.node.row, text.node.column) for text in nodes]
-    said = [f"{text.title}: {text.body}" if text.title else text.body for text in nodes]
+    texts = [f"{text.title}: {text.body}" if text.title else text.body for text in nodes]
     sees = [[kind for kind in row if kind] for row in kinds]
-    lines = [NodeView(*line) for line in zip(cells, map(len, labels), said, sees, right, strict=True)]
+    lines = [NodeView(*line) for line in zip(cells, map(len, labels), texts, sees, right, strict=True)]
     assert encoding.cut is not None
     print_nodes(example, lines, describe_cut(encoding.cut), report_console())
     names = [text.node.title.strip() or text.body for text in nodes]
@@ -121,9 +121,9 @@ def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray
     if ask is None:
         return {}
     batch = collate([encoding], reset_positions=True, max_positions=encoder.size.max_positions)
-    found = ask(batch)
-    first = encoder.size.num_layers - len(found) + 1
-    return {f"after layer {first + place}": one[0].mean(0).numpy() for place, one in enumerate(found)}
+    layers = ask(batch)
+    first = encoder.size.num_layers - len(layers) + 1
+    return {f"after layer {first + place}": weights[0].mean(0).numpy() for place, weights in enumerate(layers)}
 
 
 MAX_LETTERS = 18

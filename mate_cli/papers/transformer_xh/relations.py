@@ -78,7 +78,7 @@ def mentions(title: str, text: str) -> bool:
 
 def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
     """Tell of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
-    return lambda nodes: np.array([[holds(own, other) for other in nodes] for own in nodes], bool)
+    return lambda nodes: np.array([[holds(node, other) for other in nodes] for node in nodes], bool)
 
 
 def _same(key: Callable[[EvidenceNode], int]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
@@ -100,9 +100,9 @@ _FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
     "row": _same(lambda node: node.row),
     "first": lambda nodes: _same(lambda node: node.row)(nodes) & _with_first(nodes),
     "column": _same(lambda node: node.column),
-    "page": _pairs(lambda own, other: any(page in other.pages for page in own.pages)),
-    "link": _pairs(lambda own, other: other.row in own.asks),
-    "mention": _pairs(lambda own, other: mentions(own.title, other.text)),
+    "page": _pairs(lambda node, other: any(page in other.pages for page in node.pages)),
+    "link": _pairs(lambda node, other: other.row in node.asks),
+    "mention": _pairs(lambda node, other: mentions(node.title, other.text)),
     "next": lambda nodes: np.eye(len(nodes), k=-1, dtype=bool),
     "all": lambda nodes: np.ones((len(nodes), len(nodes)), bool),
 }
@@ -158,8 +158,8 @@ def _cells(table: Table, additions: Mapping[str, Parts]) -> Iterator[NodeText]:
 
 def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | None:
     cells = table.rows[row]
-    said = [(name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
-    parts = tuple(part for one in said for part in (*one, ";"))[:-1]
+    facts = [(name.text, "is", *expand_cell(cell, additions)) for name, cell in zip(table.header, cells, strict=False)]
+    parts = tuple(part for fact in facts for part in (*fact, ";"))[:-1]
     if not any(cell.text.strip() for cell in cells):
         return None
     pages = tuple(dict.fromkeys(link for cell in cells for link in cell.links))
@@ -168,11 +168,11 @@ def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | N
 
 def _documents(example: TableExample) -> Iterator[NodeText]:
     for row, column, cell in example.table.cells():
-        said = example.sentences[row] if example.sentences else _sentences(example.table, cell)
-        if said or cell.text.strip():
+        sentences = example.sentences[row] if example.sentences else _sentences(example.table, cell)
+        if sentences or cell.text.strip():
             asks = tuple(dict.fromkeys(link.source for link in example.links if link.target == row))
-            node = EvidenceNode(row, column, cell.text, " ".join(said), cell.links, asks)
-            yield NodeText(node, tuple((sentence,) for sentence in said), cell.text)
+            node = EvidenceNode(row, column, cell.text, " ".join(sentences), cell.links, asks)
+            yield NodeText(node, tuple((sentence,) for sentence in sentences), cell.text)
 
 
 def _sentences(table: Table, cell: Cell) -> tuple[str, ...]:

@@ -120,28 +120,28 @@ class EvidenceSerializer(Serializer):
         return ""
 
     def _encode(self, example: TableExample, known: _Known) -> TableEncoding | EncodingFailure:
-        found = self._laid_out(example, known)
-        if not found:
+        node_pieces = self._laid_out(example, known)
+        if not node_pieces:
             return EncodingFailure(example.example_id, "the table has no text")
-        lengths = [len(laid.ids) for laid in found]
+        lengths = [len(laid.ids) for laid in node_pieces]
         tokens = TokenArrays(sum(lengths))
-        owner = np.repeat(np.arange(len(found)), lengths)
-        tokens.fill(input_ids=np.concatenate([laid.ids for laid in found]), column_ids=1, row_ids=owner + 1)
-        tokens.fill(segment_ids=np.concatenate([laid.segments for laid in found]))
-        sentences = np.concatenate([laid.sentences for laid in found])
+        owner = np.repeat(np.arange(len(node_pieces)), lengths)
+        tokens.fill(input_ids=np.concatenate([laid.ids for laid in node_pieces]), column_ids=1, row_ids=owner + 1)
+        tokens.fill(segment_ids=np.concatenate([laid.segments for laid in node_pieces]))
+        sentences = np.concatenate([laid.sentences for laid in node_pieces])
         if self.label == "answer":
-            tokens.fill(label_ids=label_answers(example, found, self._pieces))
+            tokens.fill(label_ids=label_answers(example, node_pieces, self._pieces))
         else:
-            tokens.fill(label_ids=np.repeat(label_nodes(example, found, rows=self.unit == "row"), lengths))
-        cells = np.array([(laid.text.node.row, laid.text.node.column) for laid in found], np.int16)
-        more = {RELATIONS: relate([laid.text.node for laid in found], self.relations), NODE_CELLS: cells}
+            tokens.fill(label_ids=np.repeat(label_nodes(example, node_pieces, rows=self.unit == "row"), lengths))
+        cells = np.array([(laid.text.node.row, laid.text.node.column) for laid in node_pieces], np.int16)
+        more = {RELATIONS: relate([laid.text.node for laid in node_pieces], self.relations), NODE_CELLS: cells}
         if self.unit in ("document", "segment"):
             more[SENTENCE_IDS] = sentences.astype(np.int16)
         return tokens.encoding(
             example.example_id,
-            cell_features=known.features(example.question, found) if self.lexical_features else None,
+            cell_features=known.features(example.question, node_pieces) if self.lexical_features else None,
             class_ids=find_class(example),
-            cut=self._cut(example, found, tokens["label_ids"]),
+            cut=self._cut(example, node_pieces, tokens["label_ids"]),
             more=more,
         )
 
@@ -151,8 +151,12 @@ class EvidenceSerializer(Serializer):
         told = self._list_mentions(example, texts)
         answers = example.answer.texts if example.answer else ()
         self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *told))
-        found = [one for text, said in zip(texts, told, strict=True) for one in self._nodes(example, text, said)]
-        return known.choose(example.question, found)
+        node_pieces = [
+            pieces
+            for text, sentences in zip(texts, told, strict=True)
+            for pieces in self._nodes(example, text, sentences)
+        ]
+        return known.choose(example.question, node_pieces)
 
     def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[NodePieces]:
         """Yield the node of a text; of segments several, each of whole sentences where they fit."""
@@ -184,33 +188,33 @@ class EvidenceSerializer(Serializer):
         numbers = np.repeat(np.arange(len(bodies)) + 1 + text.first, [len(body) for body in bodies])
         second = np.concatenate([title, *bodies, end]).astype(np.int32)
         number = np.concatenate([np.zeros(len(title), int), numbers, [0]])
-        kept = _shares(len(first), len(second), min(self.node_tokens, self.max_tokens))
+        lengths = _shares(len(first), len(second), min(self.node_tokens, self.max_tokens))
         whole = len(first) + len(second)
-        ids = np.concatenate([_shortened(first, kept[0]), _shortened(second, kept[1])]).astype(np.int32)
-        segments = np.repeat((0, 1), kept)
-        sentences = np.concatenate([np.zeros(kept[0], int), _shortened(number, kept[1])])
-        return NodePieces(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
+        ids = np.concatenate([_shortened(first, lengths[0]), _shortened(second, lengths[1])]).astype(np.int32)
+        segments = np.repeat((0, 1), lengths)
+        sentences = np.concatenate([np.zeros(lengths[0], int), _shortened(number, lengths[1])])
+        return NodePieces(text, ids, segments, sentences, lengths[0] + len(title), whole > len(ids))
 
     def _list_mentions(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
         """List the sentences of other nodes that lead to each one, in reading order, each sentence once."""
         if not self.edge_texts:
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
-        said: dict[tuple[int, int], list[str]] = defaultdict(list)
+        link_sentences: dict[tuple[int, int], list[str]] = defaultdict(list)
         for link in example.links:
-            said[link.source, link.target] += [link.text] if link.text else []
+            link_sentences[link.source, link.target] += [link.text] if link.text else []
         told = []
-        for own, asked in zip(texts, related.tolist(), strict=True):
+        for text, asked in zip(texts, related.tolist(), strict=True):
             others = [texts[place] for place, kind in enumerate(asked) if kind]
-            known = [(said.get((other.node.row, own.node.row)), other) for other in others]
-            told.append([one for sentences, other in known for one in sentences or _leading(own, other)])
+            known = [(link_sentences.get((other.node.row, text.node.row)), other) for other in others]
+            told.append([sentence for sentences, other in known for sentence in sentences or _leading(text, other)])
         return [tuple(dict.fromkeys(some)) for some in told]
 
-    def _cut(self, example: TableExample, found: Sequence[NodePieces], labels: np.ndarray) -> np.ndarray:
-        rows = {laid.text.node.row for laid in found}
+    def _cut(self, example: TableExample, node_pieces: Sequence[NodePieces], labels: np.ndarray) -> np.ndarray:
+        rows = {laid.text.node.row for laid in node_pieces}
         answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
         lost = len(answers - rows)
-        return np.array([sum(laid.cut for laid in found), len(example.table.rows) - len(rows), 0, lost], np.int32)
+        return np.array([sum(laid.cut for laid in node_pieces), len(example.table.rows) - len(rows), 0, lost], np.int32)
 
 
 _TELLING = ("mention", "link")
@@ -235,34 +239,34 @@ class _Known:
             self._expander = Expander(self.table.passages, limit, titles=False)
         return self._expander.choose(question)
 
-    def choose(self, question: str, found: Sequence[NodePieces]) -> list[NodePieces]:
+    def choose(self, question: str, node_pieces: Sequence[NodePieces]) -> list[NodePieces]:
         """Return the nodes of the rows that fit the question best, in reading order, as many as there is room for."""
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
-        if len(found) <= nodes and sum(len(laid.ids) for laid in found) <= tokens:
-            return list(found)
+        if len(node_pieces) <= nodes and sum(len(laid.ids) for laid in node_pieces) <= tokens:
+            return list(node_pieces)
         if self._rows is None:
             self._rows = SentenceIndex(row_documents(self.table))
-        kept: set[int] = set()
+        selection: set[int] = set()
         for row in np.argsort(-self._rows.scores(question), kind="stable").tolist():
-            places = [place for place, laid in enumerate(found) if laid.text.node.row == row]
-            cost = sum(len(found[place].ids) for place in places)
+            places = [place for place, laid in enumerate(node_pieces) if laid.text.node.row == row]
+            cost = sum(len(node_pieces[place].ids) for place in places)
             if len(places) > nodes or cost > tokens:
-                if kept:
+                if selection:
                     continue
-                costs = np.cumsum([len(found[place].ids) for place in places])
+                costs = np.cumsum([len(node_pieces[place].ids) for place in places])
                 places = places[: min(nodes, int((costs <= tokens).sum()))]
-                cost = sum(len(found[place].ids) for place in places)
-            kept.update(places)
+                cost = sum(len(node_pieces[place].ids) for place in places)
+            selection.update(places)
             nodes, tokens = nodes - len(places), tokens - cost
-        return [found[place] for place in sorted(kept)]
+        return [node_pieces[place] for place in sorted(selection)]
 
-    def features(self, question: str, found: Sequence[NodePieces]) -> np.ndarray:
+    def features(self, question: str, node_pieces: Sequence[NodePieces]) -> np.ndarray:
         """Return the lexical features of each node, [K, F]; of a row the largest of its cells."""
         if self._lexical is None:
             self._lexical = LexicalTable(self.table)
         width = len(self.table.header)
         cells = self._lexical.features(question)[1:].reshape(len(self.table.rows), width, -1)
-        nodes = [laid.text.node for laid in found]
+        nodes = [laid.text.node for laid in node_pieces]
         if self.serializer.unit == "row":
             return np.stack([cells[node.row].max(0) for node in nodes])
         return np.stack([cells[node.row, node.column] for node in nodes])
@@ -274,10 +278,10 @@ def _words(text: NodeText) -> Iterator[str]:
         yield from parts
 
 
-def _leading(own: NodeText, other: NodeText) -> list[str]:
+def _leading(text: NodeText, other: NodeText) -> list[str]:
     """Return the sentences of another text that mention this one."""
-    said = [sentence for parts in other.sentences for sentence in split_sentences(" ".join(parts))]
-    return [sentence for sentence in said if mentions(own.node.title, sentence)]
+    sentences = [sentence for parts in other.sentences for sentence in split_sentences(" ".join(parts))]
+    return [sentence for sentence in sentences if mentions(text.node.title, sentence)]
 
 
 def _shares(first: int, second: int, most: int) -> tuple[int, int]:
@@ -285,13 +289,13 @@ def _shares(first: int, second: int, most: int) -> tuple[int, int]:
 
     Source: microsoft/Transformer-XH, `truncate_input_sequence`.
     """
-    kept = min(first, max(most - second, -(-most // 2)))
-    return kept, min(second, most - kept)
+    count = min(first, max(most - second, -(-most // 2)))
+    return count, min(second, most - count)
 
 
-def _shortened(values: np.ndarray, kept: int) -> np.ndarray:
+def _shortened(values: np.ndarray, count: int) -> np.ndarray:
     """Return the first values and the last one."""
-    return values if len(values) == kept else np.append(values[: kept - 1], values[-1:])
+    return values if len(values) == count else np.append(values[: count - 1], values[-1:])
 
 
 HAS_ANSWER, SUPPORTS, UNJUDGED = 1, 2, 4
@@ -321,30 +325,30 @@ class NodePieces:
     cut: bool
 
 
-def label_nodes(example: TableExample, found: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
+def label_nodes(example: TableExample, node_pieces: Sequence[NodePieces], *, rows: bool) -> np.ndarray:
     """Mark with 1 each node with the answer [K]: whose cell holds it, or of `rows` any cell of whose row does."""
     right = set(example.answer.coordinates) if example.answer else set()
     right_rows = {row for row, _ in right}
-    nodes = [laid.text.node for laid in found]
+    nodes = [laid.text.node for laid in node_pieces]
     return np.array([node.row in right_rows if rows else (node.row, node.column) in right for node in nodes], np.int32)
 
 
-def label_answers(example: TableExample, found: Sequence[NodePieces], pieces: PieceCache) -> np.ndarray:
+def label_answers(example: TableExample, node_pieces: Sequence[NodePieces], pieces: PieceCache) -> np.ndarray:
     """Set bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
     right = set(example.answer.coordinates) if example.answer else set()
     texts = example.answer.texts if example.answer and find_class(example) == 0 else ()
     supporting = set(example.supporting)
     unjudged = set(example.unjudged)
     labels = []
-    for laid in found:
-        node, own = laid.text.node, np.zeros(len(laid.ids), np.int32)
+    for laid in node_pieces:
+        node, bits = laid.text.node, np.zeros(len(laid.ids), np.int32)
         if (node.row, node.column) in right:
             start, end = _first_place(texts, laid, pieces)
-            own[start:end] = HAS_ANSWER
+            bits[start:end] = HAS_ANSWER
         numbers = [sentence + 1 for row, sentence in supporting if row == node.row]
-        own[np.isin(laid.sentences, numbers)] |= SUPPORTS
-        own |= UNJUDGED * (node.row in unjudged)
-        labels.append(own)
+        bits[np.isin(laid.sentences, numbers)] |= SUPPORTS
+        bits |= UNJUDGED * (node.row in unjudged)
+        labels.append(bits)
     return np.concatenate(labels)
 
 

@@ -31,8 +31,8 @@ def check_questions(splits: Splits, released: Mapping[str, Files], problems: lis
     for split, questions in splits.items():
         _check_reference(split, questions, released[split], problems)
     for split, questions in splits.items():
-        seen = Counter(question.question_id for question in questions)
-        twice = [key for key, count in seen.items() if count > 1]
+        counts = Counter(question.question_id for question in questions)
+        twice = [key for key, count in counts.items() if count > 1]
         what = "the question id occurs in two files of this split"
         problems += [Problem(f"{split}.json", key, what) for key in twice]
     problems += _shared(splits, "question_id", "question ids")
@@ -78,10 +78,10 @@ def _shared(splits: Splits, field: str, what: str) -> Iterator[Problem]:
 def _contaminated(splits: Splits, near: float) -> Iterator[Problem]:
     """Note the questions of the release that repeat one of its evaluation splits; they stay as released."""
     known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
-    found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
-    if found:
-        what = f"{len(found):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
-        yield Problem("train.json", found[0], what)
+    repeats = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
+    if repeats:
+        what = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
+        yield Problem("train.json", repeats[0], what)
 
 
 def read_all_tables(store: Callable[[str], Path], problems: list[Problem]) -> dict[str, Table]:

@@ -84,11 +84,11 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
     if reference is not None:
         return {str(key): source for source in ("table", "passage") for key in reference[source]}
     name = f"{stem}.traced.json"
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for place, entry in enumerate(traced):
         with note_damage(name, f"entry {place}", problems):
-            found |= {require_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
-    return found
+            sources |= {require_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
+    return sources
 
 
 def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:

@@ -40,7 +40,7 @@ SAMPLE_ROOT = Path(__file__).parents[1] / "sample" / "release"
 class ExtraQuestions:
     """The questions of further files: those that are learnt from, why others are not, and what is wrong."""
 
-    kept: Sequence[HybridQAQuestion]
+    questions: Sequence[HybridQAQuestion]
     left_out: Mapping[str, int]
     problems: Sequence[Problem]
 
@@ -134,7 +134,7 @@ class HybridQA(Release):
         """
         questions = self._read_questions(split, problems)
         if split == "train" and self.extra_train:
-            questions += self._extra.kept
+            questions += self._extra.questions
             problems += self._extra.problems
         return questions
 
@@ -150,8 +150,8 @@ class HybridQA(Release):
     @property
     def facts(self) -> Mapping[str, str]:
         """Number of questions of `extra_train` that are left out, and splits they were not compared with, in words."""
-        said = counts_in_words(self.repeated)
-        facts = {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
+        text = counts_in_words(self.repeated)
+        facts = {"left out, train": f"{text}; {len(self._extra.questions):,} of extra_train are left"} if text else {}
         return facts | {problem.file: problem.what for problem in self._unchecked()}
 
     def check_extra(self) -> None:
@@ -161,14 +161,14 @@ class HybridQA(Release):
             DataError: naming the first.
         """
         for name in map(str, self.extra_train if self._found_splits() else ()):
-            path, own = self._extra_path(name), _in_release(name)
-            if not path.is_file() and not (own and self._has(own)):
+            path, released = self._extra_path(name), _in_release(name)
+            if not path.is_file() and not (released and self._has(released)):
                 raise _no_such_file(path)
 
     def read_released(self, file: str) -> dict[str, bytes]:
         """Read a file of released_data with its .traced.json and _reference.json, by name; those that are there."""
-        found = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
-        return {name: content for name, content in found.items() if content is not None}
+        contents = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
+        return {name: content for name, content in contents.items() if content is not None}
 
     def store(self, folder: str) -> Path:
         """Find where `folder` (tables_tok or request_tok) is kept.
@@ -179,8 +179,8 @@ class HybridQA(Release):
         if self.root.is_file() and self.root.name.endswith(SUFFIXES[1:]):
             return self.root
         deeper = sorted(path for path in self.root.glob("*") if path.is_dir())
-        found = (find_store(place, folder, REPOSITORY) for place in (self.root, *deeper))
-        store = next((place for place in found if place), None)
+        stores = (find_store(place, folder, REPOSITORY) for place in (self.root, *deeper))
+        store = next((place for place in stores if place), None)
         if store is None:
             raise self.refusal((folder,))
         return store
@@ -197,15 +197,15 @@ class HybridQA(Release):
     @cached_property
     def _extra(self) -> ExtraQuestions:
         problems: list[Problem] = []
-        found = [
+        questions = [
             question
             for name in map(str, self.extra_train)
             for question in parse_questions(*self._extra_file(name), problems)
         ]
         evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
-        reasons = find_repetitions(found, self._read_questions("train", []), evaluation, self.near_duplicate)
-        kept = [question for question, why in zip(found, reasons, strict=True) if not why]
-        return ExtraQuestions(kept, dict(Counter(filter(None, reasons)).most_common()), problems)
+        reasons = find_repetitions(questions, self._read_questions("train", []), evaluation, self.near_duplicate)
+        distinct = [question for question, why in zip(questions, reasons, strict=True) if not why]
+        return ExtraQuestions(distinct, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
         name = f"{_unpacked(Path(extra).name).removesuffix('.json')}.json"
@@ -289,8 +289,8 @@ def _files_beside(path: Path) -> dict[str, bytes]:
     if not path.is_file():
         raise _no_such_file(path)
     file, *companions = _with_companions(_unpacked(path.name))
-    found = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
-    return {name: read_file(place) for name, place in found.items()}
+    paths = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
+    return {name: read_file(place) for name, place in paths.items()}
 
 
 def _no_such_file(path: Path) -> DataError:

@@ -40,7 +40,7 @@ def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) 
         if any(name in there for name in wanted):
             continue
         if pair := _near(wanted, unknown_columns(there, columns)):
-            ours = next(one for one in needed if pair[0] in (*NAMES[one], columns.get(one, "").lower()))
+            ours = next(key for key in needed if pair[0] in (*NAMES[key], columns.get(key, "").lower()))
             typed = format_setting("data.columns", {**columns, ours: pair[1]})
             remedy = f"Did you mean {pair[1]}? Rename it, or type {typed}"
             raise DataError(f"no column `{pair[0]}`", where=place, remedy=remedy)
@@ -52,9 +52,9 @@ def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[st
     return [name for name in names if name.strip().lower() not in known]
 
 
-def _near(wanted: Iterable[str], found: Collection[str]) -> tuple[str, str] | None:
+def _near(wanted: Iterable[str], columns: Collection[str]) -> tuple[str, str] | None:
     """Return the first wanted name that a column is spelled nearly like, and that column."""
-    pairs = ((name, get_close_matches(name, found, n=1, cutoff=ALIKE)) for name in wanted)
+    pairs = ((name, get_close_matches(name, columns, n=1, cutoff=ALIKE)) for name in wanted)
     return next(((name, near[0]) for name, near in pairs if near), None)
 
 
@@ -94,8 +94,8 @@ def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> 
             continue
         if isinstance(value, dict) and not lines:
             value = value.get("data", [value])
-        for one in value if isinstance(value, list) and not lines else [value]:
-            if isinstance(one, dict):
-                yield one
+        for entry in value if isinstance(value, list) and not lines else [value]:
+            if isinstance(entry, dict):
+                yield entry
             else:
                 problems.append(Problem(place, f"line {number}", "is not an object with a question"))

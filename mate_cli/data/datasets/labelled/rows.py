@@ -64,8 +64,8 @@ class LabelledRow:
         """
         there = {str(name).strip().lower(): value for name, value in values.items()}
         names = {ours: (columns[ours].lower(),) if ours in columns else also for ours, also in NAMES.items()}
-        found = {ours: next((there[name] for name in also if name in there), None) for ours, also in names.items()}
-        return cls({name: value for name, value in found.items() if value not in (None, "", [])}, plain, folder)
+        fields = {ours: next((there[name] for name in also if name in there), None) for ours, also in names.items()}
+        return cls({name: value for name, value in fields.items() if value not in (None, "", [])}, plain, folder)
 
     def text(self, name: str) -> str:
         """Return a value as text; "" without it."""
@@ -79,7 +79,7 @@ class LabelledRow:
         if self.plain and isinstance(value, str):
             value = value.split(PARTED)
         entries = value if isinstance(value, (list, tuple)) else [value]
-        return tuple(text for one in entries if (text := spreadsheet_text(one).strip()))
+        return tuple(text for entry in entries if (text := spreadsheet_text(entry).strip()))
 
     def parse(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
         """Return a value that may be JSON in a text.
@@ -111,17 +111,17 @@ class RowTables:
         """
         if "table" not in row.values:
             raise RowError("has neither a table nor a database")
-        given = row.values["table"]
-        if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
-            given = row.parse("table")
-        parts = [given, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
+        value = row.values["table"]
+        if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+            value = row.parse("table")
+        parts = [value, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
         key = json.dumps(parts, default=str, sort_keys=True)
         if key not in self._known:
-            table = self._read(given, row) if isinstance(given, str) else inline_table(given)
+            table = self._read(value, row) if isinstance(value, str) else inline_table(value)
             table = replace(table, title=row.text("title") or table.title)
             if passages := self._passages(row):
                 table = with_passages(table, passages)
-            if not isinstance(given, str):
+            if not isinstance(value, str):
                 table = replace(table, table_id=table.table_id or f"table {len(self._known)}")
             self._known[key] = table
         return self._known[key]
@@ -140,10 +140,10 @@ class RowTables:
             RowError: it is not there.
         """
         places = (folder / name, self._root / name)
-        found = next((place for place in places if place.is_file()), None)
-        if found is None:
+        path = next((place for place in places if place.is_file()), None)
+        if path is None:
             raise RowError(f"its {kind} {name} was not found")
-        return found
+        return path
 
     def _passages(self, row: LabelledRow) -> list[Mapping[str, Any]]:
         value = row.values.get("passages")
@@ -154,7 +154,7 @@ class RowTables:
                 raise RowError(f"its passages {value} are not JSON") from error
         elif isinstance(value, str):
             value = row.parse("passages")
-        if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
+        if value is not None and not (isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value)):
             raise RowError("passages should be a list of {row, column, text}")
         return value or []
 
@@ -178,7 +178,7 @@ def inline_table(value: object) -> Table:
     long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
-    texts = [[_cell_text(one) for one in line] + [""] * (len(header) - len(line)) for line in lines]
+    texts = [[_cell_text(cell) for cell in line] + [""] * (len(header) - len(line)) for line in lines]
     top, *body = (tuple(map(Cell, line)) for line in texts)
     table = Table(name, top, tuple(body))
     return replace(table, formats=find_table_formats(table))
@@ -238,7 +238,7 @@ def find_cell(table: Table, pair: object) -> tuple[int, int]:
     names = [cell.text for cell in table.header]
     if isinstance(column, str) and column in names:
         column = names.index(column)
-    if not all(type(one) is int for one in (row, column)):
+    if not all(type(number) is int for number in (row, column)):
         raise RowError(f"[{row}, {column}] is not a row and column; columns here: {', '.join(names)}")
     if not table.has_cell(row, column):
         raise RowError(f"the table has no cell [{row}, {column}], but {len(table.rows)} rows, {len(names)} columns")
@@ -312,6 +312,6 @@ def _number(row: LabelledRow, table: Table) -> float | None:
 
 def read_stated_number(text: str, table: Table) -> float | None:
     """Read the number of an answer: as its table writes numbers, else as the text alone is read; None for no number."""
-    marks = {one.decimal for one in table.formats} - {""}
+    marks = {column_format.decimal for column_format in table.formats} - {""}
     as_in_table = ColumnFormat(decimal=marks.pop()).read_number(text) if len(marks) == 1 else None
     return format_of([text]).read_number(text) if as_in_table is None else as_in_table

@@ -139,10 +139,10 @@ class LabelledRows(Release):
         """Check the rows, see `Release.check`; unusable questions are noted by their rows."""
         report = super().check()
         unusable = [
-            Problem(self.split_files[split], one.example_id, describe_unusable(one))
+            Problem(self.split_files[split], example.example_id, describe_unusable(example))
             for split in self.splits
-            for one in self.examples(split)
-            if one.outcome.startswith(UNUSABLE)
+            for example in self.examples(split)
+            if example.outcome.startswith(UNUSABLE)
         ]
         more = len(unusable) - MAX_NAMED
         notes = [*unusable[:MAX_NAMED], *[Problem(str(self.root), "", f"{more:,} more are unusable")] * (more > 0)]
@@ -151,8 +151,8 @@ class LabelledRows(Release):
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in their order; see `Release.read`."""
         place = self.split_files[split]
-        examples, found = self._read_place(place)
-        problems += found
+        examples, place_problems = self._read_place(place)
+        problems += place_problems
         if self.dev is None and place == self.split_files.get("train") == self.split_files.get("dev"):
             apart = self._set_apart(examples)
             examples = [example for example in examples if (example.example_id in apart) == (split == "dev")]
@@ -226,24 +226,24 @@ class LabelledRows(Release):
         finder = self._finders.setdefault(id(table), CellFinder(table))
         stated = answer.aggregation
         mode: Mode = "remove_all_strict" if strict else "remove_all"
-        found = supervise(answer, finder, mode, partial(read_stated_number, table=table))
-        return replace(example, answer=replace(found, aggregation=stated))
+        answer = supervise(answer, finder, mode, partial(read_stated_number, table=table))
+        return replace(example, answer=replace(answer, aggregation=stated))
 
     @staticmethod
     def _link_conversations(examples: Sequence[TableExample]) -> list[TableExample]:
         """Return the questions of one conversation know those before them."""
         before: dict[str, list[TableExample]] = {}
-        found = []
+        turns = []
         for example in examples:
             if not example.conversation:
-                found.append(example)
+                turns.append(example)
                 continue
             earlier = before.setdefault(example.conversation, [])
             last = earlier[-1].answer if earlier else None
             cells = last.coordinates if last else ()
-            found.append(replace(example, history=tuple(one.question for one in earlier), previous_cells=cells))
+            turns.append(replace(example, history=tuple(turn.question for turn in earlier), previous_cells=cells))
             earlier.append(example)
-        return found
+        return turns
 
 
 def describe_unusable(example: TableExample) -> str:
@@ -301,7 +301,7 @@ class LabelledFiles(LabelledRows):
             raise self.refusal((place,))
         plain, values = read_rows(path, place, problems)
         names: dict[str, None] = {}
-        rows = [LabelledRow.of(one, self.called, path.parent, plain=plain) for one in note_names(values, names)]
+        rows = [LabelledRow.of(entry, self.called, path.parent, plain=plain) for entry in note_names(values, names)]
         check_columns(names, self.called, str(path))
         yield from rows
         if unread := unknown_columns(names, self.called):
@@ -339,10 +339,10 @@ class HubDataset(LabelledRows):
         """Name of each split there."""
         there = set(self._tables)
         named = {split: getattr(self, split) for split in USUAL}
-        found = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
-        if self.folds or (found["dev"] is None and self.dev_share):
-            found["dev"] = found["train"]
-        return {split: name for split, name in found.items() if name is not None}
+        names = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
+        if self.folds or (names["dev"] is None and self.dev_share):
+            names["dev"] = names["train"]
+        return {split: name for split, name in names.items() if name is not None}
 
     def is_there(self, place: str) -> bool:
         """Tell whether the dataset has such a split."""
@@ -382,13 +382,13 @@ class HubDataset(LabelledRows):
             constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True  # or else it is asked for half a minute
         try:
             if any((folder / file).is_file() for file in SAVED):
-                found: Any = datasets.load_from_disk(str(folder))
+                data: Any = datasets.load_from_disk(str(folder))
             else:
-                found = datasets.load_dataset(self.name, self.subset, revision=self.revision)
+                data = datasets.load_dataset(self.name, self.subset, revision=self.revision)
         except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
             problem = " ".join(str(error).split())[:200] or type(error).__name__
             raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._remedy()) from error
-        return found if isinstance(found, Mapping) else {"train": found}
+        return data if isinstance(data, Mapping) else {"train": data}
 
     def _remedy(self) -> str:
         """Suggest what to do where the library finds no such dataset: how it gets here without network."""

@@ -93,7 +93,9 @@ class SQA(Release):
         previous = before[-1].cells if before else ()
         outside = [cell for cell in turn.cells + previous if not table.has_cell(*cell)]
         if outside:
-            problems += [one for one in self._report_missing_cell(file, turn, outside[0]) if one not in problems]
+            problems += [
+                problem for problem in self._report_missing_cell(file, turn, outside[0]) if problem not in problems
+            ]
             return None
         self._compare(file, turn, table)
         return TableExample(
@@ -109,17 +111,17 @@ class SQA(Release):
     def _report_missing_cell(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
         """Find the damage of a table that has not the cells of its questions, or the first question that names one."""
         if turn.table_file not in self._outside:
-            cut = next((one for one in self.suspicions if one.file == turn.table_file), None)
+            cut = next((problem for problem in self.suspicions if problem.file == turn.table_file), None)
             what = f"line {turn.line}: {turn.table_file} has no cell {cell}"
             self._outside[turn.table_file] = cut or Problem(file, turn.key, what)
         return [self._outside[turn.table_file]]
 
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
         """Suspect an answer that is not what its cell says, as all of the release are; one of each table is enough."""
-        if any(one.file == turn.table_file for one in self.suspicions):
+        if any(problem.file == turn.table_file for problem in self.suspicions):
             return  # the table is damaged, and that is said
-        said = [table.rows[row][column].text for row, column in turn.cells]
-        for text, cell in zip(turn.texts, said, strict=True):
+        cell_texts = [table.rows[row][column].text for row, column in turn.cells]
+        for text, cell in zip(turn.texts, cell_texts, strict=True):
             if text != cell and turn.table_file not in self._changed:
                 self._changed.add(turn.table_file)
                 what = (
@@ -130,8 +132,8 @@ class SQA(Release):
     def check(self) -> CheckReport:
         """Check as every release is checked, and note how many answers name an empty cell, which some of it do."""
         report = super().check()
-        found = self._sound([])
-        answers = (example.answer for examples in found.values() for example in examples)
+        splits = self._sound([])
+        answers = (example.answer for examples in splits.values() for example in examples)
         blank = sum(not all(text.strip() for text in answer.texts) for answer in answers if answer)
         note = Problem("answers", "", f"{blank:,} have an empty cell as the answer; they are kept")
         return replace(report, notes=(*report.notes, note)) if blank else report

@@ -121,12 +121,12 @@ class TabFact(Release):
     @cached_property
     def _collected(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
         """Read the entries about each table in the files of both rounds, and what is wrong with these."""
-        found: dict[str, tuple[str, Any]] = {}
+        tables: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
             entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
-            found |= {key: (file, entry) for key, entry in entries.items()}
-        return found, problems
+            tables |= {key: (file, entry) for key, entry in entries.items()}
+        return tables, problems
 
     def _examples(
         self,
@@ -175,7 +175,7 @@ class TabFact(Release):
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             places = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)  # not "../elsewhere"
-            content = next((found for place in places if (found := self.content(place)) is not None), None)
+            content = next((candidate for place in places if (candidate := self.content(place)) is not None), None)
             if content is None:
                 problems.append(Problem(file, key, f"is not there, but has statements in {statements}"))
             table = None if content is None else parse_tabfact_table(file, key, content, caption, problems)

@@ -88,7 +88,7 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
     fitting = (
         row
         for row, texts in enumerate(rows)
-        if all(_holds(texts[one.column], one, types[one.column]) for one in query.conditions)
+        if all(_holds(texts[condition.column], condition, types[condition.column]) for condition in query.conditions)
     )
     cells = tuple((row, query.column) for row in fitting)
     name = SQL_AGGREGATIONS[query.aggregation]

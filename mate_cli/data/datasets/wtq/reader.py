@@ -147,8 +147,8 @@ class WikiTableQuestions(Release):
         content = self.content(file)
         if content is None:
             return {}
-        found = rows(file, content, ("id", "targetCanon"), self.notes)
-        return {unescape(row["id"]): items(row["targetCanon"]) for row in found}
+        lines = rows(file, content, ("id", "targetCanon"), self.notes)
+        return {unescape(row["id"]): items(row["targetCanon"]) for row in lines}
 
     def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
         table = parse_csv_table(
@@ -165,5 +165,5 @@ class WikiTableQuestions(Release):
     def _titles(self) -> dict[str, str]:
         """The title of each table's page, where the release at hand has the file of them."""
         content = self.content(TITLES)
-        found = rows(TITLES, content, ("contextId", "title"), self.notes) if content is not None else ()
-        return {row["contextId"]: unescape(row["title"]) for row in found}
+        lines = rows(TITLES, content, ("contextId", "title"), self.notes) if content is not None else ()
+        return {row["contextId"]: unescape(row["title"]) for row in lines}

@@ -83,8 +83,8 @@ def _answer(
         examples = [replace(example, schema=known) for example in examples]
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     encodings = EncodedExamples(examples, parts.serializer)
-    found = predict(task, parts.data.loader_encoded(encodings), model.config)
-    texts = task.answers(found, {example.example_id: example for example in examples})
+    predictions = predict(task, parts.data.loader_encoded(encodings), model.config)
+    texts = task.answers(predictions, {example.example_id: example for example in examples})
     return [
         _answer_query(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
         for example in examples
@@ -113,14 +113,14 @@ def _answer_query(example: SchemaExample, sql: str, failure: str, path: Path) ->
     return replace(answered, warnings=tuple(warnings))
 
 
-def _with_rows(answered: TableAnswerResult, found: Rows) -> TableAnswerResult:
-    rows = tuple(tuple(Cell("NULL" if value is None else str(value)) for value in row) for row in found.rows)
-    showing = _showing(answered, Table(answered.source, tuple(map(Cell, found.names)), rows))
+def _with_rows(answered: TableAnswerResult, result: Rows) -> TableAnswerResult:
+    rows = tuple(tuple(Cell("NULL" if value is None else str(value)) for value in row) for row in result.rows)
+    showing = _showing(answered, Table(answered.source, tuple(map(Cell, result.names)), rows))
     return replace(
         showing,
-        rows_in_file=len(rows) if found.count is None else found.count,
-        more_rows=found.count is None,
-        result=tuple(tuple(map(_plain, row)) for row in found.rows),
+        rows_in_file=len(rows) if result.count is None else result.count,
+        more_rows=result.count is None,
+        result=tuple(tuple(map(_plain, row)) for row in result.rows),
     )
 
 

@@ -59,7 +59,7 @@ def open_database(
     with record_time(seconds, "tables"):
         known = _schema(path, schema)
         table = schema_table(known)
-        texts = [one.question for one in all_questions(questions, questions_file)]
+        texts = [entry.question for entry in all_questions(questions, questions_file)]
         if not texts:
             raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
         examples = [schema_example(f"{n:06}", text, known, table) for n, text in enumerate(texts)]

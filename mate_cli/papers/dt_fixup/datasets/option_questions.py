@@ -58,7 +58,7 @@ class OptionQuestions(Release):
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         files = [self.split_files[split], *(self.more_training if split == "train" else ())]
-        found: list[TableExample] = []
+        examples: list[TableExample] = []
         known: dict[str, ChoiceExample] = {}
         for file in files:
             for key, entry in self.entries(file, self.need(file), problems):
@@ -70,9 +70,9 @@ class OptionQuestions(Release):
                 if file in self.more_training and _differs(example, known.get(example.example_id)):
                     self.notes.append(Problem(file, key, f"the id {example.example_id} occurs twice"))
                     example = replace(example, example_id=f"{example.example_id}/{key}")
-                found.append(example)
+                examples.append(example)
                 self.origins[example.example_id], known[example.example_id] = file, example
-        return found
+        return examples
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Place and content of each entry of a file; what is none is appended to `problems`."""

@@ -53,7 +53,7 @@ class Queries(AnswerMetric[SchemaExample]):
 
     def score(self, examples: Mapping[str, SchemaExample]) -> dict[str, float]:
         """Return the exact-set match of all questions with a known query, by hardness, and the kinds of errors."""
-        return score_queries({name: self._query(one) for name, one in examples.items()}, examples)
+        return score_queries({name: self._query(example) for name, example in examples.items()}, examples)
 
     def _query(self, example: SchemaExample) -> Query | None:
         answer = self.answers.get(example.example_id)

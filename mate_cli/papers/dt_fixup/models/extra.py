@@ -59,14 +59,14 @@ class Extra(ExtraOptions):
 
     def build(
         self,
-        given: int,
+        input_width: int,
         spec: Callable[[EncoderSize], LayerSpec],
         *,
         returned: int | None = None,
         gradient_checkpointing: bool = False,
     ) -> ExtraLayers:
         """Build the layers, see `ExtraLayers`."""
-        return ExtraLayers(self, given, spec, returned=returned, gradient_checkpointing=gradient_checkpointing)
+        return ExtraLayers(self, input_width, spec, returned=returned, gradient_checkpointing=gradient_checkpointing)
 
 
 class ExtraLayers(AddedLayers):
@@ -86,14 +86,14 @@ class ExtraLayers(AddedLayers):
     def __init__(
         self,
         extra: Extra,
-        given: int,
+        input_width: int,
         spec: Callable[[EncoderSize], LayerSpec],
         *,
         returned: int | None = None,
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        width, scheme = extra.width or given, find_scheme(extra.scheme)
+        width, scheme = extra.width or input_width, find_scheme(extra.scheme)
         if width % extra.heads:
             problem = f"a width of {width} cannot be divided into {extra.heads} heads"
             raise ConfigError(problem, where="model.extra.heads", remedy="Choose a divisor of the width")
@@ -110,7 +110,7 @@ class ExtraLayers(AddedLayers):
             projection_bias=extra.projection_bias,
         )
         self.dropout = FastDropout(extra.input_dropout)
-        self.into: nn.Module = _map(given, width)
+        self.into: nn.Module = _map(input_width, width)
         built = (spec(self.size).build(self.size, options) for _ in range(extra.layers))
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.LayerNorm: nn.Module = nn.LayerNorm(width) if extra.layers and norm != "none" else nn.Identity()
@@ -147,6 +147,6 @@ class ExtraLayers(AddedLayers):
         return returned
 
 
-def _map(given: int, wanted: int) -> nn.Module:
+def _map(input_width: int, output_width: int) -> nn.Module:
     """Map one width to another, without a bias; do nothing where they are the same."""
-    return nn.Identity() if given == wanted else nn.Linear(given, wanted, bias=False)
+    return nn.Identity() if input_width == output_width else nn.Linear(input_width, output_width, bias=False)

@@ -98,7 +98,7 @@ def _call(name: str, related: NodeRelations, of_relations: Tensor, *tensors: Ten
     examples, heads, nodes, relations = of_relations.shape
     places = [tensor.data_ptr() for tensor in (related.ids, related.real)]
     problem = _Problem(examples, heads, nodes, relations, torch.get_num_threads(), *places)
-    getattr(native_kernels(), name)(ctypes.byref(problem), *(ctypes.c_void_p(one.data_ptr()) for one in tensors))
+    getattr(native_kernels(), name)(ctypes.byref(problem), *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors))
 
 
 class RelationAttention(nn.Module, Attention):
@@ -143,8 +143,8 @@ class RelationAttention(nn.Module, Attention):
         of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
         if dropout:
             return plan.pack_heads(attend_in_steps(query, key, value, of_keys, of_values, related, dropout))
-        found: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
-        return plan.pack_heads(found)
+        output: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
+        return plan.pack_heads(output)
 
 
 def attend_in_steps(
@@ -170,8 +170,8 @@ class _Attend(torch.autograd.Function):
     """Attention that keeps for the gradient: projections, weights, and their sums by relation."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context
-        query, key, value, relation_key, relation_value, related = given
+    def forward(ctx: Any, *arguments: Any) -> Tensor:  # noqa: ANN401 - torch's own context
+        query, key, value, relation_key, relation_value, related = arguments
         query = query / query.shape[-1] ** 0.5
         weights, sums = weigh(query @ key.transpose(-1, -2), query @ relation_key.T, related)
         ctx.save_for_backward(query, key, value, relation_key, relation_value, weights, sums)
@@ -181,12 +181,12 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own context
         query, key, value, relation_key, relation_value, weights, sums = ctx.saved_tensors
-        given = gradient @ value.transpose(-1, -2), gradient @ relation_value.T
-        of_scores, of_relations = weigh_backward(weights, *given, ctx.related)
+        gradients = gradient @ value.transpose(-1, -2), gradient @ relation_value.T
+        of_scores, of_relations = weigh_backward(weights, *gradients, ctx.related)
         of_query = (of_scores @ key + of_relations @ relation_key) / query.shape[-1] ** 0.5
         of_key = of_scores.transpose(-1, -2) @ query
         of_value = weights.transpose(-1, -2) @ gradient
-        of_tables = (_summed(one, other) for one, other in ((of_relations, query), (sums, gradient)))
+        of_tables = (_summed(left, right) for left, right in ((of_relations, query), (sums, gradient)))
         return of_query, of_key, of_value, *of_tables, None
 
 

@@ -116,12 +116,12 @@ class RelationAware(TableEncoder):
         """Encode the nodes of a batch."""
         assert self.extra is not None
         vectors = self._vectors(batch)
-        words, names = (self.node_dropout(one) for one in vectors)
+        words, names = (self.node_dropout(tensor) for tensor in vectors)
         nodes = node_batch(batch)
         plans = _Layers(self.extra.encoder.layers).plans(nodes)
         is_word = (node_kinds(batch) == WORD)[..., None]
-        given = torch.where(is_word, self.word_map(words), self.name_map(names))
-        states = plans.packing.unpack(self.extra(plans.packing.pack(given), plans))
+        inputs = torch.where(is_word, self.word_map(words), self.name_map(names))
+        states = plans.packing.unpack(self.extra(plans.packing.pack(inputs), plans))
         states = _with_tables(states, nodes)
         return EncoderOutput(states, self.pooler(states), nodes)
 
@@ -177,8 +177,8 @@ def _relational(size: EncoderSize) -> LayerSpec:
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
     """Map states [B, K, D] of nodes, to those of columns the state of their table added."""
     tables = nodes.more[NODE_TABLES]
-    found = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
-    return states + found * (tables >= 0)[..., None]
+    table_states = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
+    return states + table_states * (tables >= 0)[..., None]
 
 
 READ = ("input_ids", "segment_ids", "position_ids")
@@ -202,18 +202,18 @@ class FrozenFeatures:
                 paths, compute(batch).cpu(), batch.attention_mask.sum(1).tolist(), strict=True
             ):
                 _keep(path, states[:real])
-        found = [torch.from_numpy(np.load(path)) for path in paths]
-        padded = nn.utils.rnn.pad_sequence(found, batch_first=True)
+        tensors = [torch.from_numpy(np.load(path)) for path in paths]
+        padded = nn.utils.rnn.pad_sequence(tensors, batch_first=True)
         return padded.to(batch.input_ids.device, torch.float32)
 
     def _fingerprint(self, weights: nn.Module) -> str:
         """Return a name for the weights, found anew whenever one was written to."""
         versions = tuple(tensor._version for tensor in weights.state_dict(keep_vars=True).values())
         if versions != self._weights[0] or not self._weights[1]:
-            found = hashlib.sha256()
+            digest = hashlib.sha256()
             for name, tensor in weights.state_dict().items():
-                found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
-            self._weights = versions, found.hexdigest()[:16]
+                digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+            self._weights = versions, digest.hexdigest()[:16]
         return self._weights[1]
 
 

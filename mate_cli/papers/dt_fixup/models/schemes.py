@@ -195,9 +195,9 @@ def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches
         counts[place] += len(states)
 
     ends = [end for layer in layers for end in layer.sub_layers]
-    hooks = [ends[0].register_forward_pre_hook(lambda _, given: add(0, given[1]))]
+    hooks = [ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1]))]
     for place, end in enumerate(ends, 1):
-        hooks.append(end.dense.register_forward_hook(lambda _, __, made, place=place: add(place, made)))
+        hooks.append(end.dense.register_forward_hook(lambda _, __, output, place=place: add(place, output)))
     try:
         with evaluation_mode(network):
             for batch in batches:

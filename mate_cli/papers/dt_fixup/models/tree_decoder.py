@@ -315,13 +315,13 @@ class History:
 
     def keep(self, step: int, state: Tensor) -> Tensor:
         """Return the state [B, D] of a step, to be used from here on in its place."""
-        kept: Tensor = _Keep.apply(state, self, step)  # type: ignore[no-untyped-call]
-        return kept
+        output: Tensor = _Keep.apply(state, self, step)  # type: ignore[no-untyped-call]
+        return output
 
     def at(self, steps: Tensor, last: Tensor) -> Tensor:
         """Return the states [B, D] of earlier steps [B]; `last` is the one that was kept last."""
-        found: Tensor = _Find.apply(last, self, steps)  # type: ignore[no-untyped-call]
-        return found
+        states: Tensor = _Find.apply(last, self, steps)  # type: ignore[no-untyped-call]
+        return states
 
     def learn(self, steps: Tensor, gradient: Tensor) -> None:
         """Add what was learnt of states that were looked up."""

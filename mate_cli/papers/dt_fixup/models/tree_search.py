@@ -69,12 +69,12 @@ def ranked_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[list[ScoredDerivation]]:
     """Return the complete derivations of each example, the best first: the greedy one and those of the beam."""
-    found = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
+    derivations = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
     if search.width > 1:
         beam = _Beam(decoder, memory, search).run(schemas)
-        found = [[*some, *others] for some, others in zip(found, beam, strict=True)]
-    ranked = (sorted(some, key=lambda one: -one.score) for some in found)
-    return [list({one.actions: one for one in reversed(some)}.values())[::-1] for some in ranked]
+        derivations = [[*some, *others] for some, others in zip(derivations, beam, strict=True)]
+    ranked = (sorted(some, key=lambda derivation: -derivation.score) for some in derivations)
+    return [list({derivation.actions: derivation for derivation in reversed(some)}.values())[::-1] for some in ranked]
 
 
 class _Beam:
@@ -94,29 +94,31 @@ class _Beam:
         for _ in range(self.search.most):
             if not open_:
                 break
-            rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
+            rows = torch.tensor(
+                [hypothesis.rows[-1] if hypothesis.rows else place for place, hypothesis in enumerate(open_)]
+            )
             carried = self._step(open_, DecoderState(*(tensor.index_select(0, rows) for tensor in carried)))
             open_ = self._extend(open_, carried)
         return [self.done.get(place, []) for place in range(len(schemas))]
 
     def _step(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> DecoderState:
-        self.looked_at = self.memory.at(torch.tensor([one.example for one in open_]))
-        frontier = _frontier(one.derivation for one in open_)
+        self.looked_at = self.memory.at(torch.tensor([hypothesis.example for hypothesis in open_]))
+        frontier = _frontier(hypothesis.derivation for hypothesis in open_)
         gates = self.decoder.known_gates(self.looked_at, frontier)[:, 0]
         parent = carried.state
         if self.states:
             parents = zip(frontier.parents[:, 0].tolist(), open_, strict=True)
-            parent = torch.stack([self.states[step][one.rows[step]] for step, one in parents])
-        made = self.decoder.step(self.looked_at, self.weights, gates, parent, carried)
-        self.states.append(made.state)
-        return made
+            parent = torch.stack([self.states[step][hypothesis.rows[step]] for step, hypothesis in parents])
+        result = self.decoder.step(self.looked_at, self.weights, gates, parent, carried)
+        self.states.append(result.state)
+        return result
 
     def _extend(self, open_: Sequence[_Hypothesis], carried: DecoderState) -> list[_Hypothesis]:
         """Return what is under way after one more step; what is complete is put aside."""
         count = self.looked_at.columns.shape[1]
         used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
-        for row, one in enumerate(open_):
-            used[row, 0, list(one.derivation.columns)] = True
+        for row, hypothesis in enumerate(open_):
+            used[row, 0, list(hypothesis.derivation.columns)] = True
         scores = self.decoder.scores(self.looked_at, carried.attended[:, None], used)
         rules, columns = (values[:, 0].double().numpy() for values in scores)
         columns = columns * self.search.column_weight
@@ -124,17 +126,17 @@ class _Beam:
         for example, group in groupby(enumerate(open_), key=lambda numbered: numbered[1].example):
             done = self.done.setdefault(example, [])
             room = self.search.width - len(done)
-            found = [
-                (one.score + score, row, one, action)
-                for row, one in group
-                for score, action in _best(one.derivation.legal(), rules[row], columns[row], room)
+            candidates = [
+                (hypothesis.score + score, row, hypothesis, action)
+                for row, hypothesis in group
+                for score, action in _best(hypothesis.derivation.legal(), rules[row], columns[row], room)
             ]
-            for score, row, one, action in sorted(found, key=lambda candidate: -candidate[0])[:room]:
-                derivation = one.derivation.apply(action)
+            for score, row, hypothesis, action in sorted(candidates, key=lambda candidate: -candidate[0])[:room]:
+                derivation = hypothesis.derivation.apply(action)
                 if derivation.is_complete:
                     done.append(ScoredDerivation(derivation.actions, score))
                 else:
-                    after.append(_Hypothesis(example, derivation, score, (*one.rows, row)))
+                    after.append(_Hypothesis(example, derivation, score, (*hypothesis.rows, row)))
         return after
 
 
@@ -150,7 +152,9 @@ def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most:
 
 def _frontier(derivations: Iterator[Derivation]) -> Frontier:
     """Return what a decoder is told of the next step of some derivations, [B, 1]."""
-    return Frontier(*torch.tensor([_encode_last_action(one) for one in derivations])[:, :, None].unbind(1))
+    return Frontier(
+        *torch.tensor([_encode_last_action(derivation) for derivation in derivations])[:, :, None].unbind(1)
+    )
 
 
 def _encode_last_action(derivation: Derivation) -> tuple[int, ...]:

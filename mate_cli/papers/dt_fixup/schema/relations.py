@@ -58,18 +58,18 @@ class NameLinker:
         of words whose text stands in it, and of a word and a name the link that is found first counts.
         """
         stems = [_in_question(word) for word in words]
-        found = np.zeros((len(stems), len(self._names)), np.uint8)
+        links = np.zeros((len(stems), len(self._names)), np.uint8)
         start = 0
         while start < len(stems):
-            start = self._link_from(start, stems, found)
-        return found
+            start = self._link_from(start, stems, links)
+        return links
 
-    def _link_from(self, start: int, stems: Sequence[str], found: np.ndarray) -> int:
+    def _link_from(self, start: int, stems: Sequence[str], links: np.ndarray) -> int:
         """Link the words that begin at a place; return the place to go on from."""
         furthest = start + 1
         for end in range(len(stems), start, -1):
             for name in self._exact.get(" ".join(stems[start:end]), ()):
-                _mark(found[start:end, name], EXACT)
+                _mark(links[start:end, name], EXACT)
                 furthest = max(furthest, end)
         if furthest > start + 1:
             return furthest
@@ -77,7 +77,7 @@ class NameLinker:
             for end in range(min(start + length, len(stems)), start, -1):
                 part = " ".join(stems[start:end])
                 if len(part) >= _SHORTEST and part in text and part not in _SAY_NOTHING:
-                    _mark(found[start:end, name], PARTIAL)
+                    _mark(links[start:end, name], PARTIAL)
         return furthest
 
 
@@ -98,10 +98,10 @@ class ValueLinker:
 
     def links(self, words: Sequence[str]) -> np.ndarray:
         """Find the columns that hold each word, Bool [words, columns]."""
-        found = np.zeros((len(words), self._count), bool)
+        links = np.zeros((len(words), self._count), bool)
         for place, word in enumerate(words):
-            found[place, self._columns.get(word.lower(), [])] = True
-        return found
+            links[place, self._columns.get(word.lower(), [])] = True
+        return links
 
 
 def _mark(links: np.ndarray, kind: int) -> None:
@@ -181,10 +181,10 @@ class SchemaRelations:
         distance = np.arange(count)[None] - np.arange(count)[:, None]
         relations[:count, :count] = _WORD_DISTANCE + distance.clip(-2, 2)
         relations[count:, count:] = self._own
-        found, named = (linker.links(words) for linker in self._linkers)
+        column_links, table_links = (linker.links(words) for linker in self._linkers)
         if self._values:
-            found[(found == NO_LINK) & self._values.links(words)] = EXACT
-        columns, tables = _OFFSET[found], _OFFSET[named]
+            column_links[(column_links == NO_LINK) & self._values.links(words)] = EXACT
+        columns, tables = _OFFSET[column_links], _OFFSET[table_links]
         first_table = count + self._columns
         relations[:count, count:first_table] = _WORD_COLUMN + columns
         relations[count:first_table, :count] = _COLUMN_WORD + columns.T
@@ -205,20 +205,20 @@ def _schema_relations(schema: Schema) -> np.ndarray:
 def _column_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
     """Return [C, C]; a foreign key inside a table is a column of the same table."""
     keys = np.zeros((len(tables),) * 2, bool)
-    for one, other in schema.foreign_keys:
-        keys[one, other] = keys[other, one] = True
-    found = np.where(keys, np.where(primary, 2, 3)[:, None], 4)
-    found = np.where(tables[:, None] == tables[None], 1, found)
-    np.fill_diagonal(found, 0)
-    return found
+    for source, target in schema.foreign_keys:
+        keys[source, target] = keys[target, source] = True
+    relations = np.where(keys, np.where(primary, 2, 3)[:, None], 4)
+    relations = np.where(tables[:, None] == tables[None], 1, relations)
+    np.fill_diagonal(relations, 0)
+    return relations
 
 
 def _table_relations(schema: Schema, tables: np.ndarray, primary: np.ndarray) -> np.ndarray:
     """Return [T + 1, T + 1]; foreign keys count by those of their ends that are primary keys."""
     edges = np.zeros((len(schema.tables),) * 2, bool)
     for pair in schema.foreign_keys:
-        for one, other in (pair, pair[::-1]):
-            edges[tables[one], tables[other]] |= primary[one]
-    found = np.select([edges & edges.T, edges.T, edges], [8, 6, 7], 9)
-    np.fill_diagonal(found, 5)
-    return found
+        for source, target in (pair, pair[::-1]):
+            edges[tables[source], tables[target]] |= primary[source]
+    relations = np.select([edges & edges.T, edges.T, edges], [8, 6, 7], 9)
+    np.fill_diagonal(relations, 5)
+    return relations

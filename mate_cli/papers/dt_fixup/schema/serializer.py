@@ -76,10 +76,10 @@ class SchemaSerializer(Serializer):
         names = (column.name for schema in schemas.values() for column in schema.columns)
         self._split({*chain(*words), *chain(*map(item_texts, schemas.values())), *names})
         return [
-            self._encode(example, own, known[id(example.schema)])
+            self._encode(example, example_words, known[id(example.schema)])
             if isinstance(example, SchemaExample)
             else EncodingFailure(example.example_id, "it is not a question about a database")
-            for example, own in zip(examples, words, strict=True)
+            for example, example_words in zip(examples, words, strict=True)
         ]
 
     def _split(self, texts: set[str]) -> None:

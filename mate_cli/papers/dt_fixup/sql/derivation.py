@@ -62,7 +62,7 @@ class _Open:
     rule: Production
     step: int
     place: int = 0
-    made: int = 0
+    children: int = 0
     aggregate: str = ""
     needs_group: bool = False
 
@@ -70,11 +70,11 @@ class _Open:
         aggregate = child.name if child and child.type == "agg_op" else self.aggregate
         needs_group = self.needs_group or bool(child and child.name == "Having")
         if self.rule.fields[self.place].count == "*":
-            return replace(self, made=self.made + 1, aggregate=aggregate)
-        return replace(self, place=self.place + 1, made=0, aggregate=aggregate, needs_group=needs_group)
+            return replace(self, children=self.children + 1, aggregate=aggregate)
+        return replace(self, place=self.place + 1, children=0, aggregate=aggregate, needs_group=needs_group)
 
     def reduced(self) -> _Open:
-        return replace(self, place=self.place + 1, made=0)
+        return replace(self, place=self.place + 1, children=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ class Derivation:
             return ()
         if kind == COLUMN_TYPE:
             return _columns(len(self.schema.tables), len(self.schema.columns), stars=self._allows_star())
-        found = tuple(ApplyRule(rule.number) for rule in BY_TYPE[kind] if self._allows_rule(rule))
-        return (*found, REDUCE) if self._allows_reduce() else found
+        actions = tuple(ApplyRule(rule.number) for rule in BY_TYPE[kind] if self._allows_rule(rule))
+        return (*actions, REDUCE) if self._allows_reduce() else actions
 
     def apply(self, action: Action) -> Derivation:
         """Return the derivation after one more action.
@@ -180,7 +180,7 @@ class Derivation:
             return rule.name == "none" or self._allows_aggregate()
         if self.runnable and rule.type == "sel_col":
             most = self._width()
-            return most is None or self._open[-1].made < most
+            return most is None or self._open[-1].children < most
         return not (self.runnable and rule.type == "orderBy_expr" and self._is_left())
 
     def _allows_reduce(self) -> bool:
@@ -191,8 +191,8 @@ class Derivation:
         if self.runnable and field.type == "groupBy_expr" and top.needs_group:
             return False
         if self.runnable and field.type == "sel_col":
-            return top.made >= (self._width() or 1)
-        return field.count == "?" or (field.count == "*" and top.made > 0)
+            return top.children >= (self._width() or 1)
+        return field.count == "?" or (field.count == "*" and top.children > 0)
 
     def _allows_aggregate(self) -> bool:
         if self._open[-1].rule.name == "SelectCol":
@@ -242,15 +242,15 @@ class Derivation:
         query, _ = self._query()
         if self._clause() not in ("Order", "Superlative") or any(map(_is_aggregate, self._result(query.step))):
             return stack
-        return tuple(replace(one, needs_group=True) if one.step == query.step else one for one in stack)
+        return tuple(replace(entry, needs_group=True) if entry.step == query.step else entry for entry in stack)
 
     def _clause(self) -> str:
         """Return the name of the innermost part of a query that is open."""
-        return next(one.rule.name for one in reversed(self._open) if one.rule.number in _CLAUSES | _ORDERS)
+        return next(entry.rule.name for entry in reversed(self._open) if entry.rule.number in _CLAUSES | _ORDERS)
 
     def _find_selected(self) -> _Open:
         """Return the open column of the result."""
-        return next(one for one in reversed(self._open) if one.rule.name == "SelectCol")
+        return next(entry for entry in reversed(self._open) if entry.rule.name == "SelectCol")
 
 
 def _is_aggregate(rule: Production) -> bool:

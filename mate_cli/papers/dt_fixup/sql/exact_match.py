@@ -73,19 +73,19 @@ def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, 
         ([condition.unit for condition in predicted.where], [condition.unit for condition in gold.where]),
         (_grouped_names(predicted, schema), _grouped_names(gold, schema)),
     )
-    found = [ComponentScore(len(one), len(other), _count_shared(one, other)) for one, other in pairs]
-    found += [_grouping(predicted, gold), _ordering(predicted, gold), _connectors(predicted, gold)]
-    found.append(_set_operators(predicted, gold, schema))
+    scores = [ComponentScore(len(items), len(others), _count_shared(items, others)) for items, others in pairs]
+    scores += [_grouping(predicted, gold), _ordering(predicted, gold), _connectors(predicted, gold)]
+    scores.append(_set_operators(predicted, gold, schema))
     words, wanted = _keywords(predicted), _keywords(gold)
-    found.append(ComponentScore(len(words), len(wanted), len(words & wanted)))
-    return dict(zip(COMPONENTS, found, strict=True))
+    scores.append(ComponentScore(len(words), len(wanted), len(words & wanted)))
+    return dict(zip(COMPONENTS, scores, strict=True))
 
 
-def _count_shared(one: Sequence[Any], other: Sequence[Any]) -> int:
+def _count_shared(items: Sequence[Any], others: Sequence[Any]) -> int:
     """Count the items in both, each as often as in both."""
-    left = list(other)
+    left = list(others)
     count = 0
-    for item in one:
+    for item in items:
         if item in left:
             left.remove(item)
             count += 1
@@ -98,9 +98,9 @@ def _grouped_names(query: ir.Query, schema: Schema) -> list[str]:
 
 def _grouping(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
     """Return the list of columns in its order, and HAVING."""
-    one, other = ([unit.column for unit in query.group_by] for query in (predicted, gold))
-    same = bool(one) and one == other and predicted.having == gold.having
-    return ComponentScore(int(bool(one)), int(bool(other)), int(same))
+    columns, wanted = ([unit.column for unit in query.group_by] for query in (predicted, gold))
+    same = bool(columns) and columns == wanted and predicted.having == gold.having
+    return ComponentScore(int(bool(columns)), int(bool(wanted)), int(same))
 
 
 def _ordering(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
@@ -110,14 +110,14 @@ def _ordering(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
 
 
 def _connectors(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
-    one, other = set(predicted.where.connectors), set(gold.where.connectors)
-    return ComponentScore(1, 1, 1) if one == other else ComponentScore(len(one), len(other), 0)
+    connectors, wanted = set(predicted.where.connectors), set(gold.where.connectors)
+    return ComponentScore(1, 1, 1) if connectors == wanted else ComponentScore(len(connectors), len(wanted), 0)
 
 
 def _set_operators(predicted: ir.Query, gold: ir.Query, schema: Schema) -> ComponentScore:
     pairs = [(predicted.intersect, gold.intersect), (predicted.except_, gold.except_), (predicted.union, gold.union)]
-    same = sum(_is_equal(one, other, schema) for one, other in pairs if one and other)
-    return ComponentScore(sum(bool(one) for one, _ in pairs), sum(bool(other) for _, other in pairs), same)
+    same = sum(_is_equal(query, wanted, schema) for query, wanted in pairs if query and wanted)
+    return ComponentScore(sum(bool(query) for query, _ in pairs), sum(bool(wanted) for _, wanted in pairs), same)
 
 
 def _keywords(query: ir.Query) -> set[str]:
@@ -131,13 +131,13 @@ def _keywords(query: ir.Query) -> set[str]:
         "union": query.union,
         "intersect": query.intersect,
     }
-    found = {word for word, there in clauses.items() if there}
+    keywords = {word for word, there in clauses.items() if there}
     parts = (query.source.joins, query.where, query.having)
     conditions = [condition for part in parts for condition in part]
-    found |= {query.order_by.direction} if query.order_by else set()
-    found |= {"or"} & {connector for part in parts for connector in part.connectors}
-    found |= {"not"} if any(condition.negated for condition in conditions) else set()
-    return found | ({"in", "like"} & {ir.OPERATORS[condition.operator] for condition in conditions})
+    keywords |= {query.order_by.direction} if query.order_by else set()
+    keywords |= {"or"} & {connector for part in parts for connector in part.connectors}
+    keywords |= {"not"} if any(condition.negated for condition in conditions) else set()
+    return keywords | ({"in", "like"} & {ir.OPERATORS[condition.operator] for condition in conditions})
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
@@ -168,8 +168,8 @@ def _renumbered(part: Part, same: Mapping[int, int]) -> Part:
         return replace(part, unit=_renumbered(part.unit, same))
     if isinstance(part, ir.From):
         return replace(part, joins=_renumbered(part.joins, same))
-    found = _each(part, lambda one: _renumbered(one, same))
-    return replace(found, distinct=False) if isinstance(found, ir.Query) else found
+    changed = _each(part, lambda child: _renumbered(child, same))
+    return replace(changed, distinct=False) if isinstance(changed, ir.Query) else changed
 
 
 def _valueless(part: Part) -> Part:
@@ -189,10 +189,10 @@ def _key_groups(schema: Schema) -> Mapping[int, int]:
     """Map each column with a foreign key to the first of those that it stands for; two groups are never joined."""
     groups: list[set[int]] = []
     for pair in schema.foreign_keys:
-        found = next((group for group in groups if group & set(pair)), None)
-        if found is None:
-            groups.append(found := set())
-        found |= set(pair)
+        group = next((group for group in groups if group & set(pair)), None)
+        if group is None:
+            groups.append(group := set())
+        group |= set(pair)
     return {column: min(group) for group in groups for column in group}
 
 
@@ -226,8 +226,8 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
     if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):
-        for one in part:
-            yield from _columns(one)
+        for item in part:
+            yield from _columns(item)
     elif is_dataclass(part) and not isinstance(part, ir.From):
         for field in fields(part):
             yield from _columns(getattr(part, field.name))
@@ -264,7 +264,7 @@ def _parts(query: Query) -> int:
 
 def _count_nested(query: Query) -> int:
     values = [value for condition in _conditions(query) for value in (condition.value, condition.second)]
-    return sum(isinstance(one, Query) for one in (*values, query.intersect, query.union, query.except_))
+    return sum(isinstance(value, Query) for value in (*values, query.intersect, query.union, query.except_))
 
 
 def _count_others(query: Query) -> int:

@@ -148,9 +148,9 @@ class ExpressionReader(ABC):
         if tree.args.get("table"):
             self.take(tree.args["table"], "identifier")
         for tables in self._tables(fold(tree.table)):
-            found = self.schema.find_column(tree.name, tables)
-            if found is not None:
-                return ir.ColumnUnit(0, found, place=self._place(tree))
+            column = self.schema.find_column(tree.name, tables)
+            if column is not None:
+                return ir.ColumnUnit(0, column, place=self._place(tree))
         raise UnreadableQueryError(f"there is no column {write_text(tree)}")
 
     def _tables(self, name: str) -> Iterator[list[int]]:

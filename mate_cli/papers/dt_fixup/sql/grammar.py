@@ -91,9 +91,9 @@ class Production:
 def _read(text: str) -> tuple[Production, ...]:
     rules = []
     for number, line in enumerate(text.strip().splitlines()):
-        made, name, inside = _RULE.fullmatch(line).groups()  # type: ignore[union-attr]  # a literal of this file
+        result, name, inside = _RULE.fullmatch(line).groups()  # type: ignore[union-attr]  # a literal of this file
         fields = tuple(Field(kind, count) for kind, count, _ in _FIELD.findall(inside))
-        rules.append(Production(number, made, name, fields, line))
+        rules.append(Production(number, result, name, fields, line))
     return tuple(rules)
 
 

@@ -138,8 +138,8 @@ class Query:
 
     def set_operation(self) -> tuple[str, Query] | None:
         """Return the set operator that joins another query, and that query."""
-        found = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
-        return next(((name, query) for name, query in found if query), None)
+        queries = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
+        return next(((name, query) for name, query in queries if query), None)
 
     def combine(self, operator: str, other: Query) -> Query:
         """Return the query joined with another one by a set operator."""
@@ -180,9 +180,9 @@ class _FromDict:
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise ValueError(f"sql has more than {MAX_NESTING} nested queries")
-        found = self._single(entry)
+        query = self._single(entry)
         self._depth -= 1
-        return found
+        return query
 
     def _single(self, entry: Mapping[str, Any]) -> Query:
         distinct, items = entry["select"]

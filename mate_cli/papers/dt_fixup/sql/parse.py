@@ -207,11 +207,11 @@ class _Reader(ExpressionReader):
         connectors: list[str] = []
         clauses = [join.args["on"] for join in joins if not self._is_always(join.args.get("on"))]
         for clause in clauses:
-            found = self.conditions(clause)
-            if len(clauses) > 1 and "or" in found.connectors:
+            conditions = self.conditions(clause)
+            if len(clauses) > 1 and "or" in conditions.connectors:
                 raise UnreadableQueryError("OR in one of several ON")
-            connectors += ["and"] * bool(items) + list(found.connectors)
-            items += found.items
+            connectors += ["and"] * bool(items) + list(conditions.connectors)
+            items += conditions.items
         return ir.From(tuple(units), ir.Conditions(tuple(items), tuple(connectors)))
 
     def _table(self, tree: Tree) -> int | ir.Query:
@@ -259,14 +259,14 @@ class _Reader(ExpressionReader):
             return None
         self.take(tree, "order")
         directions = set()
-        for one in tree.expressions:
-            self.take(one, "ordered")
-            directions.add(descending := bool(one.args.get("desc")))
-            if bool(one.args.get("nulls_first")) == descending:  # NULL is smaller than all else
-                raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(one)}")
+        for expression in tree.expressions:
+            self.take(expression, "ordered")
+            directions.add(descending := bool(expression.args.get("desc")))
+            if bool(expression.args.get("nulls_first")) == descending:  # NULL is smaller than all else
+                raise UnreadableQueryError(f"NULLS FIRST or LAST: {write_text(expression)}")
         if len(directions) > 1:
             raise UnreadableQueryError("ORDER BY in two directions")
-        units = tuple(self._ordering(one.this) for one in tree.expressions)
+        units = tuple(self._ordering(expression.this) for expression in tree.expressions)
         return ir.OrderBy("desc" if True in directions else "asc", units)
 
     def _ordering(self, tree: Tree) -> ir.ValueUnit:

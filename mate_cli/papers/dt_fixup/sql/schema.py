@@ -127,7 +127,7 @@ class Schema:
             (SchemaTable("*", "*"), *tables),
             (*stars, *columns),
             tuple(key + count for key in primary_keys),
-            tuple((one + count, other + count) for one, other in foreign_keys),
+            tuple((source + count, target + count) for source, target in foreign_keys),
             notes,
         )
 
@@ -142,12 +142,12 @@ class Schema:
             names = _side_by_side(entry, "table_names", "table_names_original")
             tables = [SchemaTable(_name(name), _name(original)) for name, original in names]
             star, *real = _side_by_side(entry, "column_names", "column_names_original", "column_types") or [("", "")]
-            if any(list(one) != [-1, "*"] for one in star[:2]):
+            if any(list(pair) != [-1, "*"] for pair in star[:2]):
                 raise ValueError(f"columns begin with [-1, '*'], not with {star[0]!r}")
             _name(star[-1])
             columns = [_column(name, original, kind, len(tables)) for name, original, kind in real]
             primary = _places(entry["primary_keys"], columns)
-            foreign = [(_place(one, columns), _place(other, columns)) for one, other in entry["foreign_keys"]]
+            foreign = [(_place(source, columns), _place(target, columns)) for source, target in entry["foreign_keys"]]
             return cls.from_parts(_name(entry["db_id"]), tables, columns, primary, foreign)
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
@@ -159,8 +159,8 @@ class Schema:
         """
         wanted = range(1, len(self.tables)) if tables is None else tables
         wanted_name = fold(name)
-        found = {c.table: n for n, c in reversed(self._real()) if fold(c.original) == wanted_name}
-        return next((found[table] for table in wanted if table in found), None)
+        numbers = {c.table: n for n, c in reversed(self._real()) if fold(c.original) == wanted_name}
+        return next((numbers[table] for table in wanted if table in numbers), None)
 
     def find_table(self, name: str) -> int | None:
         """Return the number of the table that SQL calls so; A to Z are as a to z."""
@@ -196,8 +196,8 @@ def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
     """Return numbers of columns from 1; a key of several columns is a list in the list."""
-    flat = [one for key in keys for one in (key if isinstance(key, list) else [key])]
-    return [_place(one, columns) for one in flat]
+    flat = [number for key in keys for number in (key if isinstance(key, list) else [key])]
+    return [_place(number, columns) for number in flat]
 
 
 def _place(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - what JSON holds
@@ -218,10 +218,10 @@ def read_schemas(path: Path) -> dict[str, Schema]:
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:
         raise DataError("it has no schema", where=str(path), remedy=remedy)
-    found = {schema.name: schema for schema in schemas}
-    if len(found) < len(schemas):
+    by_name = {schema.name: schema for schema in schemas}
+    if len(by_name) < len(schemas):
         raise DataError("two schemas have the same db_id", where=str(path), remedy="Rename one of them")
-    return found
+    return by_name
 
 
 def _unpacked(path: Path) -> bytes:

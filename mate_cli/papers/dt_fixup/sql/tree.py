@@ -81,16 +81,16 @@ def _flat(node: _Node) -> Iterator[Action]:
         elif isinstance(part, _Node):
             yield from _flat(part)
         else:
-            for one in part or ():
-                yield from _flat(one)
+            for child in part or ():
+                yield from _flat(child)
             yield REDUCE
         assert field.count or part is not None
 
 
 def _tree(actions: Iterator[Action]) -> _Node:
-    found = _node(actions, next(actions))
-    assert found is not None
-    return found
+    node = _node(actions, next(actions))
+    assert node is not None
+    return node
 
 
 def _node(actions: Iterator[Action], first: Action) -> _Node | None:
@@ -169,10 +169,10 @@ class _TreeOf:
 
     def _of_source(self, column: int, query: ir.Query) -> int:
         """Return the column, or the one of the same name where an alias led to a table that FROM does not name."""
-        found, tables = self._schema.columns[column], query.source.tables
-        if found.table in tables:
+        schema_column, tables = self._schema.columns[column], query.source.tables
+        if schema_column.table in tables:
             return column
-        same = self._schema.find_column(found.original, tables)
+        same = self._schema.find_column(schema_column.original, tables)
         return column if same is None else same
 
     def _conditions(self, conditions: ir.Conditions) -> _Node:
@@ -232,8 +232,8 @@ class _QueryOf:
         """List the tables of all columns outside nested queries; a table that joins itself is there once more."""
         columns = self._schema.columns
         tables = {columns[column].table for column in _list_columns(node)} - {STAR}
-        pairs = [(join.node(0).column(), join.node(1).column()) for one in node.nodes(1) for join in one.nodes(0)]
-        again = [columns[one].table for one, other in pairs if columns[one].table == columns[other].table]
+        pairs = [(join.node(0).column(), join.node(1).column()) for part in node.nodes(1) for join in part.nodes(0)]
+        again = [columns[left].table for left, right in pairs if columns[left].table == columns[right].table]
         joins = [
             ir.Condition(False, ir.OPERATORS.index("="), ir.ValueUnit(0, ir.ColumnUnit(0, a)), ir.ColumnUnit(0, b))
             for a, b in pairs
@@ -283,6 +283,6 @@ def _list_columns(node: _Node) -> Iterator[int]:
         if isinstance(part, int):
             yield part
         else:
-            for one in (part,) if isinstance(part, _Node) else part or ():
-                if one.rule.name != "Query":
-                    yield from _list_columns(one)
+            for child in (part,) if isinstance(part, _Node) else part or ():
+                if child.rule.name != "Query":
+                    yield from _list_columns(child)

@@ -33,7 +33,7 @@ class _Writer:
         self._units, self._named = query.source.units, []
         source = self._source(query)
         yield "SELECT DISTINCT" if query.distinct else "SELECT"
-        yield ", ".join(_aggregated(one.aggregate, self._unit(one.unit), distinct=False) for one in query.select)
+        yield ", ".join(_aggregated(item.aggregate, self._unit(item.unit), distinct=False) for item in query.select)
         yield source
         yield from self._clause("WHERE", query.where)
         if query.group_by:
@@ -58,7 +58,7 @@ class _Writer:
             while end < len(joins) and (place == len(units) - 1 or self._is_known(joins, end)):
                 end += 1
             if place and end > first:
-                on = [self._condition(one, is_join=True) for one in joins.items[first:end]]
+                on = [self._condition(condition, is_join=True) for condition in joins.items[first:end]]
                 text += " ON " + _chained(on, joins.connectors[first : end - 1])
                 first = end
         return text
@@ -70,13 +70,13 @@ class _Writer:
 
     def _ends(self, join: ir.Condition) -> list[int]:
         """Return the places of the tables that a condition of a join is about."""
-        columns = [self._place(one) for one in join.unit.columns()]
+        columns = [self._place(unit) for unit in join.unit.columns()]
         columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
         return [place for place in columns if place is not None]
 
     def _is_own(self, join: ir.Condition) -> bool:
         """Tell whether a table is joined with itself."""
-        tables = {self._schema.columns[one.column].table for one in (join.unit.left, join.value)}  # type: ignore[union-attr]
+        tables = {self._schema.columns[unit.column].table for unit in (join.unit.left, join.value)}  # type: ignore[union-attr]
         return len(tables) == 1
 
     def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
@@ -84,7 +84,7 @@ class _Writer:
         if unit.place is not None:
             return unit.place
         table = self._schema.columns[unit.column].table
-        places = [place for place, one in enumerate(self._units) if one == table]
+        places = [place for place, source in enumerate(self._units) if source == table]
         return places[-1 if again else 0] if places else None
 
     def _named_unit(self, unit: int | ir.Query) -> str:
@@ -104,17 +104,17 @@ class _Writer:
         return _aggregated(unit.aggregate, self._name(unit, again=again), distinct=unit.distinct)
 
     def _name(self, unit: ir.ColumnUnit, *, again: bool) -> str:
-        found = self._schema.columns[unit.column]
-        if unit.column == STAR or found.original == "*":
+        column = self._schema.columns[unit.column]
+        if unit.column == STAR or column.original == "*":
             return "*"
-        name, place = quote_identifier(found.original), self._place(unit, again=again)
+        name, place = quote_identifier(column.original), self._place(unit, again=again)
         if place is not None and place < len(self._named):
             return f"{self._named[place]}.{name}"
-        return name if name == found.original else f"{quote_identifier(self._original(found.table))}.{name}"
+        return name if name == column.original else f"{quote_identifier(self._original(column.table))}.{name}"
 
     def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
         if conditions:
-            yield f"{word} {_chained([self._condition(one) for one in conditions], conditions.connectors)}"
+            yield f"{word} {_chained([self._condition(condition) for condition in conditions], conditions.connectors)}"
 
     def _condition(self, condition: ir.Condition, *, is_join: bool = False) -> str:
         sign = ir.OPERATORS[condition.operator].upper()

@@ -73,13 +73,13 @@ class DocumentQuestions(Release):
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
-        found = []
+        examples = []
         for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
             if self.fold and split != "test" and (place % FOLDS == self.fold - 1) != (split == "dev"):
                 continue
             with note_damage(file, find_name(entry) or key, problems):
-                found.append(self.example(file, key, entry, problems))
-        return found
+                examples.append(self.example(file, key, entry, problems))
+        return examples
 
     @abstractmethod
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
@@ -253,15 +253,15 @@ def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
     """Return links in the order of the file, one for every sentence that two nodes are linked by."""
     if not isinstance(parts, list):
         raise DamagedEntryError("edge is not a list")
-    found: dict[DocumentLink, None] = {}
+    links: dict[DocumentLink, None] = {}
     for part in parts:
         edge = require_type(part, dict, "an edge")
         start, end = (require_type(edge.get(key), int, f"{key} of an edge") for key in ("start", "end"))
         link = DocumentLink(start, end, find_text(edge, "sent"))
         if not (0 <= link.source < nodes and 0 <= link.target < nodes):
             raise DamagedEntryError(f"an edge joins nodes {link.source} and {link.target}, but there are {nodes} nodes")
-        found[link] = None
-    return tuple(found)
+        links[link] = None
+    return tuple(links)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -289,7 +289,7 @@ class MuSiQue(DocumentQuestions):
         answer = entry.get("answer")
         answerable = entry.get("answerable", True)  # of MuSiQue-Full; the others keep the answer of their twin
         judged = [answerable, *(part.get("is_supporting") for part in paragraphs)]
-        if answer is not None and not all(isinstance(one, bool) for one in judged):
+        if answer is not None and not all(isinstance(label, bool) for label in judged):
             raise DamagedEntryError("answerable or is_supporting is neither true nor false")
         if answer is not None and answerable and not rows:
             raise DamagedEntryError("no paragraph supports its answer")

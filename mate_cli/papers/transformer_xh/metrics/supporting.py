@@ -96,17 +96,20 @@ def score_supported_answers(
     Returns:
         em, f1; where sentences are known sp_em, sp_f1, joint_em and joint_f1; each also as <name>/<group>.
     """
-    said = {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}
-    scores = {"em": {k: one.em for k, one in said.items()}, "f1": {k: one.f1 for k, one in said.items()}}
+    answer_overlaps = {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}
+    scores = {
+        "em": {k: overlap.em for k, overlap in answer_overlaps.items()},
+        "f1": {k: overlap.f1 for k, overlap in answer_overlaps.items()},
+    }
     if any(gold.values()):
         shown = {key: supporting_overlap(supporting.get(key, ()), gold.get(key, ())) for key in references}
         shown |= dict.fromkeys([key for key in references if key not in supporting], NOTHING)
-        joint = {key: joint_overlap(said[key], shown[key]) for key in references}
-        for name, found in (("sp", shown), ("joint", joint)):
-            scores |= {f"{name}_em": {k: one.em for k, one in found.items()}}
-            scores |= {f"{name}_f1": {k: one.f1 for k, one in found.items()}}
+        joint = {key: joint_overlap(answer_overlaps[key], shown[key]) for key in references}
+        for name, overlaps in (("sp", shown), ("joint", joint)):
+            scores |= {f"{name}_em": {k: overlap.em for k, overlap in overlaps.items()}}
+            scores |= {f"{name}_f1": {k: overlap.f1 for k, overlap in overlaps.items()}}
     means = (average_by_group(name, values, references, groups) for name, values in scores.items())
-    return {name: value for one in means for name, value in one.items()}
+    return {name: value for averages in means for name, value in averages.items()}
 
 
 def score_documents(
@@ -131,8 +134,10 @@ class SupportedAnswers(AnswerMetric[TableExample]):
 
     def score(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return them of all questions, and of each subset."""
-        given = {name: example for name, example in examples.items() if name in self.answers}
-        supporting = {name: self._sentences(one) for name, one in given.items()} if self._has_sentences else None
+        answered = {name: example for name, example in examples.items() if name in self.answers}
+        supporting = (
+            {name: self._sentences(example) for name, example in answered.items()} if self._has_sentences else None
+        )
         return score_documents(texts_of(self.answers, examples), supporting, examples, group_by_subset(examples))
 
     def _sentences(self, example: TableExample) -> set[tuple[int, int]]:
@@ -144,7 +149,10 @@ class SupportedAnswers(AnswerMetric[TableExample]):
 def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
     if answer is None:
         return NOTHING
-    return max((answer_overlap(answer, text, by_words=by_words) for text in texts), key=lambda one: (one.f1, one.em))
+    return max(
+        (answer_overlap(answer, text, by_words=by_words) for text in texts),
+        key=lambda overlap: (overlap.f1, overlap.em),
+    )
 
 
 def _overlap(em: float, precision: float, recall: float) -> Overlap:

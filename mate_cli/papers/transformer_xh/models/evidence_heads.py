@@ -187,9 +187,9 @@ class ReadingHead(nn.Module):
 def group_by_node(values: Tensor, batch: TableBatch, mask: Tensor, fill: float) -> Tensor:
     """Return what belongs to tokens of the texts of nodes, [B, T] to [B, K, L] with a mask [B, K]; `fill` elsewhere."""
     longest = int((batch.position_ids * batch.attention_mask).max()) + 1
-    own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
-    example, token = own.nonzero(as_tuple=True)
-    place = example, batch.row_ids[own] - 1, batch.position_ids[own]
+    is_text = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
+    example, token = is_text.nonzero(as_tuple=True)
+    place = example, batch.row_ids[is_text] - 1, batch.position_ids[is_text]
     empty = values.new_full((*mask.shape, longest), fill)
     return empty.index_put(place, values[example, token])
 
@@ -205,6 +205,6 @@ def sentence_sums(values: Tensor, numbers: Tensor, batch: TableBatch, mask: Tens
 
 def _sentence_ids(batch: TableBatch) -> Tensor:
     """Return the number of each token's sentence, from 1; without any, a node's text is one sentence."""
-    own = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
+    is_text = (batch.segment_ids == 1) & (batch.attention_mask == 1) & (batch.row_ids > 0)
     stated = batch.more.get(SENTENCE_IDS)
-    return own.long() if stated is None else stated * batch.attention_mask
+    return is_text.long() if stated is None else stated * batch.attention_mask

@@ -39,13 +39,13 @@ class Nodes:
         hubs: place of every hub in the packed stream, Int64 [hubs].
         slots: place of every hub among those of all examples, B * K, Int64 [hubs].
         relations: how node i, which asks, relates to node j, which is asked, Int64 [B, K, K].
-        seen: Bool [B, K, K], True where it does; a node that relates to none sees itself.
+        visible: Bool [B, K, K], True where it does; a node that relates to none sees itself.
     """
 
     hubs: Tensor
     slots: Tensor
     relations: Tensor
-    seen: Tensor
+    visible: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
         """Return what belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
@@ -71,23 +71,23 @@ def find_nodes(plan: AttentionPlan) -> Nodes:
     between = real[:, :, None] & real[:, None] & ~torch.eye(count, dtype=torch.bool, device=node.device)
     relations = between.long() * EVERY
     if stated is not None:
-        given = stated.shape[1]
+        size = stated.shape[1]
         relations = torch.zeros_like(relations)
-        relations[:, :given, :given] = stated
+        relations[:, :size, :size] = stated
         relations *= between
-    seen = relations > 0
-    alone = ~seen.any(-1, keepdim=True)
+    visible = relations > 0
+    alone = ~visible.any(-1, keepdim=True)
     places = (batch.attention_mask.flatten().cumsum(0) - 1).view_as(batch.attention_mask)
-    own = torch.eye(count, dtype=torch.bool, device=node.device)
-    return Nodes(places[example, token], example * count + node, relations, seen | (alone & own))
+    identity = torch.eye(count, dtype=torch.bool, device=node.device)
+    return Nodes(places[example, token], example * count + node, relations, visible | (alone & identity))
 
 
 class EdgeSoftmax(nn.Module):
     """The weights of what each node sees, which sum to one."""
 
-    def forward(self, scores: Tensor, seen: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, visible: Tensor) -> Tensor:
         """Return the scores [B, N, K, K] of node i for node j to weights, 0 where it is not seen [B, K, K]."""
-        masked = scores.float().masked_fill(~seen[:, None], torch.finfo(torch.float32).min)
+        masked = scores.float().masked_fill(~visible[:, None], torch.finfo(torch.float32).min)
         return masked.softmax(-1).to(scores.dtype)
 
 
@@ -112,7 +112,7 @@ class Hop(nn.Module, ABC):
         """Return weights of scores, both [B, N, K, K]."""
         if self.bias is not None:
             scores = scores + self.bias[nodes.relations].permute(0, 3, 1, 2)
-        weights: Tensor = self.softmax(scores, nodes.seen)
+        weights: Tensor = self.softmax(scores, nodes.visible)
         return weights
 
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
@@ -141,12 +141,12 @@ class GatHop(Hop):
 
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Return what the hubs find, see `Hop`."""
-        own = self.heads(hubs, nodes)
-        told = own @ self.projection.T
+        states = self.heads(hubs, nodes)
+        told = states @ self.projection.T
         source, destination = ((told * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination))
         weights = self.weights(leaky_relu(source[:, :, None] + destination[..., None], SLOPE), nodes)
-        found = (weights @ told + own @ self.residual.T).relu()
-        return nodes.gather(found.transpose(1, 2).flatten(2))
+        output = (weights @ told + states @ self.residual.T).relu()
+        return nodes.gather(output.transpose(1, 2).flatten(2))
 
 
 class DotHop(Hop):
@@ -164,8 +164,8 @@ class DotHop(Hop):
         """Return what the hubs find, see `Hop`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
         weights = self.weights(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes)
-        found: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
-        return found
+        output: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
+        return output
 
 
 HOPS: dict[str, type[Hop]] = {"gat": GatHop, "dot": DotHop}

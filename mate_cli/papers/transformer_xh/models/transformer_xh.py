@@ -32,19 +32,19 @@ LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 
 def hop_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors with our names of what hops; names without the prefix of the encoder."""
-    numbers = [int(found[1]) for name in tensors if (found := GRAPH_LAYER.fullmatch(name))]
+    numbers = [int(match[1]) for name in tensors if (match := GRAPH_LAYER.fullmatch(name))]
     if not numbers:
         return dict(tensors)
-    layers = 1 + max((int(found[1]) for name in tensors if (found := LAYER.match(name))), default=-1)
+    layers = 1 + max((int(match[1]) for name in tensors if (match := LAYER.match(name))), default=-1)
     first = layers - (max(numbers) + 1)
     return {_hop_name(name, first): tensor for name, tensor in tensors.items()}
 
 
 def _hop_name(name: str, first: int) -> str:
-    if (found := GRAPH_LAYER.fullmatch(name)) and found[2] in HOP:
-        return f"encoder.layer.{first + int(found[1])}.hop.{HOP[found[2]]}"
-    if found := LINEAR_LAYER.fullmatch(name):  # these are counted from 1
-        return f"encoder.layer.{first + int(found[1]) - 1}.combine.{found[2]}"
+    if (match := GRAPH_LAYER.fullmatch(name)) and match[2] in HOP:
+        return f"encoder.layer.{first + int(match[1])}.hop.{HOP[match[2]]}"
+    if match := LINEAR_LAYER.fullmatch(name):  # these are counted from 1
+        return f"encoder.layer.{first + int(match[1]) - 1}.combine.{match[2]}"
     return name
 
 
@@ -113,13 +113,15 @@ class TransformerXh(TableEncoder):
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
         """Return how much of each node every node takes in each layer that hops: [B, N, K, K], each."""
-        found: list[Tensor] = []
+        layer_weights: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
-        hooks = [one.register_forward_hook(lambda _, __, weights: found.append(weights)) for one in softmaxes]
+        hooks = [
+            softmax.register_forward_hook(lambda _, __, weights: layer_weights.append(weights)) for softmax in softmaxes
+        ]
         try:
             with torch.no_grad():
                 self(batch)
         finally:
             for hook in hooks:
                 hook.remove()
-        return found
+        return layer_weights

@@ -27,19 +27,19 @@ class VisibleSegments:
     """The segments that the tokens of a batch see.
 
     Args:
-        own: Bool [B, 1, T, T], those of the same segment.
+        current: Bool [B, 1, T, T], those of the same segment.
         before: Bool [B, 1, T, T], those of the segment before.
     """
 
-    own: Tensor
+    current: Tensor
     before: Tensor
 
 
 def find_segments(plan: AttentionPlan) -> VisibleSegments:
     """Return what the tokens of a plan's batch see."""
     rows = plan.batch.row_ids
-    seen, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
-    return VisibleSegments(seen & same, seen & ~same)
+    visible, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
+    return VisibleSegments(visible & same, visible & ~same)
 
 
 class SegmentMemory(Attention):
@@ -73,15 +73,15 @@ class SegmentMemory(Attention):
                 where="model",
                 remedy="Use model=mate or tapas",
             )
-        seen = plan.derive("segments", find_segments)
-        query, *own = plan.heads(qkv)
-        _, *kept = plan.heads(memory)
+        visible = plan.derive("segments", find_segments)
+        query, *current = plan.heads(qkv)
+        _, *before = plan.heads(memory)
         scores = [
             (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).masked_fill(~mask, torch.finfo(query.dtype).min)
-            for (key, _), mask in ((own, seen.own), (kept, seen.before))
+            for (key, _), mask in ((current, visible.current), (before, visible.before))
         ]
         weights = drop(torch.cat(scores, -1).softmax(-1), dropout)
-        return plan.pack_heads(weights @ torch.cat([own[1], kept[1]], 2))
+        return plan.pack_heads(weights @ torch.cat([current[1], before[1]], 2))
 
 
 class MemoryAttention(SelfAttention):
@@ -91,9 +91,9 @@ class MemoryAttention(SelfAttention):
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to the concatenated heads [P, D]."""
-        own, memory = (self.project(x) for x in (states, states.detach()))
+        qkv, memory = (self.project(x) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
-        return self.backend.attend(own, memory, plan, key_bias, dropout).flatten(1)
+        return self.backend.attend(qkv, memory, plan, key_bias, dropout).flatten(1)
 
 
 class MemoryLayer(EncoderLayer):

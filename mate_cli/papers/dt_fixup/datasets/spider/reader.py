@@ -79,15 +79,15 @@ class Spider(Release):
         """Return the sound questions of a split, in the order of the files; see `Release.read`."""
         schemas, damaged = self._schemas
         problems += damaged
-        found: list[TableExample] = []
+        examples: list[TableExample] = []
         for file in self.train_files if split == "train" else (self.split_files[split],):
             stem = PurePosixPath(file).stem
             for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
                 if damaged and str(entry.get("db_id")) not in schemas:
                     continue  # what is wrong with the schemas is the cause
                 with note_damage(file, key, problems):
-                    found.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
-        return found
+                    examples.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
+        return examples
 
     def _example(
         self, name: str, file: str, entry: Mapping[str, Any], schemas: Mapping[str, tuple[Schema, Table]]
@@ -133,7 +133,7 @@ class Spider(Release):
         problems: list[Problem] = []
         file = self.tables_file
         entries = read_entries(file, self.need(file), problems, "a list of schemas")
-        found: dict[str, tuple[Schema, Table]] = {}
+        schemas: dict[str, tuple[Schema, Table]] = {}
         for key, entry in entries:
             try:
                 schema = Schema.from_entry({**entry, "db_id": require_text(entry, "db_id")})
@@ -141,12 +141,12 @@ class Spider(Release):
                 name = entry.get("db_id")
                 problems.append(Problem(file, name if isinstance(name, str) and name else key, str(error)))
                 continue
-            if schema.name in found:
+            if schema.name in schemas:
                 problems.append(Problem(file, schema.name, "the schema occurs twice"))
-            found[schema.name] = (schema, schema_table(schema))
+            schemas[schema.name] = (schema, schema_table(schema))
         if self.values:
-            found = self._with_values(found)
-        return found, problems
+            schemas = self._with_values(schemas)
+        return schemas, problems
 
     def _with_values(self, known: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
         """Return schemas with the values of the databases that are there.
