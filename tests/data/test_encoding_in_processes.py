@@ -182,7 +182,9 @@ def is_alive(number):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
-@pytest.mark.parametrize(("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGKILL, False)])
+@pytest.mark.parametrize(
+    ("number", "whole_group"), [pytest.param(signal.SIGINT, True, marks=pytest.mark.long), (signal.SIGKILL, False)]
+)
 def test_nobody_outlives_a_process_that_is_stopped(tmp_path, number, whole_group):
     paths = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]  # no guard of the main module

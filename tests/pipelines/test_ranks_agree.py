@@ -54,7 +54,7 @@ def end(command: Command) -> tuple[int, str]:
     ("other", "told"),
     [
         ({"answer": "Katim"}, "process 1 has train: 18 examples, digest "),
-        ({"count": 40}, "process 1 has train: 30 examples, digest "),
+        pytest.param({"count": 40}, "process 1 has train: 30 examples, digest ", marks=pytest.mark.long),
     ],
 )
 def test_data_that_differ_are_one_line_before_the_first_step(nodes, tmp_path, other, told):
@@ -95,6 +95,7 @@ def test_a_signal_is_heard_by_who_waits(nodes):
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.long
 def test_equal_processes_train_one_run(nodes, tmp_path):
     commands = [nodes(0), nodes(1)]
     assert [end(command) for command in commands] == [(0, "")] * 2

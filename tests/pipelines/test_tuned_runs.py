@@ -99,6 +99,7 @@ def test_best_weights_have_the_adapters_in_them_and_answer_as_any(whole, lora, t
     assert scored["dev/hits@5"] == record["metrics"]["dev/hits@5"]
 
 
+@pytest.mark.long
 def test_a_killed_run_with_adapters_ends_with_the_same_weights(whole, lora, tmp_path):
     process = train(tmp_path, *adapted(whole))
     for _ in range(6000):
