@@ -26,16 +26,12 @@ class QuestionMarks:
 
     Args:
         words: all of them, in order.
-        ordered: the pairs of neighbours and the words: pairs are rarer.
-        grams: the same as a set.
-        numbers: the words with digits.
+        grams: the words and the pairs of neighbours, the longest first: these are rarer.
         answer: its words; none where the answer is not known.
     """
 
     words: tuple[str, ...]
-    ordered: tuple[str, ...]
-    grams: frozenset[str]
-    numbers: frozenset[str]
+    grams: tuple[str, ...]
     answer: tuple[str, ...]
 
     @classmethod
@@ -47,26 +43,25 @@ class QuestionMarks:
     @lru_cache(maxsize=1 << 10)
     def _of(cls, text: str, answer: str | None) -> QuestionMarks:
         words = normalize_words(text)
-        ordered = (*sorted({*map(" ".join, pairwise(words))}), *sorted({*words}))
-        numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
-        return cls(words, ordered, frozenset(ordered), numbers, () if answer is None else normalize_words(answer))
+        grams = sorted(sorted({*words, *map(" ".join, pairwise(words))}), key=len, reverse=True)
+        return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
 
     def rarest(self, near: float) -> tuple[str, ...]:
         """Return grams of which two questions share one or more where their overlap is `near` or above.
 
         Source: Chaudhuri, Ganti and Kaushik (2006), the prefix filter of set similarity joins.
         """
-        return self.ordered[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
+        return self.grams[: int(len(self.grams) * (1 - near) + 1e-9) + 1]
 
     def overlap(self, other: QuestionMarks) -> float:
         """Return Jaccard's index of the words and pairs of two questions, 0 to 1."""
-        shared = len(self.grams & other.grams)
+        shared = len({*self.grams}.intersection(other.grams))
         return shared / (len(self.grams) + len(other.grams) - shared)
 
     def same_answer(self, other: QuestionMarks) -> bool:
         """Tell whether the answers are equal, not by chance alone: not where each question has a number of its own."""
-        apart = self.numbers - other.numbers and other.numbers - self.numbers
-        return self.answer == other.answer and not apart
+        mine, theirs = ({word for word in one.words if any(map(str.isdigit, word))} for one in (self, other))
+        return self.answer == other.answer and not (mine - theirs and theirs - mine)
 
 
 class KnownQuestions:
@@ -74,19 +69,18 @@ class KnownQuestions:
 
     def __init__(self, near: float = NEAR_DUPLICATE, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
-        self._words: set[tuple[str, tuple[str, ...]]] = set()
-        self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
-        self._having: dict[tuple[str, str], int] = defaultdict(int)  # of a table and a gram, a bit for each question
+        self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)  # of the questions of a table
+        self._having: dict[str, dict[str, int]] = defaultdict(dict)  # of a table and a gram, a bit for each question
         for question in questions:
             self.add(question)
 
     def add(self, question: HybridQAQuestion) -> None:
         """Learn one more."""
-        marks = QuestionMarks.of(question)
-        self._words.add((question.table_id, marks.words))
+        marks, having = QuestionMarks.of(question), self._having[question.table_id]
+        known = self._marks[question.table_id]
         for gram in marks.rarest(self.near):
-            self._having[question.table_id, gram] |= 1 << len(self._marks[question.table_id])
-        self._marks[question.table_id].append(marks)
+            having[gram] = having.get(gram, 0) | 1 << len(known)
+        known.append(marks)
 
     def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
         """Say why a question is one of these: "equal", "near-equal", or "" where it is not.
@@ -94,14 +88,20 @@ class KnownQuestions:
         Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
         answers.
         """
-        marks, table = QuestionMarks.of(question), question.table_id
-        if (table, marks.words) in self._words:
-            return "equal"
+        if question.table_id not in self._marks:
+            return ""
+        marks, known, having = (
+            QuestionMarks.of(question),
+            self._marks[question.table_id],
+            self._having[question.table_id],
+        )
         alike = 0
-        for gram in marks.rarest(self.near) if table in self._marks else ():
-            alike |= self._having.get((table, gram), 0)
-        found = (self._marks[table][place] for place in _bits(alike))
-        near = (other for other in found if marks.overlap(other) >= self.near)
+        for gram in marks.rarest(self.near):
+            alike |= having.get(gram, 0)
+        others = [known[place] for place in _bits(alike)]
+        if any(other.words == marks.words for other in others):
+            return "equal"
+        near = (other for other in others if marks.overlap(other) >= self.near)
         return "near-equal" if any(not same_answer or marks.same_answer(other) for other in near) else ""
 
 

@@ -13,8 +13,9 @@ import torch
 
 from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.io_errors import find_machine_error
+from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
-from mate_cli.runs.record import STOPPED, Clock, RunFolder, RunRecord, now
+from mate_cli.runs.record import STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import copy_streams
@@ -46,6 +47,16 @@ class Run:
         clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
+
+
+def broadcast_folder(make: Callable[[], RunFolder]) -> RunFolder:
+    """Make or open a folder in the first process; the others have it to read.
+
+    Raises:
+        RunError: one of them does not see it.
+    """
+    folder = ranks.broadcast_from_rank_zero(make)
+    return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path)
 
 
 @contextmanager

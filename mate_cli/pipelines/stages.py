@@ -20,7 +20,7 @@ from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import describe_questions
 from mate_cli.pipelines.machine import resolve_hardware
-from mate_cli.pipelines.run import Run, record_outcome
+from mate_cli.pipelines.run import Run, broadcast_folder, record_outcome
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.summary import print_results, reused_runs_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
@@ -32,7 +32,7 @@ from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.folders import find_same
 from mate_cli.runs.identity import digest_run
 from mate_cli.runs.lock import LockedError, acquire_lock, release_lock
-from mate_cli.runs.record import ReadOnlyFolder, RunFolder, RunRecord
+from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import hide_agent
 from mate_cli.runs.user_code import warn_changed
 from mate_cli.terminal.console import Console
@@ -157,7 +157,7 @@ def open_run_folder(spec: RunSpec, folder: RunFolder) -> tuple[RunFolder, RunRec
         RunError: another process trains it, or not all processes see its folder.
     """
     record = ranks.broadcast_from_rank_zero(lambda: open_record(spec, folder))
-    return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path), record
+    return broadcast_folder(lambda: folder), record
 
 
 def run_stages(spec: RunSpec, whole: Run) -> CompletedStages:
@@ -247,14 +247,14 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
     Raises:
         RunError: it cannot be locked, or a run of the experiment is damaged.
     """
-    folder = ranks.broadcast_from_rank_zero(lambda: _folder_of(stage))
+    folder = broadcast_folder(lambda: _folder_of(stage))
     waited = False
     while not ranks.broadcast_from_rank_zero(lambda: _is_free(folder.path)):
         if not waited:
             console.print(f"waiting for {folder.path}, in training by another process", soft_wrap=True)
         waited = True
         time.sleep(POLL)
-    return folder if ranks.is_rank_zero() else ReadOnlyFolder(folder.path)
+    return folder
 
 
 def _folder_of(stage: Stage) -> RunFolder:

@@ -72,6 +72,16 @@ class Hardware(Section):
     prepare_workers: PositiveInt | None = None
     threads: PositiveInt | None
 
+    def require_one_process(self, work: str) -> None:
+        """Refuse several processes for what one does alone.
+
+        Raises:
+            ConfigError: naming the work.
+        """
+        if (count := self.devices * self.nodes) > 1:
+            remedy = "Set hardware.devices=1 and hardware.nodes=1"
+            raise ConfigError(f"{work} takes one process, not {count}", where="hardware.devices", remedy=remedy)
+
 
 def _checked_name(name: str) -> str:
     if not 0 < len(name) <= 128 or set("/\\#?%:") & set(name) or not name.isprintable():

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,7 +16,6 @@ from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, SubprocessContext
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.rendezvous import rendezvous
@@ -263,9 +263,14 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
         "LOCAL_RANK": environment["SLURM_LOCALID"],
         "NODE_RANK": environment["SLURM_NODEID"],
         "WORLD_SIZE": environment["SLURM_STEP_NUM_TASKS"],
-        "MASTER_ADDR": environment.get("MASTER_ADDR", SLURMEnvironment.resolve_root_node_address(nodes)),
+        "MASTER_ADDR": environment.get("MASTER_ADDR", _first_node(nodes)),
         "MASTER_PORT": environment.get("MASTER_PORT", str(port)),
     }
+
+
+def _first_node(nodes: str) -> str:
+    """Return the first of the nodes of Slurm's list, such as `gpu007` of `gpu[007-009,12],cpu1`."""
+    return re.sub(r"\[(\w+)[^]]*\]", r"\1", nodes).partition(",")[0]
 
 
 def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:

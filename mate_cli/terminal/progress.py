@@ -82,6 +82,12 @@ def track(items: Iterable[T], task: str, unit: str) -> Iterator[T]:
             progress.advance()
 
 
+def leave_line() -> None:
+    """Leave the line to processes that this one waits for."""
+    _LINE.hide()
+    _LINE.reset()
+
+
 def time_text(seconds: float) -> str:
     """Write a time in few words: "40 s", "3 min", "2 h 5 min"."""
     if seconds < 90:

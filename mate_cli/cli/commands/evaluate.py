@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.errors import ConfigError
+from mate_cli.cli.app import PROGRAM
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
@@ -47,9 +50,11 @@ def run(cfg: Evaluate) -> None:
         problem = f"cannot be combined with {' and '.join(named[1:])}" if named else "needs a value"
         remedy = "Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME"
         raise ConfigError(problem, where=named[0] if named else "run", remedy=remedy)
+    if cfg.answers or cfg.analysis is not None:
+        cfg.hardware.require_one_process("answers=" if cfg.answers else "an analysis")
     if not cfg.run:
         check_alone(cfg, named[0])
-        (score_checkpoints if cfg.checkpoint else score_answers)(cfg)
+        score_answers(cfg) if cfg.answers else share(cfg, score_checkpoints)
         return
     if "_target_" in cfg.data:
         raise ConfigError(
@@ -57,7 +62,46 @@ def run(cfg: Evaluate) -> None:
         )
     for folder in cfg.run:
         check_run_types(folder, cfg.trust)  # quick; what follows loads torch
+    share(cfg, use_runs)
 
+
+def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
+    """Do some work in as many processes as the hardware has: where nobody has started them, this command does.
+
+    Raises:
+        MateError: what is raised in one of them.
+    """
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    from mate_cli.runs import ranks
+    from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes
+    from mate_cli.runs.lock import LAUNCHER, end_with
+    from mate_cli.runs.record import package_versions
+    from mate_cli.runs.user_code import hash_package
+    from mate_cli.terminal.progress import leave_line
+
+    if launcher := os.environ.get(LAUNCHER):
+        end_with(int(launcher))
+    check_processes(cfg.hardware, os.environ)
+    if cfg.hardware.devices > 1 and not find_place(os.environ):
+        leave_line()
+        try:
+            if launch_processes([*PROGRAM, CONFIG, *sys.argv[1:]], cfg.hardware):
+                raise KeyboardInterrupt
+        except RunError as error:
+            if isinstance(error.__cause__, ChildFailedError):
+                raise RunError(error.problem, remedy="Type the command again") from error.__cause__
+            raise
+        return
+    with join_processes(cfg.hardware):
+        if ranks.world_size() > 1:
+            facts = {"words": " ".join(sys.argv[1:]), "the code of mate": hash_package(), **package_versions()}
+            ranks.require_agreement(facts, "Start all with the same words, in the same version of mate")
+        work(cfg)
+
+
+def use_runs(cfg: Evaluate) -> None:
+    """Score or analyse runs, for each place of their data."""
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.places import explain_places

@@ -14,6 +14,7 @@ def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card, and upload them; prints what was written."""
     from mate_cli.cli.config.validate import check_run_types
 
+    cfg.hardware.require_one_process("mate export")
     check_run_types(cfg.run, cfg.trust)  # quick; what follows loads torch
     from mate_cli.pipelines.export.export import EXPORTED, export_run
     from mate_cli.pipelines.export.hub import check_push, push_folder

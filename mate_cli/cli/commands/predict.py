@@ -65,6 +65,7 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
+    cfg.hardware.require_one_process("mate predict")
     sources = [name for name, source in cfg.sources.items() if source and source.get("file") is not None]
     own = [*sources, *(key for key in ("table", "question", "questions") if getattr(cfg, key) not in (None, []))]
     if cfg.input is not None:

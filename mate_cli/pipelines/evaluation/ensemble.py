@@ -13,9 +13,10 @@ from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluate_run import open_stages
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, judge, save_result
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import Run, record_outcome
+from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, record_outcome
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, TrainedStage, answer_split, joint_throughput
+from mate_cli.runs import ranks
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
 from mate_cli.runs.identity import Names
@@ -70,15 +71,16 @@ def evaluate_together(runs: Sequence[str], split: str, runtime: RuntimeOverrides
         raise ConfigError(
             "these runs have different tasks or datasets", where="run", remedy="Use runs of one experiment"
         )
-    run = Run.of(
-        new_folder(Path(runtime.paths.outputs), "evaluate", records[0].experiment, 0), joint_record(records, split)
-    )
+    outputs = Path(runtime.paths.outputs)
+    own = broadcast_folder(lambda: new_folder(outputs, "evaluate", records[0].experiment, 0))
+    run = Run.of(own, joint_record(records, split))
     members = [str(folder.path) for folder in folders]
     with record_outcome(run):
         answer = _of_systems if records[0].stages else _of_runs
         metrics, config = answer(folders, run, split, runtime)
         run.folder.write_text("config.yaml", to_yaml({**config, "members": members}))
         run.record.metrics = {f"{split}/{name}": value for name, value in metrics.items()}
+        run.record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
     cost = f"{len(members)} runs as one: {run.record.parameters:,} parameters"
     run.console.print(results_table(run.record.metrics, f"{cost}, mean of their scores"))
     run.console.print(f"run folder: {run.folder.path}", soft_wrap=True)

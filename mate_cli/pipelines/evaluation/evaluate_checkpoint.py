@@ -18,8 +18,9 @@ from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import Run, record_outcome
+from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, record_outcome
 from mate_cli.pipelines.summary import results_table
+from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.devices import find_accelerator
 from mate_cli.runs.folders import new_folder
@@ -51,7 +52,8 @@ def evaluate_checkpoint(
     for split in splits:
         check_answers(parts.task, examples[split], f"{data.get('name', type(dataset).__name__)} {split}", name)
     record = _record(name, data, splits, parts, config)
-    run = Run.of(new_folder(Path(runtime.paths.outputs), "evaluate", record.experiment, 0), record)
+    outputs = Path(runtime.paths.outputs)
+    run = Run.of(broadcast_folder(lambda: new_folder(outputs, "evaluate", record.experiment, 0)), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({**config.model_dump(), "data": dict(data), "checkpoint": name}))
         for split in splits:
@@ -59,6 +61,7 @@ def evaluate_checkpoint(
             save_result(run.folder, split, result)
             record.questions |= describe_questions(split, result.examples.values())
             record.metrics |= {f"{split}/{metric}": value for metric, value in result.metrics.items()}
+        record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
     run.console.print(results_table(record.metrics, f"{name} on {record.dataset}"))
     for fact, text in record.facts.items():
         run.console.print(f"{fact}: {text}")

@@ -16,6 +16,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.machine import RuntimeOverrides
+from mate_cli.pipelines.run import broadcast_folder
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.pipelines.training_report import record_digest
@@ -42,10 +43,10 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
         RunError: there is no finished run.
         DataError: a split is missing.
     """
-    folder = open_run(run)
+    folder = broadcast_folder(lambda: open_run(run))
     record = folder.read_record()
     score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
-    to = _results_folder(folder, runtime)
+    to = broadcast_folder(lambda: _results_folder(folder, runtime))
     named: dict[str, float] = {}
     for split in splits:
         own = {f"{split}/{name}": value for name, value in score(split, to).items()}

@@ -78,7 +78,8 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     """
     examples = parts.data.examples(split)
     loader = parts.data.loader(split)
-    ranks.wait_for_all()
+    digest = parts.data.encodings(split).digest
+    ranks.require_agreement({split: digest[:12]}, "Give all the same data, as on a file system that all nodes share")
     predictions = predict(parts.task, loader, cfg)
     given = judge(parts.task, examples, predictions)
     tokens = parts.data.encodings(split).uncut_tokens
