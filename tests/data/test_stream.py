@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mate_cli.data.corpora.shards import BLOCK, CorpusTable, ShardSequence, open_shards, write_shard
+from mate_cli.data.corpora.shards import BLOCK, CorpusTable, Shard, ShardSequence, deal_shards, open_shards, write_shard
 from mate_cli.data.corpora.statement_tables import StatementMaker, Statements
 from mate_cli.data.corpora.table_corpus import MaskedTables
 from mate_cli.data.datasets.hybridqa.reader import Sample
@@ -186,6 +186,25 @@ def test_lanes_are_those_of_the_files_and_each_process_reads_its_own(shards, tmp
     read = {number: {name.partition("/")[0] for name in names(own[number])} for number in range(8)}
     assert all(len(files) == 1 for files in read.values())
     assert read[0] == read[4] != read[1]
+
+
+@pytest.mark.parametrize("count", [64, 65, 67, 96, 97, 128, 131])
+def test_any_number_of_files_mixes_as_well_as_64(tmp_path, count):
+    files = [Shard(tmp_path / str(number), 100 + number % 3, 4) for number in range(count)]
+    lanes = TableStream(files, MaskedTables(MASKING), loading(tmp_path)).lanes
+    assert len(lanes) == 64
+    assert len({next(lane.rows(0, 1)).shard for lane in lanes}) == 64
+    learnt = sorted((row.shard, row.row) for lane in lanes for row in lane.rows(0, lane.size))
+    assert learnt == [(number, row) for number, file in enumerate(files) for row in range(file.tables)]
+    assert max(lane.size for lane in lanes) < 1.05 * min(lane.size for lane in lanes)
+
+
+def test_lanes_that_share_files_read_each_table_once(shards):
+    files = list(enumerate(shards))
+    lanes = [ShardSequence(dealt, (5, 2, lane)) for lane, dealt in enumerate(deal_shards(files, 3))]
+    learnt = {(row.shard, row.row): row.read().key for lane in lanes for row in lane.rows(0, lane.size)}
+    whole = ShardSequence(files, (1,))
+    assert learnt == {(row.shard, row.row): row.read().key for row in whole.rows(0, whole.size)}
 
 
 def test_a_limit_takes_few_tables_of_each_file(shards, tmp_path):

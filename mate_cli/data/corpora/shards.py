@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -83,16 +85,25 @@ ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of a corpus.
+    """One file of a corpus, or a part of it.
 
     Args:
         tables: how many are learnt from.
         held_out: how many more stand before them, for evaluation.
+        before: tables of parts that come before this one.
+        after: tables of parts that come after it.
     """
 
     path: Path
     tables: int
     held_out: int
+    before: int = 0
+    after: int = 0
+
+    def cut(self, begin: Fraction, end: Fraction) -> Shard:
+        """Return the part between two shares of the tables, from 0 to 1."""
+        first, last = (int(self.tables * min(max(share, 0), 1)) for share in (begin, end))
+        return replace(self, tables=last - first, before=first, after=self.tables - last)
 
 
 def is_corpus(path: Path) -> bool:
@@ -213,11 +224,24 @@ class StreamedTable:
     read: Callable[[], CorpusTable]
 
 
+def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tuple[int, Shard]]]:
+    """Divide numbered files, as many for each lane; where they do not come out even, in parts."""
+    share = Fraction(len(shards), lanes)
+    order = [numbered for lane in range(lanes) for numbered in shards[lane::lanes]]
+
+    def deal(begin: Fraction, end: Fraction) -> list[tuple[int, Shard]]:
+        dealt = ((order[place], begin - place, end - place) for place in range(int(begin), ceil(end)))
+        return [(number, part) for (number, shard), *ends in dealt if (part := shard.cut(*ends)).tables]
+
+    return [deal(lane * share, (lane + 1) * share) for lane in range(lanes)]
+
+
 class ShardSequence:
     """Some files of a corpus as an endless sequence: in each epoch all tables once, in another order.
 
     Files come in random order, and within each file blocks of tables one after another, each mixed. So a place in the
-    sequence says which block holds it, and nothing before it has to be read.
+    sequence says which block holds it, and nothing before it has to be read. The end of a file that another sequence
+    begins comes first, and the beginning of one that another ends comes last: so all begin in different files.
     """
 
     def __init__(self, shards: Sequence[tuple[int, Shard]], seed: Sequence[int]) -> None:
@@ -243,13 +267,16 @@ class ShardSequence:
                 left -= shard.tables
             block, within = divmod(left, BLOCK)
             row = int(self._mix(epoch, which, block)[within])
-            yield StreamedTable(epoch, number, block * BLOCK + row, partial(self._table, which, block, row))
+            read = partial(self._table, which, block, row)
+            yield StreamedTable(epoch, number, shard.before + block * BLOCK + row, read)
 
     def _order(self, epoch: int) -> list[int]:
         """Return the files as they come in an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
-            order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards))
-            self._epoch = epoch, order.tolist()
+            order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
+            shards = [shard for _, shard in self.shards]
+            order.sort(key=lambda which: bool(shards[which].after) - bool(shards[which].before))
+            self._epoch = epoch, order
         return self._epoch[1]
 
     def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
@@ -280,4 +307,4 @@ def _blocks(shard: Shard, begin: int) -> Generator[pa.Table]:
     from datasets import Dataset
 
     streamed = Dataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")
-    yield from streamed.skip(shard.held_out + begin).iter(BLOCK)
+    yield from streamed.skip(shard.held_out + shard.before + begin).iter(BLOCK)

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable
+from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable, deal_shards
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule, TableDataset
 from mate_cli.errors import DataError
@@ -79,7 +79,8 @@ class TableStream(Dataset[TableBatch]):
     """Batches of examples made of a corpus, each to be had by its number.
 
     The files are divided into lanes, and batches are taken from them in turn, so that each of several loading
-    processes reads only its own files wherever their number divides that of the lanes.
+    processes reads only its own files wherever their number divides that of the lanes. Files that do not come out even
+    are read by two lanes, each its part.
     """
 
     def __init__(self, shards: Sequence[Shard], maker: Maker, loading: LoaderOptions, masks: Masks = "dynamic") -> None:
@@ -90,9 +91,9 @@ class TableStream(Dataset[TableBatch]):
         numbered = [(number, shard) for number, shard in enumerate(shards) if shard.tables]
         if not numbered:
             raise DataError("this corpus has no table to train on", remedy="Add data.sources")
-        lanes = max(count for count in range(1, min(MAX_SEQUENCES, len(numbered)) + 1) if len(numbered) % count == 0)
+        dealt = deal_shards(numbered, min(MAX_SEQUENCES, len(numbered)))
         self.maker, self.loading, self.masks = maker, loading, masks
-        self.lanes = [ShardSequence(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
+        self.lanes = [ShardSequence(files, (loading.seed, 2, lane)) for lane, files in enumerate(dealt)]
 
     def with_micro_batch(self, size: int) -> TableStream:
         """Return the same tables in micro-batches of another size."""
