@@ -12,7 +12,7 @@ from mate_cli.tables.formats.cell_text import NumberText, valid
 from mate_cli.tables.formats.columnar import read_parquet
 from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
-from mate_cli.tables.formats.records import read_json, read_jsonl
+from mate_cli.tables.formats.records import read_json
 from mate_cli.tables.formats.workbook import read_workbook
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.survey import Survey
@@ -21,8 +21,7 @@ from mate_cli.tables.table_file import TableFile
 
 READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), read_delimited),
-    ".json": read_json,
-    **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), read_json),
     **dict.fromkeys((".parquet", ".pq"), read_parquet),
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), read_workbook),
 }

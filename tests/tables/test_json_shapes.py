@@ -116,6 +116,12 @@ TABLES = {
         [["a", "b"], ["", "1"]],
         ["NaN is not a JSON number; it was read as empty."],
     ),
+    "lists one after another": (
+        '[{"a": 1}, {"a": 2}]\n[{"a": 3, "b": 4}],\n[{"b": 5}]\n',
+        [["a", "b"], ["1", ""], ["2", ""], ["3", "4"], ["", "5"]],
+        [],
+    ),
+    "lists of lists one after another": ('[["a"], [1]] [[2]]\n[[3]]', [["a"], ["1"], ["2"], ["3"]], []),
     "nested values": ('[{"a": {"b": [1]}, "c": 2}]', [["a", "c"], ['{"b": [1]}', "2"]], []),
 }  # fmt: skip
 

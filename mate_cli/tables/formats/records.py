@@ -1,16 +1,14 @@
-"""JSON: a list of objects or lists, an object in one of the shapes of `json_shapes`, and JSON lines."""
+"""JSON: objects or lists one after another or in a list, or an object in one of the shapes of `json_shapes`."""
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
@@ -23,8 +21,10 @@ MAX_DIGITS = 4000
 PIECE = 1 << 16
 CUT = 10
 """Letters at the end of a part of a text in which an error may come of the rest that is not there."""
-_LIST, _MARK = re.compile(r"[\s\ufeff]*\[\s*[\[{]"), re.compile(r"\s*([,\]])")
-_BETWEEN = re.compile(r"[ \t\r\n\ufeff,]*")
+LINES = (".jsonl", ".ndjson")
+"""Files that have a row a line."""
+_LIST = re.compile(r"[\s\ufeff]*\[\s*[\[{]")
+_SPACES, _SPACES_OR_COMMAS = re.compile(r"[\s\ufeff]*"), re.compile(r"[\s\ufeff,]*")
 
 
 class _Decoder(json.JSONDecoder):
@@ -62,102 +62,89 @@ def _int(text: str) -> int | str:
     return int(text) if len(text) <= MAX_DIGITS else text
 
 
-def read_jsonl(path: Path, options: ReadOptions) -> Grid:
-    """Open a file with a JSON object or list per line; where the first has more lines, all are read at once.
-
-    Raises:
-        DataError: it is not text. A line that is not JSON is refused when it is read.
-    """
-    text = text_file(path, options.encoding)
-    decoder = _Decoder(text.notes)
-    with text.open() as file, suppress(json.JSONDecodeError, StopIteration):
-        decoder.decode(next(line for line in options.limits.lines(file, path) if line.strip()))
-        return _of_values(_values_of_lines(text, options.limits, decoder), options, path, text.notes)
-    return read_json(path, options)
-
-
 def read_json(path: Path, options: ReadOptions) -> Grid:
-    """Open a JSON file: a list entry by entry, else whole, with a table in it or objects or lists one after another.
+    """Open a JSON file: rows that are objects or lists, or one object with a table in it.
 
     Raises:
-        DataError: it is not JSON, holds no table, or is too large.
+        DataError: it is not text, holds no table, or is too large. What is not JSON is refused when it is read.
     """
     text = text_file(path, options.encoding)
     with text.open() as file:
-        if _LIST.match(file.read(PIECE)):
-            return _of_values(_entries(text, options.limits, _Decoder(text.notes)), options, path, text.notes)
-    options.limits.check_bytes(path, path.stat().st_size, whole=True)
-    notes, content = text.notes, text.read()
-    try:
-        with _pause_garbage_collection():
-            values = _decode_all(_Decoder(notes), content)
-    except json.JSONDecodeError as error:
-        raise _not_json(path, error.lineno, error.msg) from error
-    if len(values) > 1:
-        return _of_values(iter(values), options, path, notes)
-    if isinstance(values[0], list):
-        return _of_values(iter(values[0]), options, path, notes)
-    header, rows = find_table(values[0], path, notes)
-    if header is None:
-        return _of_values(iter(rows), options, path, notes)
-    return Grid(_lists(rows, path), [spreadsheet_text(name) for name in header], notes=notes)
+        in_lists = _LIST.match(file.read(PIECE)) is not None
+    values = _read_values(text, options.limits, in_lists)
+    start = list(islice(values, 2))
+    if len(start) == 1 and not in_lists and path.suffix.lower() not in LINES:
+        header, start = (None, start[0]) if isinstance(start[0], list) else find_table(start[0], path, text.notes)
+        if header is not None:
+            return Grid(_lists(start, path), [spreadsheet_text(name) for name in header], notes=text.notes)
+    return _of_values(chain(start, values), options, path, text.notes)
 
 
-def _entries(text: Text, limits: Limits, decoder: json.JSONDecoder) -> Iterator[Any]:
-    """Yield the entries of a list one by one: a part of the text is in memory, which grows up to a whole entry."""
-    with text.open() as file:
-        part, line = file.read(PIECE), 1
-        place = part.index("[") + 1
+class _Values:
+    """Values of JSON, read from front to back: a part of the file is in memory, which grows up to a whole value."""
+
+    def __init__(self, file: TextIO, text: Text, limits: Limits) -> None:
+        self._file, self._path, self._limits, self._decoder = file, text.path, limits, _Decoder(text.notes)
+        self._part, self._place, self._line = "", 0, 1
+
+    def skip(self, signs: re.Pattern[str]) -> str:
+        """Go on behind such signs; return the next one, "" at the end of the file."""
+        while True:
+            match = signs.match(self._part, self._place)
+            self._place = match.end() if match else self._place
+            if self._place < len(self._part) or not self._read(PIECE):
+                return self._part[self._place : self._place + 1]
+
+    def take(self) -> Any:  # noqa: ANN401
+        """Return the value that begins here."""
         while True:
             try:
-                value, end = decoder.raw_decode(part, _skip(part, place))
-                mark = _MARK.match(part, end)
-                if mark is None:
-                    raise json.JSONDecodeError("Expecting ',' or ']'", part, end)
+                value, self._place = self._decoder.raw_decode(self._part, self._place)
             except json.JSONDecodeError as error:
-                is_cut = error.pos > len(part) - CUT or error.msg.startswith("Unterminated")
-                length = len(part) - place
-                more = file.read(min(length + PIECE, limits.whole + 1 - length)) if is_cut else ""
-                if not more:
-                    limits.check_bytes(text.path, length, whole=True)
-                    raise _not_json(text.path, line + error.lineno - 1, error.msg) from error
-                line += part.count("\n", 0, place)
-                part, place = part[place:] + more, 0
-                continue
-            yield value
-            if mark[1] == "]":
-                break
-            place = mark.end()
-        rest = part[mark.end() :] + file.read(PIECE)
-        if rest.strip():
-            raise _not_json(text.path, line + part.count("\n", 0, mark.end()), "Extra data")
+                is_cut = error.pos > len(self._part) - CUT or error.msg.startswith("Unterminated")
+                length = len(self._part) - self._place
+                if not is_cut or not self._read(max(0, min(length + PIECE, self._limits.whole + 1 - length))):
+                    self._limits.check_bytes(self._path, length, whole=True)
+                    raise self.fault(error.msg, error.pos) from error
+            else:
+                return value
+
+    def take_entries(self) -> Iterator[Any]:
+        """Yield the entries of the list that begins here."""
+        sign = ","
+        while sign == ",":
+            self._place += 1
+            self.skip(_SPACES)
+            yield self.take()
+            sign = self.skip(_SPACES)
+        if sign != "]":
+            raise self.fault("Expecting ',' or ']'")
+        self._place += 1
+
+    def fault(self, problem: str, place: int = 0) -> DataError:
+        """Return the error that names a line."""
+        end = max(self._place, min(place, len(self._part.rstrip())))
+        where = f"{self._path}, line {self._line + self._part.count(chr(10), 0, end)}"
+        return DataError(f"not valid JSON: {problem}", where=where, remedy="Fix the file")
+
+    def _read(self, count: int) -> bool:
+        more = self._file.read(count)
+        self._line += self._part.count("\n", 0, self._place)
+        self._part, self._place = self._part[self._place :] + more, 0
+        return bool(more)
 
 
-def _skip(text: str, place: int) -> int:
-    """Return the place of the next value."""
-    between = _BETWEEN.match(text, place)
-    return between.end() if between else place
-
-
-def _decode_all(decoder: json.JSONDecoder, text: str) -> list[Any]:
-    """Return the values that stand one after another, perhaps with commas between them."""
-    values, place = list[Any](), 0
-    while (place := _skip(text, place)) < len(text) or not values:
-        value, place = decoder.raw_decode(text, place)
-        values.append(value)
-    return values
-
-
-@contextmanager
-def _pause_garbage_collection() -> Iterator[None]:
-    """Let Python look for no garbage among millions of new lists: it would look again and again, and find none."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _read_values(text: Text, limits: Limits, in_lists: bool) -> Iterator[Any]:
+    """Yield values that stand one after another, perhaps with commas between them, or the entries of such lists."""
+    with text.open() as file:
+        values = _Values(file, text, limits)
+        while sign := values.skip(_SPACES_OR_COMMAS):
+            if in_lists and sign != "[":
+                raise values.fault("Extra data")
+            if in_lists:
+                yield from values.take_entries()
+            else:
+                yield values.take()
 
 
 def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: list[str]) -> Grid:
@@ -204,17 +191,3 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
         if not isinstance(value, list):
             raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
         yield [spreadsheet_text(one) for one in value]
-
-
-def _values_of_lines(text: Text, limits: Limits, decoder: _Decoder) -> Iterator[Any]:
-    with text.open() as file:
-        for number, line in enumerate(limits.lines(file, text.path), 1):
-            if line.strip():
-                try:
-                    yield decoder.decode(line)
-                except json.JSONDecodeError as error:
-                    raise _not_json(text.path, number, error.msg) from error
-
-
-def _not_json(path: Path, line: int, problem: str) -> DataError:
-    return DataError(f"not valid JSON: {problem}", where=f"{path}, line {line}", remedy="Fix the file")
