@@ -102,7 +102,7 @@ class Shard:
 
     def cut(self, begin: Fraction, end: Fraction) -> Shard:
         """Return the part between two shares of the tables, from 0 to 1."""
-        first, last = (int(self.tables * min(max(share, 0), 1)) for share in (begin, end))
+        first, last = (int(self.tables * min(max(share, Fraction(0)), Fraction(1))) for share in (begin, end))
         return replace(self, tables=last - first, before=first, after=self.tables - last)
 
 
