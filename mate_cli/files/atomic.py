@@ -51,7 +51,7 @@ def check_writable(file: Path, where: str) -> None:
     try:
         if file.is_dir():
             raise ConfigError("is a folder", where=where, remedy=f"Name a file in it: {file / 'answers.json'}")
-        folder = next(one for one in file.absolute().parents if one.exists())
+        folder = next(parent for parent in file.absolute().parents if parent.exists())
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -78,7 +78,7 @@ def make_folders(folder: Path) -> list[Path]:
     Raises:
         OSError: one cannot be made.
     """
-    made: list[Path] = []
+    folders: list[Path] = []
     for place in () if folder.is_dir() else reversed((folder, *folder.parents)):
         try:
             place.mkdir()
@@ -86,8 +86,8 @@ def make_folders(folder: Path) -> list[Path]:
             if not place.is_dir():
                 raise
         else:
-            made.insert(0, place)
-    return made
+            folders.insert(0, place)
+    return folders
 
 
 @contextmanager

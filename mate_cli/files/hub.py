@@ -30,10 +30,10 @@ def hub_file(name: str, file: str) -> Path | None:
 
     repository, _, revision = name.partition("@")
     try:
-        kept = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision or None)
-        if isinstance(kept, str):
-            return Path(kept)
-        if kept is not None or not is_reachable():  # not None: the hub has said before that there is none
+        entry = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision or None)
+        if isinstance(entry, str):
+            return Path(entry)
+        if entry is not None or not is_reachable():  # not None: the hub has said before that there is none
             return None
         return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision or None, etag_timeout=SECONDS))
     except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
@@ -67,7 +67,7 @@ def missing_model(name: str) -> tuple[str, str]:
 
 def _folder_beside(path: Path) -> Path | None:
     """Return the model folder whose name is nearest to one that is not there; None where none is near."""
-    folders = {one.name: one for one in path.parent.glob("*") if (one / "config.json").is_file()}
+    folders = {folder.name: folder for folder in path.parent.glob("*") if (folder / "config.json").is_file()}
     near = get_close_matches(path.name, folders, 1, cutoff=0.75)
     return folders[near[0]] if near else None
 

@@ -10,9 +10,9 @@ NAMES = ("best.safetensors", "final.safetensors")
 
 def find_run_weights(folder: Path) -> Path | None:
     """Find the weights that a run below a folder left, of several runs the newest; None where there are none."""
-    found = [file for name in NAMES for file in folder.glob(f"**/checkpoints/{name}")]
-    newest = max(found, key=lambda file: file.parent.stat().st_mtime, default=None)
-    return next((file for file in found if newest and file.parent == newest.parent), None)
+    files = [file for name in NAMES for file in folder.glob(f"**/checkpoints/{name}")]
+    newest = max(files, key=lambda file: file.parent.stat().st_mtime, default=None)
+    return next((file for file in files if newest and file.parent == newest.parent), None)
 
 
 def suggest_run_weights(folder: Path, key: str = "init.checkpoint") -> str | None:

@@ -38,7 +38,7 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 
 def explain_missing(name: str) -> str:
     """Say why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
-    module, _, own = name.rpartition(".")
+    module, _, attribute = name.rpartition(".")
     top = name.partition(".")[0]
     if not module:
         return f"there is no {name}"
@@ -48,7 +48,7 @@ def explain_missing(name: str) -> str:
         if top != "mate_cli" and find_spec(top) is None:
             return f"there is no {name}, as there is no module {top}: put {top}.py in this folder, or install it"
         if top != "mate_cli" and find_spec(module) is not None:
-            return f"there is no {name}: {module} has no {own}"
+            return f"there is no {name}: {module} has no {attribute}"
     except (ImportError, ValueError):
         pass
     return f"there is no {name}"
@@ -91,7 +91,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
     for part, key, value in _refused_leaves(config, trust or ()):
         if key != "_target_":
             raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
-        if any(_is_in(str(value), own) for own in trust or ()) and _is_missing(str(value)):
+        if any(_is_in(str(value), module) for module in trust or ()) and _is_missing(str(value)):
             raise TrustError(explain_missing(str(value)), where=where)
         told = value if isinstance(value, str) else type(value).__name__
         remedy = ONLY_OURS if trust is None else IF_TRUSTED
@@ -141,11 +141,11 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
     if not isinstance(target, str) or not any(_is_in(module, package) for package in (*packages, *trust)):
         return False
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        member = getattr(importlib.import_module(module), name, None)
     except (ImportError, ValueError):
         return False
-    homes = (*(packages if inspect.isclass(found) else ()), *(trust if callable(found) else ()))
-    return any(_is_in(module, home) and _is_in(str(found.__module__), home) for home in homes)
+    homes = (*(packages if inspect.isclass(member) else ()), *(trust if callable(member) else ()))
+    return any(_is_in(module, home) and _is_in(str(member.__module__), home) for home in homes)
 
 
 def _is_missing(target: str) -> bool:

@@ -212,8 +212,10 @@ class CellRanker:
 
         The network is on the device of the run for so long, which then has its memory back.
         """
-        task, loading, found = self._parts.task, self._parts.data.loading, {}
-        encodings = [one for one in self._parts.serializer.encode(examples) if isinstance(one, TableEncoding)]
+        task, loading, rows = self._parts.task, self._parts.data.loading, {}
+        encodings = [
+            encoding for encoding in self._parts.serializer.encode(examples) if isinstance(encoding, TableEncoding)
+        ]
         encodings.sort(key=len, reverse=True)
         device, size = device_of(self.config.hardware), 2 * loading.micro_batch
         task.to(device)
@@ -221,9 +223,9 @@ class CellRanker:
             for start in range(0, len(encodings), size):
                 batch = loading.batch(encodings[start : start + size]).to(device)
                 for ranking in task.predictions(task.encoder(batch), batch):
-                    found[ranking.example_id] = tuple(dict.fromkeys(row for row, _ in ranking.cells))
+                    rows[ranking.example_id] = tuple(dict.fromkeys(row for row, _ in ranking.cells))
         task.to("cpu")
-        return found
+        return rows
 
     @property
     def replaced(self) -> Mapping[str, str]:
@@ -279,15 +281,15 @@ def compare_settings(
     encoder, heads = task.encoder, head_names(task).keys() & set(report.loaded)
     for origin in report.origins:
         chosen = not type(serializer).reset_positions  # else each of its inputs begins anew, whatever the network
-        found = different_positions(origin, serializer.reset_positions) if chosen else []
+        differences = different_positions(origin, serializer.reset_positions) if chosen else []
         names = aggregation_names(origin.config, AGGREGATIONS)
         if any("aggregation" in name for name in heads) and names != list(AGGREGATIONS):
             problem = f"its aggregations are {', '.join(names)}, the network's {', '.join(AGGREGATIONS)}"
             raise CheckpointError(problem, where=origin.source, remedy="Set init.heads=false")
         types = [TOKEN_TYPES[name] for name in encoder.embeddings.types.values()]
-        found += different_tables(origin.config, types, encoder.size.max_positions)
-        found += different_options(origin.config, options) if heads else []
-        notes += [f"{origin.source} was trained with {', '.join(found)}"] if found else []
+        differences += different_tables(origin.config, types, encoder.size.max_positions)
+        differences += different_options(origin.config, options) if heads else []
+        notes += [f"{origin.source} was trained with {', '.join(differences)}"] if differences else []
     return replace(report, notes=tuple(notes))
 
 

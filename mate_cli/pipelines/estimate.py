@@ -109,9 +109,9 @@ def _estimate(config: RunConfig, seconds: float, cache: str, cost: Cost, progres
     cost.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
     sample = _count(config, parts, cost, is_known=known is dataset)
     if cost.examples.get("dev"):
-        check_scores(config, parts.task, {one.example_id: one for one in parts.data.examples("dev")})
+        check_scores(config, parts.task, {example.example_id: example for example in parts.data.examples("dev")})
     if sample and cost.schedule:
-        cost.tokens = [len(one) for one in sample]
+        cost.tokens = [len(encoding) for encoding in sample]
         cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), here.hardware).total(
             cost.schedule.micro_batch
         )
@@ -155,9 +155,9 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
     Raises:
         MateError: the parts do not fit together.
     """
-    given = config.model_copy(update={"paths": config.paths.model_copy(update={"cache": cache})})
+    config = config.model_copy(update={"paths": config.paths.model_copy(update={"cache": cache})})
     try:
-        return assemble(given, dataset, load=_has_weights(config.init))
+        return assemble(config, dataset, load=_has_weights(config.init))
     except MateError as error:
         if error.where != TOKENIZER:
             raise
@@ -238,8 +238,8 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
             cost.unknown.append(f"examples and time: {_describe_missing_data(error)}")
             return []
         cost.examples["train"] = data.epoch_size(examples)
-        found = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
-        sample = [one for one in found if isinstance(one, TableEncoding)]
+        encodings = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
+        sample = [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
     cost.schedule = plan_steps(config, cost.examples["train"], config.hardware.devices * config.hardware.nodes)
     for split in SPLITS[1:]:
         if data.has_examples(split):

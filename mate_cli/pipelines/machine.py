@@ -65,8 +65,8 @@ def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
     workers = hardware.workers
     if workers is None:
         workers = GPU_WORKERS if accelerator == "gpu" else 0
-    found = {"accelerator": accelerator, "workers": workers, "precision": _precision(hardware, accelerator, moved)}
-    return hardware.model_copy(update=found)
+    values = {"accelerator": accelerator, "workers": workers, "precision": _precision(hardware, accelerator, moved)}
+    return hardware.model_copy(update=values)
 
 
 def resolve_hardware(config: RunConfig) -> RunConfig:

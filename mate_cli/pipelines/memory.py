@@ -52,7 +52,7 @@ def memory_error(memory: TrainingMemory, micro_batch: int, available: float) -> 
 def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
     """Find less than was tried: smaller micro-batches, layers computed again, both, or fewer tokens."""
     again = memory.with_checkpointing()
-    fits, fits_again = (_at_most(one.most_examples(available), micro_batch // 2) for one in (memory, again))
+    fits, fits_again = (_at_most(estimate.most_examples(available), micro_batch // 2) for estimate in (memory, again))
     choices = [f"hardware.micro_batch={fits}"] if fits else []
     if not memory.checkpointing:
         if again.most_examples(available) >= micro_batch:

@@ -176,9 +176,9 @@ def run_stages(spec: RunSpec, whole: Run) -> CompletedStages:
 
 def train_stage(stage: Stage, done: CompletedStages, whole: Run) -> Run:
     """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
-    own = replace(stage, config=with_folders(stage.config, done.runs))
-    spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
-    folder = shared_folder(own, whole.console) if stage.shared else whole.folder.below(stage.name)
+    stage = replace(stage, config=with_folders(stage.config, done.runs))
+    spec = RunSpec((stage,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
+    folder = shared_folder(stage, whole.console) if stage.shared else whole.folder.below(stage.name)
     with hide_agent():
         return train_spec(spec, folder, is_stage=True)
 
@@ -212,8 +212,8 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
         record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
         record.device = run.record.device
     records = [runs[name].record for name in answering]
-    record.parameters = sum(one.parameters for one in records)
-    record.throughput = joint_throughput([one.throughput for one in records])
+    record.parameters = sum(entry.parameters for entry in records)
+    record.throughput = joint_throughput([entry.throughput for entry in records])
 
 
 def answer_all(run: Run, system: System, done: CompletedStages) -> None:
@@ -259,8 +259,8 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
 
 def _folder_of(stage: Stage) -> RunFolder:
     outputs, values = Path(stage.config.paths.outputs), stage.config.model_dump()
-    found = find_same(outputs, "train", stage.names.experiment, values, stage.code)
-    return found or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, stage.code))
+    folder = find_same(outputs, "train", stage.names.experiment, values, stage.code)
+    return folder or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, stage.code))
 
 
 def _is_free(folder: Path) -> bool:

@@ -156,11 +156,11 @@ def build_trainer(
     Raises:
         ConfigError: an option or a callback is refused, or refuses its settings.
     """
-    own = [Reproducible(cfg.seed), follow]
+    callbacks = [Reproducible(cfg.seed), follow]
     checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
     options = build_options(cfg.trainer.options)
     trainer = _trainer(
-        [*own, *build_callbacks(cfg, task.spec.monitor, run.folder.path).values(), checkpoints],
+        [*callbacks, *build_callbacks(cfg, task.spec.monitor, run.folder.path).values(), checkpoints],
         {
             **options,
             **devices_of(cfg.hardware),
@@ -203,8 +203,8 @@ def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Tra
     shown = {
         # Always named, so that Lightning does not go by what Slurm or LSF says of a job.
         "plugins": [LightningEnvironment(), *options.get("plugins", ())],
-        "enable_progress_bar": any(isinstance(one, lightning.ProgressBar) for one in callbacks),
-        "enable_model_summary": any(isinstance(one, lightning.ModelSummary) for one in callbacks),
+        "enable_progress_bar": any(isinstance(callback, lightning.ProgressBar) for callback in callbacks),
+        "enable_model_summary": any(isinstance(callback, lightning.ModelSummary) for callback in callbacks),
     }
     try:
         return pl.Trainer(**{**options, **shown}, callbacks=callbacks)
@@ -236,10 +236,10 @@ def check_trainer(cfg: RunConfig) -> None:
     built = build_callbacks(cfg, task.spec.monitor)
     if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared
         metrics: list[Any] = [get_class(node["_target_"]) for node in cfg.task.get("metrics") or ()]
-        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(one.spec.name for one in metrics)])
+        check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(metric.spec.name for metric in metrics)])
     callbacks = [*built.values()]
     options = build_options(cfg.trainer.options)
-    saves = any(isinstance(one, lightning.Checkpoint) for one in callbacks)
+    saves = any(isinstance(callback, lightning.Checkpoint) for callback in callbacks)
     one_cpu = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": saves}
     with quiet_lightning():
         _trainer(callbacks, {**options, **one_cpu})
@@ -254,13 +254,13 @@ def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) ->
     Raises:
         ConfigError: one is refused, or refuses its settings.
     """
-    given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
-    given |= {"exclude_batches_path": str(folder)} if folder else {}
+    defaults = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
+    defaults |= {"exclude_batches_path": str(folder)} if folder else {}
     built: dict[str, pl.Callback] = {}
     for key, node in _parts_of(cfg.callbacks).items():
         where = f"callbacks.{key}"
         check_kind(node, pl.Callback, where)
-        built[key] = build_part(node, given, where)
+        built[key] = build_part(node, defaults, where)
         _refuse(built[key], where)
     return built
 
@@ -283,7 +283,9 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
         known = {f"dev/{score}" for score in computed()} | {monitor}
         if name in known or (name.startswith("dev/") and f"dev/{MetricName.parse(name).score}" in known):
             continue
-        alike = sorted(one for one in known if MetricName.parse(one).spec.table == MetricName.parse(monitor).spec.table)
+        alike = sorted(
+            figure for figure in known if MetricName.parse(figure).spec.table == MetricName.parse(monitor).spec.table
+        )
         near = difflib.get_close_matches(f"dev/{name.rpartition('/')[2]}", alike, 1, cutoff=0.7)
         remedy = f"Did you mean {(near or [monitor])[0]}?"
         raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=remedy)
@@ -319,8 +321,8 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
     module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
     if module and find_spec(module) is None:
         raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
-    found = get_object(name)
-    if inspect.isclass(found) and not issubclass(found, kind):
+    target = get_object(name)
+    if inspect.isclass(target) and not issubclass(target, kind):
         whose = "" if kind in KINDS.values() else "Lightning "
         remedy = f"Derive the class from {kind.__module__}.{kind.__name__}"
         raise ConfigError(f"{name} is not a {whose}{kind.__name__}", where=where, remedy=remedy)
@@ -343,14 +345,14 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
             remedy = f"Did you mean {near[0]}?" if near else "See the keywords of pl.Trainer"
             raise ConfigError("pl.Trainer has no such keyword", where=where, remedy=remedy)
     try:
-        found = instantiate(dict(options), _convert_="all")
+        keywords = instantiate(dict(options), _convert_="all")
     except Exception as error:
         raise ConfigError(f"cannot be built: {shorten_reason(error.__cause__ or error)}", where=OPTIONS) from error
-    if "plugins" in found and not isinstance(found["plugins"], list):
-        found["plugins"] = [found["plugins"]]
-    for plugin in found.get("plugins", ()):
+    if "plugins" in keywords and not isinstance(keywords["plugins"], list):
+        keywords["plugins"] = [keywords["plugins"]]
+    for plugin in keywords.get("plugins", ()):
         _refuse(plugin, f"{OPTIONS}.plugins")
-    return found
+    return keywords
 
 
 def _refuse(part: object, where: str) -> None:

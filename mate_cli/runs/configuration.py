@@ -200,7 +200,7 @@ def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
     return values
 
 
-def build_part(node: Node, given: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - whatever the node names
+def build_part(node: Node, defaults: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - whatever the node names
     """Build what a node names; what it leaves open or null is given by name where the class takes it.
 
     Raises:
@@ -209,7 +209,7 @@ def build_part(node: Node, given: Mapping[str, Any], where: str) -> Any:  # noqa
     from hydra.utils import get_object, instantiate
 
     takes = inspect.signature(get_object(node["_target_"])).parameters
-    filled = {name: value for name, value in given.items() if name in takes and node.get(name) is None}
+    filled = {name: value for name, value in defaults.items() if name in takes and node.get(name) is None}
     left = {name: value for name, value in node.items() if name not in filled}
     try:
         return instantiate({**left, "_partial_": True}, _convert_="all")(**filled)

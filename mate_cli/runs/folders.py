@@ -79,10 +79,10 @@ def choose_folder(
         RunError: there is none to resume, it was started with another configuration, or it is still running.
     """
     if resume == "missing":
-        found = find_same(outputs, command, experiment, config, code)
-        if found and is_running(found):
-            raise RunError("another process is training this run", where=str(found.path), remedy="Wait for it")
-        return found or new_folder(outputs, command, experiment, job, name)
+        folder = find_same(outputs, command, experiment, config, code)
+        if folder and is_running(folder):
+            raise RunError("another process is training this run", where=str(folder.path), remedy="Wait for it")
+        return folder or new_folder(outputs, command, experiment, job, name)
     if resume:
         return find_resumable(resume, outputs, command, experiment, config)
     return new_folder(outputs, command, experiment, job, name)
@@ -171,8 +171,8 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
 
 def _nearest_run(folder: Path, stage: str) -> Path | None:
     """Find the newest run below a folder: one of the wanted stage, else a whole one rather than a stage of one."""
-    found = [path.parent for path in folder.glob("**/config.yaml")]
-    wanted = [path for path in found if path.name == stage] or found
+    runs = [path.parent for path in folder.glob("**/config.yaml")]
+    wanted = [path for path in runs if path.name == stage] or runs
     depth = min((len(path.parts) for path in wanted), default=0)
     return max((path for path in wanted if len(path.parts) == depth), key=_started, default=None)
 

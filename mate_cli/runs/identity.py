@@ -93,11 +93,12 @@ def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
 
     What is ignored of a run is ignored of its stages; whose run stands in for a stage is not.
     """
-    stage, own = of_stage(key)
-    if stage and own == "run":
+    stage, setting = of_stage(key)
+    if stage and setting == "run":
         return key in ignored
     return any(
-        own == name.rstrip(".") or (name.endswith(".") and own.startswith(name)) or key == name for name in ignored
+        setting == name.rstrip(".") or (name.endswith(".") and setting.startswith(name)) or key == name
+        for name in ignored
     )
 
 

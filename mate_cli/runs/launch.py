@@ -101,15 +101,15 @@ def launch_processes(command: Sequence[str], hardware: Hardware, entrusted: Mapp
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
     """Let torch raise an exception on signals, but for a hang-up that is ignored, as below nohup; it logs nothing."""
-    before = {one: signal.getsignal(one) for one in SIGNALS}
-    taken = [one.name for one in SIGNALS if one != signal.SIGHUP or before[one] != signal.SIG_IGN]
-    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(taken)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    names = [number.name for number in SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(names)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler or signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def _wait(workers: SubprocessContext) -> int | None:
@@ -127,7 +127,7 @@ def _wait(workers: SubprocessContext) -> int | None:
 
 def _codes(workers: SubprocessContext) -> dict[int, int]:
     """Return the exit codes of the processes that have ended."""
-    codes = {rank: one.proc.poll() for rank, one in workers.subprocess_handlers.items()}
+    codes = {rank: handler.proc.poll() for rank, handler in workers.subprocess_handlers.items()}
     return {rank: code for rank, code in codes.items() if code is not None}
 
 
@@ -293,8 +293,8 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
     accelerator = find_accelerator(hardware)
     if accelerator == "mps" and hardware.devices > 1:
         raise ConfigError("there is only one device of this kind", where="hardware.devices", remedy="Use 1")
-    if accelerator == "gpu" and hardware.devices > 1 and (seen := torch.cuda.device_count()) < hardware.devices:
-        usual = f"Set hardware.devices={seen}" if seen else "Use hardware.accelerator=cpu"
+    if accelerator == "gpu" and hardware.devices > 1 and (gpus := torch.cuda.device_count()) < hardware.devices:
+        usual = f"Set hardware.devices={gpus}" if gpus else "Use hardware.accelerator=cpu"
         remedy = missing_gpu_remedy(hardware, usual)
-        problem = f"torch sees {seen} GPUs here, fewer than {hardware.devices}"
+        problem = f"torch sees {gpus} GPUs here, fewer than {hardware.devices}"
         raise ConfigError(problem, where="hardware.devices", remedy=remedy)

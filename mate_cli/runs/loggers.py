@@ -109,17 +109,17 @@ def open_loggers(
         ConfigError: a logger cannot be built.
     """
     name = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}"
-    given = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
+    defaults = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that has gone holds a run for minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    found: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
+    loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, node in nodes.items():
         if node is not None:
-            logger = build_part(node, given, f"logger.{key}")
+            logger = build_part(node, defaults, f"logger.{key}")
             if logger is not None:
                 logger.log_hyperparams(dict(config))
-                found.append(logger if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}"))
-    return found
+                loggers.append(logger if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}"))
+    return loggers
 
 
 def guard_run(logger: Logger, name: str) -> Logger:

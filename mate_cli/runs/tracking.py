@@ -39,17 +39,17 @@ def read_rows(path: Path) -> list[Row]:
 def rows_until(path: Path, step: int, log_every: int | None) -> tuple[list[Row], str]:
     """Read the rows of a metrics file up to a step, and say what is wrong with it; an empty text where nothing is."""
     try:
-        found = read_rows(path)
-        lines = path.read_bytes().split(b"\n")[:-1] if found else []  # the last one may be cut short by a kill
+        entries = read_rows(path)
+        lines = path.read_bytes().split(b"\n")[:-1] if entries else []  # the last one may be cut short by a kill
     except RunError as error:
         return [], error.problem
-    rows = [row for row in found if isinstance(row.get("step", ""), (int, type(None)))]
-    kept = [row for row in rows if (row["step"] or 0) <= step]
-    if foreign := max(len(list(filter(bytes.strip, lines))), len(found)) - len(rows):
-        return kept, f"{foreign} lines are no rows and are left out"
-    steps = [0, *sorted(row["step"] for row in kept if row["step"]), step]
+    rows = [row for row in entries if isinstance(row.get("step", ""), (int, type(None)))]
+    earlier = [row for row in rows if (row["step"] or 0) <= step]
+    if foreign := max(len(list(filter(bytes.strip, lines))), len(entries)) - len(rows):
+        return earlier, f"{foreign} lines are no rows and are left out"
+    steps = [0, *sorted(row["step"] for row in earlier if row["step"]), step]
     gaps = [(before, after) for before, after in pairwise(steps) if log_every and after - before > log_every]
-    return kept, f"rows of steps {gaps[0][0] + 1} to {gaps[0][1] - 1} are lost" if gaps else ""
+    return earlier, f"rows of steps {gaps[0][0] + 1} to {gaps[0][1] - 1} are lost" if gaps else ""
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
@@ -61,7 +61,7 @@ def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
     rows: list[Row] = []
     with suppress(RunError):  # who goes on writing that file says so
         rows = read_rows(folder.path / "metrics.jsonl")
-    stages = [RunFolder(found.parent) for found in folder.path.glob("*/record.json")]
+    stages = [RunFolder(path.parent) for path in folder.path.glob("*/record.json")]
     in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
     return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))
 

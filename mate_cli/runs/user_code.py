@@ -30,17 +30,17 @@ def hash_modules(targets: Iterable[str]) -> dict[str, str]:
     Returns:
         The hash of each file, by its path below the folder from which it is imported.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for target in targets:
         if root := _find_root(target.partition(".")[0]):
             waiting = [target]
             while waiting:
                 for file in _module_files(root, waiting.pop()):
                     name = file.relative_to(root).as_posix()
-                    if name not in found:
-                        found[name] = hash_file(file)
+                    if name not in hashes:
+                        hashes[name] = hash_file(file)
                         waiting += _imported_names(root, file)
-    return dict(sorted(found.items()))
+    return dict(sorted(hashes.items()))
 
 
 def hash_file(file: Path) -> str:

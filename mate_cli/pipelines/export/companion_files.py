@@ -48,10 +48,10 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name:
             ("mask", vocabulary.mask_id),
         )
     }
-    own = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
+    config = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
     if isinstance(vocabulary, ByteVocabulary):
-        own["add_prefix_space"] = True
-    for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
+        config["add_prefix_space"] = True
+    for file, values in (("tokenizer_config.json", config | special), ("special_tokens_map.json", special)):
         (folder / file).write_text(to_json(values, indent=2), encoding="utf-8")
     if isinstance(vocabulary, ByteVocabulary):
         vocabulary.made_of.write(folder)

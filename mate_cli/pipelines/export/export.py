@@ -197,9 +197,9 @@ def _write_folder(target: Path) -> Iterator[Path]:
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:
     """Say what loads an export: transformers, unless classes of the user's own are in it."""
-    own = sorted({found.partition(".")[0] for found in find_targets(settings)} - {"mate_cli", "torch"})
-    if own:
-        return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={own}), or trust="
+    modules = sorted({target.partition(".")[0] for target in find_targets(settings)} - {"mate_cli", "torch"})
+    if modules:
+        return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={modules}), or trust="
     loads = name if name.startswith("Tapas") else f"{auto_name(name)}, after: import mate_cli.models.auto_classes"
     return f"loads with transformers: {loads}"
 

@@ -141,8 +141,8 @@ def front_matter(model: ExportedModel) -> dict[str, Any]:
     """Return the entries that the Hugging Face hub reads."""
     record, dataset = model.record, model.dataset
     licence = model.licence or dataset.licence
-    own = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
-    metrics = dict.fromkeys(spec.hub_name for spec in sorted(own, key=lambda spec: spec.order) if spec.hub_name)
+    specs = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
+    metrics = dict.fromkeys(spec.hub_name for spec in sorted(specs, key=lambda spec: spec.order) if spec.hub_name)
     matter = {
         "language": "en",
         "license": licence,

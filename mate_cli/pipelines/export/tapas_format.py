@@ -186,8 +186,8 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
         raise CheckpointError("does not say whether positions restart in each cell", where=where, remedy=remedy)
     heads = {STATEMENTS: "classifier.weight", QUESTIONS: "output_weights"}
     aggregations = {"num_aggregation_labels": len(AGGREGATIONS)} if AGGREGATING in names else {}
-    found = [head for head, weight in heads.items() if weight in names][:1]
-    return {**config, **aggregations, "model_type": "tapas", "architectures": found}
+    architectures = [head for head, weight in heads.items() if weight in names][:1]
+    return {**config, **aggregations, "model_type": "tapas", "architectures": architectures}
 
 
 def _check_kind(config: Mapping[str, Any], folder: Path) -> None:

@@ -129,18 +129,18 @@ def find_checkpoint(name: str) -> Path:
 
 
 def _fetch_model(name: str) -> Path:
-    found = [path for file in DESCRIPTION if (path := hub_file(name, file))]
-    if not found or not any(hub_file(name, file) for file in HUB_FILES):
+    paths = [path for file in DESCRIPTION if (path := hub_file(name, file))]
+    if not paths or not any(hub_file(name, file) for file in HUB_FILES):
         problem, remedy = missing_model(name)
         raise CheckpointError(problem, where="checkpoint", remedy=remedy)
-    return found[0].parent
+    return paths[0].parent
 
 
 def _weights(folder: Path) -> Path:
-    found = [folder / name for name in HUB_FILES if (folder / name).is_file()]
-    if not found:
+    files = [folder / name for name in HUB_FILES if (folder / name).is_file()]
+    if not files:
         raise CheckpointError(f"no {WEIGHTS} in it", where=str(folder), remedy=AGAIN)
-    return found[0]
+    return files[0]
 
 
 def _load(parts: Parts, weights: Path) -> None:

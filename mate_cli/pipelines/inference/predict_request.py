@@ -136,12 +136,12 @@ def _open_all(
     return files, skipped
 
 
-def check_some(found: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
+def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
     """Refuse to go on where nothing is left.
 
     Raises:
         DataError: with the reason of the first that was left out.
     """
-    if not found:
+    if not items:
         first = next(iter(skipped.values()))
         raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")

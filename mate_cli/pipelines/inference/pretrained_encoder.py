@@ -176,13 +176,13 @@ class PretrainedEncoder(nn.Module):
         """
         examples = _examples(tables, questions)
         encodings = []
-        for found in self.serializer.encode(examples):
-            if isinstance(found, EncodingFailure):
-                raise DataError(f"cannot be encoded: {found.reason}", where=f"question {found.example_id}")
-            encodings.append(found)
+        for encoding in self.serializer.encode(examples):
+            if isinstance(encoding, EncodingFailure):
+                raise DataError(f"cannot be encoded: {encoding.reason}", where=f"question {encoding.example_id}")
+            encodings.append(encoding)
         positions = self.encoder.size.max_positions
-        made = collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
-        return made.to(self.device)
+        batch = collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
+        return batch.to(self.device)
 
     def batches(self, tables: Tables, questions: str | Sequence[str], batch_size: int = 8) -> Iterator[TableBatch]:
         """Encode many questions, in their order, a few at a time; see `batch`.
@@ -193,7 +193,9 @@ class PretrainedEncoder(nn.Module):
         check_batch_size(batch_size)
         examples = _examples(tables, questions)
         parts = (examples[start : start + batch_size] for start in range(0, len(examples), batch_size))
-        return (self.batch([one.table for one in some], [one.question for one in some]) for some in parts)
+        return (
+            self.batch([example.table for example in part], [example.question for example in part]) for part in parts
+        )
 
     def forward(
         self,
@@ -215,10 +217,10 @@ class PretrainedEncoder(nn.Module):
             ConfigError: attention weights are asked for of a network that has none for pairs of tokens.
             DataError: see `batch`.
         """
-        given = tables if isinstance(tables, TableBatch) else self.batch(tables, questions)
-        made = given.to(self.device)
+        batch = tables if isinstance(tables, TableBatch) else self.batch(tables, questions)
+        batch = batch.to(self.device)
         output, states, weights = encode_with_layers(
-            self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
+            self.encoder, batch, hidden_states=output_hidden_states, attentions=output_attentions
         )
         return EncodedTables(output.states, output.pooled, output.batch, states, weights)
 
@@ -263,22 +265,22 @@ def _load(name: str, runtime: RuntimeOverrides) -> LoadedModel:
 
 def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExample]:
     asked = [questions] if isinstance(questions, str) else list(questions)
-    given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
-    count = max(len(asked), len(given))
-    if not given or {len(asked), len(given)} - {1, count}:
-        raise DataError(f"{len(given)} tables and {len(asked)} questions", remedy="Give one question for each table")
-    known = {id(one): _table(one) for one in given}  # equal tables are worked out once
-    pairs = zip(given * (count // len(given)), asked * (count // len(asked)), strict=True)
-    return [TableExample(str(place), text, known[id(one)]) for place, (one, text) in enumerate(pairs)]
+    sources = list(tables) if isinstance(tables, (list, tuple)) else [tables]
+    count = max(len(asked), len(sources))
+    if not sources or {len(asked), len(sources)} - {1, count}:
+        raise DataError(f"{len(sources)} tables and {len(asked)} questions", remedy="Give one question for each table")
+    known = {id(source): _table(source) for source in sources}  # equal tables are worked out once
+    pairs = zip(sources * (count // len(sources)), asked * (count // len(asked)), strict=True)
+    return [TableExample(str(place), text, known[id(source)]) for place, (source, text) in enumerate(pairs)]
 
 
-def _table(given: object) -> Table:
-    if isinstance(given, Table):
-        return given
-    if isinstance(given, (str, Path)):
-        return read_table(given)[0]
-    if hasattr(given, "columns"):
-        return Table.from_pandas(given)
+def _table(source: object) -> Table:
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, (str, Path)):
+        return read_table(source)[0]
+    if hasattr(source, "columns"):
+        return Table.from_pandas(source)
     raise DataError(
-        f"{type(given).__name__} is not a table", remedy="Give a Table, a data frame, or the path of a file"
+        f"{type(source).__name__} is not a table", remedy="Give a Table, a data frame, or the path of a file"
     )

@@ -72,14 +72,16 @@ class RowFitter:
         is_cut = [True] * len(asked) if too_large else self._is_cut(whole.view.table, asked)
         index = RowIndex(file.header, file.formats, asked, file) if any(is_cut) else None
         pairs = zip(asked, is_cut, strict=True)
-        seen = [self._choose(file, one, index) if index and cut else whole.view for one, cut in pairs]
-        return seen * len(questions) if together else seen
+        views = [self._choose(file, question, index) if index and cut else whole.view for question, cut in pairs]
+        return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
         """Say for each question whether the table cannot be encoded with all its rows."""
         examples = [TableExample(str(place), question, table) for place, question in enumerate(questions)]
         encodings = self.serializer.encode(examples)
-        return [isinstance(one, EncodingFailure) or _last_row(one) < len(table.rows) for one in encodings]
+        return [
+            isinstance(encoding, EncodingFailure) or _last_row(encoding) < len(table.rows) for encoding in encodings
+        ]
 
     def _choose(self, file: TableFile, question: str, index: RowIndex) -> TableView:
         choice = index.choose(question)
@@ -158,14 +160,14 @@ def _last_row(encoding: TableEncoding) -> int:
     return int(rows.max(initial=0))
 
 
-def _describe_rows(choice: RowChoice, taken: int, rows: int) -> str:
+def _describe_rows(choice: RowChoice, count: int, rows: int) -> str:
     """Say how the rows were chosen."""
-    start = f"{taken:,} of {rows:,} rows were read:"
+    start = f"{count:,} of {rows:,} rows were read:"
     order = f", {choice.extreme} first" if choice.extreme else ""
     if not choice.matching:
         return f"{start} the first ones{order}, since no row shares a word or number with the question."
     shared = f"that share words or numbers with the question ({list_names(choice.terms)})"
-    if choice.matching > taken:
+    if choice.matching > count:
         return f"{start} the best fitting ones{order}, of {choice.matching:,} {shared}."
-    rest = f", and the first others{order}" if taken > choice.matching else ""
+    rest = f", and the first others{order}" if count > choice.matching else ""
     return f"{start} the {choice.matching:,} {shared}{rest}."

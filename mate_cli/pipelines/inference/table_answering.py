@@ -52,12 +52,14 @@ class _Answering(Pipeline):
             raise TypeError(f"{type(self).__name__} does not accept {', '.join(options)}")
         return {}, {}, {}
 
-    def answers(self, given: Any, **options: Any) -> Any:  # noqa: ANN401 - one answer, a list, or an iterator
+    def answers(self, inputs: Any, **options: Any) -> Any:  # noqa: ANN401 - one answer, a list, or an iterator
         """Answer what is given: one answer for one question, a list for a list, an iterator for a stream."""
-        if not isinstance(given, (Mapping, list, tuple)) and _is_stream(given):
-            return super().__call__((one for each in _items(given) for one in self.questions(each)), **options)
-        several = given if isinstance(given, (list, tuple)) else [given]
-        questions = [one for each in several for one in self.questions(each)]
+        if not isinstance(inputs, (Mapping, list, tuple)) and _is_stream(inputs):
+            return super().__call__(
+                (question for item in _items(inputs) for question in self.questions(item)), **options
+            )
+        several = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        questions = [question for item in several for question in self.questions(item)]
         answers = list(super().__call__(questions, **options)) if questions else []
         return answers[0] if len(answers) == 1 else answers
 
@@ -80,11 +82,11 @@ class _Answering(Pipeline):
 
     def _answer_batches(self, remaining: Iterator[Mapping[str, Any]], batch_size: int) -> Iterator[Any]:
         while questions := list(islice(remaining, batch_size)):
-            found = self.forward({"questions": [self.preprocess(one) for one in questions]})
-            yield from map(self.postprocess, found["questions"])
+            outputs = self.forward({"questions": [self.preprocess(question) for question in questions]})
+            yield from map(self.postprocess, outputs["questions"])
 
     @abstractmethod
-    def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
+    def questions(self, item: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
         """Return the questions in one input."""
 
     @abstractmethod
@@ -98,15 +100,15 @@ class _Answering(Pipeline):
             DataError: it cannot be encoded.
         """
         example = self.example(input_)
-        (found,) = self.serializer.encode([example])
-        if isinstance(found, EncodingFailure):
-            raise DataError(f"cannot be encoded: {found.reason}", where=f"question {example.question!r}")
-        return {"encoding": found, "example": example}
+        (encoding,) = self.serializer.encode([example])
+        if isinstance(encoding, EncodingFailure):
+            raise DataError(f"cannot be encoded: {encoding.reason}", where=f"question {example.question!r}")
+        return {"encoding": encoding, "example": example}
 
     def batch(self, questions: Sequence[Mapping[str, Any]]) -> TableBatch:
         """Return the batch of questions that are encoded."""
         positions = self.model.encoder.size.max_positions
-        encodings = [one["encoding"] for one in questions]
+        encodings = [question["encoding"] for question in questions]
         return collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
 
     def _forward(self, input_tensors: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +116,9 @@ class _Answering(Pipeline):
         batch = self.batch(questions).to(self.device)
         predictions = self.model.task.predictions(self.model.encoder(batch), batch)
         pairs = zip(questions, predictions, strict=True)
-        return {"questions": [{"example": one["example"], "prediction": found} for one, found in pairs]}
+        return {
+            "questions": [{"example": question["example"], "prediction": prediction} for question, prediction in pairs]
+        }
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], **options: Any) -> None:
         """Save what the pipeline is made of, for itself, for `Mate` and for `mate predict`."""
@@ -159,14 +163,14 @@ class TableAnswering(_Answering):
         """
         return self.answers(table if query is None else {"table": table, "query": query}, **options)
 
-    def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
+    def questions(self, item: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
         """Return one for each query about a table."""
-        known = isinstance(given, Mapping) and given.get("table") is not None and given.get("query") is not None
-        queries = given["query"] if known else ""
+        known = isinstance(item, Mapping) and item.get("table") is not None and item.get("query") is not None
+        queries = item["query"] if known else ""
         queries = [queries] if isinstance(queries, str) else list(queries)
         if not all(queries):
             raise DataError("a table and a question are needed", remedy="Write (table=frame, query=question)")
-        return [{"table": given["table"], "query": one} for one in queries]
+        return [{"table": item["table"], "query": query} for query in queries]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], **options: Any) -> None:
         """Save what the pipeline is made of, and what its confidences are worth."""
@@ -232,16 +236,12 @@ class CellReading(_Answering):
         alone = isinstance(question, str)
         return self.answers({"question": question, "context": context, "cell": cell} if alone else question, **options)
 
-    def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
+    def questions(self, item: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
         """Return the one question."""
-        if (
-            not isinstance(given, Mapping)
-            or not given.get("question")
-            or not (given.get("context") or given.get("cell"))
-        ):
+        if not isinstance(item, Mapping) or not item.get("question") or not (item.get("context") or item.get("cell")):
             problem, remedy = "a question and a passage or a cell are needed", "Write (question=text, context=text)"
             raise DataError(problem, remedy=remedy)
-        return [dict(given)]
+        return [dict(item)]
 
     def example(self, asked: Mapping[str, Any]) -> TableExample:
         """Return a question about a table of one cell."""
@@ -259,11 +259,11 @@ class CellReading(_Answering):
         return {"answer": text, "score": prediction.probability}
 
 
-def _is_stream(given: Any) -> bool:  # noqa: ANN401 - what people give
+def _is_stream(inputs: Any) -> bool:  # noqa: ANN401 - what people give
     """Tell whether it holds questions one after the other: a dataset or an iterator, but no table."""
-    if hasattr(given, "columns") or isinstance(given, str):
+    if hasattr(inputs, "columns") or isinstance(inputs, str):
         return False
-    return hasattr(given, "__iter__") or (hasattr(given, "__getitem__") and hasattr(given, "__len__"))
+    return hasattr(inputs, "__iter__") or (hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"))
 
 
 def _items(stream: Any) -> Iterator[Any]:  # noqa: ANN401 - a dataset or an iterator

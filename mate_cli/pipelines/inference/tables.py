@@ -78,12 +78,12 @@ def _prepare(
                 raise
             skipped[str(path)] = str(error)
             continue
-        for turn, (text, seen) in enumerate(zip(asked, chosen, strict=True)):
+        for turn, (text, view) in enumerate(zip(asked, chosen, strict=True)):
             name = f"{len(questions):06}"
-            example = TableExample(name, text, seen.table)
+            example = TableExample(name, text, view.table)
             if together:
                 example = replace(example, conversation=str(path), history=tuple(asked[:turn]))
-            questions.append(PreparedQuestion(example, file, seen))
+            questions.append(PreparedQuestion(example, file, view))
     return questions
 
 
@@ -96,12 +96,12 @@ def _answer(
     failures = encodings.failures
     names = [name for name in encodings.example_ids if name not in failures]
     cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
-    found = predict(parts.task, parts.data.loader_encoded(encodings), model.config)
+    outputs = predict(parts.task, parts.data.loader_encoded(encodings), model.config)
     if request.conversation:
-        found = predict_in_turn(parts, model.config, examples, found)
+        outputs = predict_in_turn(parts, model.config, examples, outputs)
     by_name = {example.example_id: example for example in examples}
-    texts = parts.task.answers(found, by_name)
-    predictions = {prediction.example_id: prediction for prediction in found}
+    texts = parts.task.answers(outputs, by_name)
+    predictions = {prediction.example_id: prediction for prediction in outputs}
     answers, about = [], parts.task.spec.table_answers
     verdict = about is not None and about.verdict
     for question in questions:

@@ -96,9 +96,9 @@ class PointR(System):
     def _choose_answers(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
         weight = self.weight or 0.0
         best = {key: max(cells, key=lambda cell: cell.score(weight)) for key, cells in read.items() if cells}
-        others = {key: tuple(one.cell for one in read[key] if one is not best[key]) for key in best}
-        cells = {key: (one.cell, *others[key]) for key, one in best.items()}
-        return SystemAnswers({key: one.text for key, one in best.items()}, hits, cells)
+        others = {key: tuple(cell.cell for cell in read[key] if cell is not best[key]) for key in best}
+        cells = {key: (cell.cell, *others[key]) for key, cell in best.items()}
+        return SystemAnswers({key: cell.text for key, cell in best.items()}, hits, cells)
 
     def _read(
         self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str
@@ -128,13 +128,15 @@ def read_cells(
         for place in range(min(count, len(ranking.cells)))
     }
     asked = {key: reading_example(examples[r.example_id], *r.cells[place], key) for key, (r, place) in chosen.items()}
-    found: dict[str, SpanPrediction] = {one.example_id: one for one in reader.predict(list(asked.values()), "cells")}
-    spans = [replace(one, no_answer=0.0) for one in found.values()]  # some cell has the answer
+    predictions: dict[str, SpanPrediction] = {
+        prediction.example_id: prediction for prediction in reader.predict(list(asked.values()), "cells")
+    }
+    spans = [replace(prediction, no_answer=0.0) for prediction in predictions.values()]  # some cell has the answer
     texts = reader.task_of(SpanReading).answers(spans, asked)
     read: dict[str, list[ReadCell]] = {}
     for key, (ranking, place) in chosen.items():
-        if key in found:
-            selected, span = _log(ranking.probabilities[place]), _log(found[key].probability)
+        if key in predictions:
+            selected, span = _log(ranking.probabilities[place]), _log(predictions[key].probability)
             cell = ReadCell(ranking.cells[place], selected, span, texts[key])
             read.setdefault(ranking.example_id, []).append(cell)
     return read
@@ -142,9 +144,9 @@ def read_cells(
 
 def _widened(read: ReadCell, example: TableExample) -> ReadCell:
     row, column = read.cell
-    own = example.table.rows[row][column].text
-    inside = f" {normalize_answer(read.text)} " in f" {normalize_answer(own)} "
-    return replace(read, text=own) if inside else read
+    text = example.table.rows[row][column].text
+    inside = f" {normalize_answer(read.text)} " in f" {normalize_answer(text)} "
+    return replace(read, text=text) if inside else read
 
 
 def _log(probability: float) -> float:
@@ -163,6 +165,6 @@ def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[Table
 
     def total(weight: float) -> float:
         best = ((e.example_id, max(read[e.example_id], key=lambda cell: cell.score(weight))) for e in known)
-        return sum(overlaps[one] for one in best)
+        return sum(overlaps[pair] for pair in best)
 
     return max(WEIGHTS, key=lambda weight: (round(total(weight), 9), -weight))
