@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mate_cli.reports.compare import questions
 from mate_cli.reports.compare.disagreements import disagreements
 from mate_cli.reports.compare.grouping import Configuration, group_runs
 from mate_cli.reports.compare.questions import (
     load_questions,
     mean_score,
     question_scores,
+    read_predictions,
     scores_by_size,
     scores_by_source,
 )
@@ -30,6 +32,18 @@ def build_groups(root, **rows_by_name):
         model, _, seed = name.partition("_")
         write_rows(build_run(root / name, model=model, seed=int(seed or 1), steps=1, metrics={}), rows)
     return group_runs(load_runs([root]).runs)
+
+
+def test_each_of_many_small_files_is_read_once(tmp_path, monkeypatch):
+    files = [tmp_path / f"{number}.json" for number in range(300)]
+    for number, file in enumerate(files):
+        file.write_text(json.dumps([question_row(number, hits=1.0)]))
+    texts = []
+    real = questions.load_json
+    monkeypatch.setattr(questions, "load_json", lambda file: texts.append(file) or real(file))
+    for file in (*files, *files):
+        assert len(read_predictions(file)) == 1
+    assert sorted(texts) == sorted(files)
 
 
 def rows_of(*hits, **scores):

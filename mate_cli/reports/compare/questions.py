@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +28,11 @@ Cell = tuple[int, int]
 """Row and column of a body cell, both from 0."""
 
 
-@dataclass(frozen=True)
+HELD = 256 << 20
+"""Bytes of files whose predictions stay in memory, so that each is read once."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredQuestion:
     """A question of a data set; equal in two runs when its id and its text are.
 
@@ -52,7 +55,7 @@ class ScoredQuestion:
     candidates: tuple[Cell, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """An answer of a run, and its scores as fractions by name; without scores where the right answer is not known.
 
@@ -143,8 +146,19 @@ def _version(path: Path) -> Version | None:
     return Version(path, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=256)
+_held: dict[Version, Questions] = {}
+"""What was read last."""
+
+
 def _read(version: Version) -> Questions:
+    if version not in _held:
+        _held[version] = _parse(version)
+        while len(_held) > max(1, HELD // max(1, version.size)):  # those of a comparison are about as large
+            del _held[next(iter(_held))]
+    return _held[version]
+
+
+def _parse(version: Version) -> Questions:
     try:
         rows = load_json(version.path)
     except (OSError, ValueError, RecursionError):
@@ -207,7 +221,6 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
     return {folds[0]: {key: one for run in folds for key, one in found[run].items()} for folds in joined}
 
 
-@lru_cache(maxsize=128)
 def _score_questions(version: Version, score: str, part: str) -> Scored:
     return {
         question: (made, value)
