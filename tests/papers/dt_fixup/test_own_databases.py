@@ -128,6 +128,19 @@ def test_what_is_left_out_is_told(model):
     assert texts(session.answers[0])[0] == ["count(*)"]
 
 
+def test_columns_without_values_are_told_once(model, tmp_path):
+    model.parts.serializer = SimpleNamespace(values=True)
+    path = tmp_path / "numbers.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(
+            "CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT abs(-9223372036854775807 - 1) b FROM t"
+        )
+        connection.execute("INSERT INTO t VALUES ('no JSON')")
+    asked = open_database(str(path), None, ["a: SELECT count(*) FROM t", "b: SELECT a FROM t"])
+    session = databases.answer_database(asked, lambda: model)
+    assert session.notes == {str(path): ["No values were read of: v.b (integer overflow)."]}
+
+
 def test_what_cannot_be_run_shows_the_schema(model, database):
     before = database.read_bytes()
     writes, lacks, unknown = ask(model, database, "a: DELETE FROM orders", "b: SELECT x FROM orders", "nothing")

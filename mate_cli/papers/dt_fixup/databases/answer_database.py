@@ -29,8 +29,8 @@ from mate_cli.pipelines.inference.predict_request import record_time
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 
-_TRIAL_SECONDS = 1.0
-"""For each query that is tried before one is chosen."""
+_TRIAL_STEPS = 100_000_000
+"""For each query that is tried before one is chosen: some second."""
 WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
 
 
@@ -67,8 +67,12 @@ def answer_database(
         model = load()
     say("answering")
     with record_time(seconds, "answers"):
-        answers = _answer(model, opened.examples, path, execution_guided=opened.execution_guided)
-    notes = {str(path): list(opened.schema.notes)} if opened.schema.notes else {}
+        schema = opened.schema
+        if getattr(model.parts.serializer, "values", False) and is_database(path):
+            schema = with_values(schema, path)
+        examples = [replace(example, schema=schema) for example in opened.examples]
+        answers = _answer(model, examples, path, execution_guided=opened.execution_guided)
+    notes = {str(path): list(schema.notes)} if schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 
 
@@ -78,9 +82,6 @@ def _answer(
     parts = model.parts
     task: Any = parts.task  # one that answers with SQL
     task.runnable = True
-    if getattr(parts.serializer, "values", False) and is_database(path):
-        known = with_values(examples[0].schema, path)
-        examples = [replace(example, schema=known) for example in examples]
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     encodings = EncodedExamples(examples, parts.serializer)
     predictions = predict(task, parts.data.loader_encoded(encodings), model.config)
@@ -93,7 +94,7 @@ def _answer(
 
 def _runs(sql: str, path: Path) -> bool:
     try:
-        run_query(sql, path, seconds=_TRIAL_SECONDS, rows=1, counting=0)
+        run_query(sql, path, steps=_TRIAL_STEPS, rows=1, counting=0)
     except UnrunnableQueryError:
         return False
     return True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mate_cli.data.datasets.labelled.rows import LabelledRow, RowError, RowTables
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.sql.database import read_database_schema, with_values
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, read_values
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
 from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
 from mate_cli.papers.dt_fixup.sql.parse import parse
@@ -60,7 +60,7 @@ class RowDatabases:
             try:
                 schema = read_database_schema(path)
                 if self.values:
-                    schema = with_values(schema, path)
+                    schema = read_values(schema, path)
             except DataError as error:
                 raise RowError(f"its database cannot be used: {error}") from error
             self._known[key] = schema, schema_table(schema)

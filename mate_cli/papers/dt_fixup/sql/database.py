@@ -1,7 +1,7 @@
 """Databases of SQLite, which may be anyone's: their schemas, and what a query gives; nothing is ever written.
 
-All reading is done by a process of its own (`reader_process.py`), of which time, memory, rows, bytes and files are
-limited.
+All reading is done by a process of its own (`reader_process.py`), of which steps, memory, rows, bytes and files are
+limited, so that what is read does not depend on how busy a machine is; and time, for what hangs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,8 +27,10 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.papers.dt_fixup.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quote_identifier
 from mate_cli.tables.formats.grid import list_names
 
-SECONDS = 5.0
-"""The longest that a query may take, and reading a schema."""
+STEPS = 500_000_000
+"""The most instructions of SQLite's virtual machine that a query may take: some five seconds."""
+SECONDS = 30.0
+"""After which what hangs is ended: a query that takes few steps, and reading a schema."""
 ROWS = 100
 """The most rows that are fetched."""
 BYTES = 8 << 20
@@ -35,9 +40,9 @@ MEMORY = 256 << 20
 MAX_COPY = 256 << 20
 """The most bytes of a database that is copied, since another program has changes of it that are not in it yet."""
 
-_COUNTING = 1.0
-"""Seconds in which rows are counted that are not fetched."""
-_PATIENCE = 1.0
+_COUNTING = 1_000_000
+"""The most rows that are counted, but not fetched."""
+_PATIENCE = 5.0
 """Seconds for each table or view of a schema."""
 _GRACE = 2.0
 """Seconds until a process is killed that does not end by itself."""
@@ -110,17 +115,25 @@ def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
     return _schema(path.stem, found, notes)
 
 
-def run_query(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS, counting: float = _COUNTING) -> Rows:
+def run_query(
+    sql: str,
+    path: Path,
+    *,
+    steps: int = STEPS,
+    seconds: float = SECONDS,
+    rows: int = ROWS,
+    counting: int = _COUNTING,
+) -> Rows:
     """Run one query that only reads.
 
-    It is stopped after some seconds; so many rows are fetched. The rest is counted for so many seconds at most.
+    It is stopped after so many steps, or seconds; so many rows are fetched, and so many more are counted.
 
     Raises:
         UnrunnableQueryError: it does not run, would do something else than read, takes too long or too much memory.
         DataError: the file is missing, or no database.
     """
-    limits = {"rows": rows, "bytes": BYTES, "counting": counting}
-    lines, end = _read(path, {"sql": sql, **limits}, seconds)
+    limits = {"steps": steps, "rows": rows, "bytes": BYTES, "counting": counting}
+    lines, end = _read(path, {"queries": [sql], **limits}, seconds)
     names: tuple[str, ...] | None = None
     found: list[tuple[Value, ...]] = []
     outcome: dict[str, Any] = {}
@@ -133,7 +146,7 @@ def run_query(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROW
             outcome |= line
     more = outcome.get("more", False)
     if names is None or not ("count" in outcome or more) or (more and rows and not found):
-        problem = _problem(outcome.get("error"), end, seconds)
+        problem = _problem(outcome.get("error"), end, seconds, steps)
         too_large = more and f"a row of it has more than {BYTES >> 20} MB"
         raise UnrunnableQueryError(too_large or problem, where=str(path))
     return Rows(names, tuple(found), more=more, count=outcome.get("count"))
@@ -143,8 +156,10 @@ def _value(value: Any) -> Value:  # noqa: ANN401 - what JSON holds
     return Blob(value["bytes"]) if isinstance(value, dict) else value
 
 
-def _problem(error: str | None, end: int, seconds: float) -> str:
+def _problem(error: str | None, end: int, seconds: float, steps: int = 0) -> str:
     """Write why a process has not found what it was asked for, in one line."""
+    if error == "interrupted":
+        return f"it takes more than {steps:,} steps of SQLite"
     if error and "out of memory" not in error:
         return error
     if error or end == 0:
@@ -154,7 +169,7 @@ def _problem(error: str | None, end: int, seconds: float) -> str:
     return f"SQLite crashes on it (signal {-end})" if end < 0 else f"the process that reads it failed ({end})"
 
 
-def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[list[dict[str, Any]], int]:
+def _read(path: Path, request: Mapping[str, Any], seconds: float) -> tuple[Iterator[dict[str, Any]], int]:
     """Read what a process of its own finds in a database, line by line, and how it ended: 0, a code, or minus a signal.
 
     Raises:
@@ -166,11 +181,11 @@ def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[li
         with TemporaryDirectory() as folder:
             limits = {"seconds": seconds, "memory": MEMORY, "disk": MAX_COPY, "folder": folder}
             text = json.dumps({"path": str(path.resolve()), **limits, **request})
-            output, end = _run_reader(text.encode(), seconds + _GRACE)
-    lines = [json.loads(line) for line in output.splitlines() if line.endswith(b"}")]
-    if refused := next((line["refused"] for line in lines if "refused" in line), None):
-        raise DataError(f"cannot be read as a database: {refused}", where=str(path), remedy=_REMEDY)
-    return lines, end
+            output, end = _run_reader(text.encode(), seconds * len(request.get("queries", "1")) + _GRACE)
+    if output.startswith(b'{"refused"'):
+        problem = f"cannot be read as a database: {json.loads(output)['refused']}"
+        raise DataError(problem, where=str(path), remedy=_REMEDY)
+    return (json.loads(line) for line in BytesIO(output) if line.endswith(b"}\n")), end
 
 
 def _run_reader(request: bytes, seconds: float) -> tuple[bytes, int]:
@@ -221,12 +236,12 @@ def _describe_objects(path: Path, seconds: float) -> tuple[Objects, dict[int, di
         problems[objects[done][0]] = _problem(None, end, min(_PATIENCE, left))
 
 
-def _notes(unread: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+def _notes(unread: Sequence[tuple[str, str]], what: str = "Left out") -> tuple[str, ...]:
     """Return a sentence for each reason why some are left out, with the names of the first ones."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in unread:
         by_reason.setdefault(reason, []).append(name)
-    return tuple(f"Left out: {list_names(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
+    return tuple(f"{what}: {list_names(names, _MAX_NAMED)} ({reason})." for reason, names in by_reason.items())
 
 
 def _schema(name: str, parts: Mapping[str, Mapping[str, Any]], notes: tuple[str, ...]) -> Schema:
@@ -275,46 +290,50 @@ MAX_TEXTS = 2000
 """Different texts of a column at most."""
 MAX_LETTERS = 100
 """Of a text; longer ones are prose."""
-MAX_COLUMNS = 200
-"""Columns of one query; SQLite joins 500 queries by UNION ALL at most."""
+MAX_ROWS = 100_000
+"""Of a table that are looked at."""
+_TEXT_STEPS = 10_000_000
+"""For the texts of one column, which those of a view may exceed."""
 
 
 def with_values(schema: Schema, path: Path, *, seconds: float = SECONDS) -> Schema:
-    """Add to a schema the first texts that each of its columns holds; none where a column cannot be read.
+    """Add to a schema the first texts that each of its columns holds, and a note of those that cannot be read.
+
+    Args:
+        schema: of the database.
+        path: of its file.
+        seconds: for what hangs: what comes after it has no texts.
 
     Raises:
         DataError: the file is missing, or no database.
     """
-    found: list[list[str]] = [[] for _ in schema.columns]
-    real = range(len(schema.tables), len(schema.columns))
-    end = time.monotonic() + seconds
-    for start in real[::MAX_COLUMNS]:
-        for column, text in _texts(schema, path, real[start - real.start :][:MAX_COLUMNS], end):
-            found[column].append(text)
-    return replace(schema, values=tuple(tuple(sorted(texts)) for texts in found))
+    values: list[tuple[str, ...]] = [()] * len(schema.columns)
+    numbers = range(len(schema.tables), len(schema.columns))
+    limits = {"steps": _TEXT_STEPS, "rows": MAX_TEXTS, "bytes": BYTES, "counting": 0}
+    lines, end = _read(path, {"queries": [_query(schema.columns[n], schema) for n in numbers], **limits}, seconds)
+    unread = []
+    for number in numbers:
+        answer = list(takewhile(lambda line: "end" not in line, lines))
+        values[number] = tuple(sorted(str(_value(line["row"][0])) for line in answer if "row" in line))
+        outcome = {name: value for line in answer for name, value in line.items()}
+        if not values[number] and "count" not in outcome:
+            column = schema.columns[number]
+            problem = _problem(outcome.get("error"), end, seconds, _TEXT_STEPS)
+            unread.append((f"{schema.tables[column.table].original}.{column.original}", problem))
+    return replace(schema, values=tuple(values), notes=(*schema.notes, *_notes(unread, "No values were read of")))
 
 
-def _texts(schema: Schema, path: Path, columns: Sequence[int], end: float) -> Iterator[tuple[int, str]]:
-    """Fill columns with texts that they hold. Where a query of several columns fails, each half is tried by itself."""
-    left = end - time.monotonic()
-    if not columns or left <= 0:
-        return
-    sql = " UNION ALL ".join(_query(schema, column) for column in columns)
-    try:
-        rows = run_query(sql, path, seconds=left, rows=MAX_TEXTS * len(columns), counting=0)
-    except UnrunnableQueryError:
-        rows = None
-    if rows is not None and (not rows.more or len(columns) == 1):
-        yield from ((int(str(column)), str(text)) for column, text in rows.rows)
-    elif len(columns) > 1:
-        half = len(columns) // 2
-        yield from _texts(schema, path, columns[:half], end)
-        yield from _texts(schema, path, columns[half:], end)
+def read_values(schema: Schema, path: Path) -> Schema:
+    """Add the texts that columns hold, see `with_values`; a warning says which cannot be read."""
+    known = with_values(schema, path)
+    for note in known.notes[len(schema.notes) :]:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return known
 
 
-def _query(schema: Schema, number: int) -> str:
+def _query(column: SchemaColumn, schema: Schema) -> str:
     """Write a query for the texts of one column; a column that is not there is refused, and no text in quotes."""
-    column = schema.columns[number]
     table, name = quote_identifier(schema.tables[column.table].original), f"t.{quote_identifier(column.original)}"
-    where = f"typeof({name}) = 'text' AND length({name}) <= {MAX_LETTERS}"
-    return f"SELECT * FROM (SELECT DISTINCT {number}, {name} FROM {table} AS t WHERE {where} LIMIT {MAX_TEXTS})"
+    rows = f"SELECT {name} AS text FROM {table} AS t LIMIT {MAX_ROWS}"
+    where = f"typeof(text) = 'text' AND length(text) <= {MAX_LETTERS}"
+    return f"SELECT DISTINCT text FROM ({rows}) WHERE {where} LIMIT {MAX_TEXTS}"

@@ -2,7 +2,8 @@
 
 It is started as a script, knows no other part of the package, and needs 30 ms. It reads a request, a JSON object, from
 its standard input, and writes lines of JSON as it finds something: a reader has what there was before a limit was met.
-What takes too long ends by SIGALRM, whatever SQLite is doing.
+A query ends after a number of SQLite's steps, on any machine the same; what still takes too long ends by SIGALRM,
+whatever SQLite is doing.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import shutil
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,7 @@ class _OpenError(Exception):
 def answer_request() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     _limit(request)
     try:
         connection = _open_database(Path(request["path"]), Path(request["folder"]), request["disk"])
@@ -60,10 +64,16 @@ def answer_request() -> None:
     except (_OpenError, sqlite3.Error, MemoryError, OSError, UnicodeError) as error:
         _tell(refused=_reason(error))
         return
-    if "sql" in request:
+    if "queries" in request:
         _run(request, objects, connection)
     else:
         _describe(request, objects, connection)
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _tell(**line: object) -> None:
@@ -81,16 +91,22 @@ def _limit(request: Mapping[str, Any]) -> None:
     """Limit time, memory and files of this process, as far as the system can."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, request["seconds"])
+    _set_alarm(request["seconds"])
     with suppress(ImportError):
         import resource
 
-        seconds, base = int(request["seconds"]) + 1, 1 << 28  # of addresses, which Python and its libraries have
+        seconds = int(request["seconds"] * len(request.get("queries", [1]))) + 1
+        base = 1 << 28  # of addresses, which Python and its libraries have
         limits = {"RLIMIT_AS": 2 * request["memory"] + base, "RLIMIT_CPU": seconds}
         limits |= {"RLIMIT_FSIZE": request["disk"], "RLIMIT_CORE": 0}
         for name, most in limits.items():
             with suppress(AttributeError, ValueError, OSError):
                 resource.setrlimit(getattr(resource, name), (most, most))
+
+
+def _set_alarm(seconds: float) -> None:
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _open_database(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
@@ -186,13 +202,17 @@ def _quote_name(name: str) -> str:
 
 
 def _run(request: Mapping[str, Any], objects: list[tuple[str, str, str]], connection: sqlite3.Connection) -> None:
-    """Tell the first rows of a query, then how many there are where counting them does not take long."""
+    """Tell the first rows of each query, and how many there are where these are not too many; then its end."""
     _connect_virtual(objects, connection)
     _allow_reading(connection, _OF_VIRTUAL_TABLES)
-    try:
-        _tell_rows(connection.execute(request["sql"]), request)
-    except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-        _tell(error=_reason(error))
+    connection.set_progress_handler(lambda: 1, request["steps"])  # it ends the statement that has taken so many
+    for sql in request["queries"]:
+        _set_alarm(request["seconds"])
+        try:
+            _tell_rows(connection.execute(sql), request)
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
+            _tell(error=_reason(error))
+        _tell(end=True)
 
 
 def _tell_rows(cursor: sqlite3.Cursor, request: Mapping[str, Any]) -> None:
@@ -210,14 +230,10 @@ def _tell_rows(cursor: sqlite3.Cursor, request: Mapping[str, Any]) -> None:
     else:
         _tell(count=count)
         return
-    count += 1
     _tell(more=True)
-    end = time.monotonic() + request["counting"]
-    for _ in cursor:
-        count += 1
-        if time.monotonic() > end:
-            return
-    _tell(count=count)
+    count += 1 + sum(1 for _ in islice(cursor, request["counting"]))
+    if next(cursor, None) is None:
+        _tell(count=count)
 
 
 def _plain(value: object) -> object:
@@ -239,8 +255,7 @@ def _describe(request: Mapping[str, Any], objects: list[tuple[str, str, str]], c
     _tell(objects=[(place, name, "view" if kind == "view" else "table") for place, name, kind in shown])
     end = time.monotonic() + request["seconds"]
     for place, name, _ in shown[request["first"] :]:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, max(0.001, min(request["patience"], end - time.monotonic())))
+        _set_alarm(max(0.001, min(request["patience"], end - time.monotonic())))
         try:
             _tell(place=place, **_parts(name, connection))
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:

@@ -65,11 +65,20 @@ def test_memory_is_limited_and_no_file_is_written(sql, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_are_counted_while_that_is_quick():
+def test_a_query_ends_after_the_same_steps_on_any_machine():
+    with pytest.raises(UnrunnableQueryError, match="takes more than 5,000 steps of SQLite"):
+        run_query("SELECT sum(a >= 0) FROM t", ROWS, steps=5000, seconds=60)
+    assert run_query("SELECT sum(a >= 0) FROM t", ROWS, steps=50_000).rows == ((1000,),)
+
+
+def test_rows_are_counted_up_to_a_number():
     found = run_query("SELECT a FROM t", ROWS)
     assert (len(found.rows), found.more, found.count) == (100, True, 1000)
     endless = run_query(f"{COUNTED} SELECT x FROM c", ROWS)
     assert (len(endless.rows), endless.more, endless.count) == (100, True, None)
+    some = run_query("SELECT a FROM t", ROWS, counting=899)
+    assert (len(some.rows), some.more, some.count) == (100, True, 1000)
+    assert run_query("SELECT a FROM t", ROWS, counting=898).count is None
     whole = run_query("SELECT a FROM t LIMIT 100", ROWS)
     assert (len(whole.rows), whole.more, whole.count) == (100, False, 100)
 

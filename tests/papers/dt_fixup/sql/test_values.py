@@ -13,7 +13,7 @@ from mate_cli.errors import DataError
 from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
 from mate_cli.papers.dt_fixup.schema.relations import RELATIONS, SchemaRelations, ValueLinker, question_words
 from mate_cli.papers.dt_fixup.sql import database
-from mate_cli.papers.dt_fixup.sql.database import read_database_schema, with_values
+from mate_cli.papers.dt_fixup.sql.database import read_database_schema, read_values, with_values
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 FILES = Path(__file__).with_name("databases")
@@ -66,11 +66,32 @@ def test_a_column_that_the_file_lacks_has_no_texts(music, tmp_path):
 
 def test_no_more_texts_than_the_limit_and_no_prose(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "MAX_TEXTS", 3)
-    monkeypatch.setattr(database, "MAX_COLUMNS", 2)
     rows = [f"INSERT INTO t VALUES ('a{n}', 'b', 'c', '{'long ' * 30}')" for n in range(9)]
     path = made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT, b TEXT, c TEXT, d TEXT)", *rows)
     found = held(with_values(read_database_schema(path), path))
     assert {name: len(texts) for name, texts in found.items()} == {"a": 3, "b": 1, "c": 1}
+
+
+def test_what_is_read_depends_on_rows_and_not_on_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "MAX_ROWS", 5)
+    rows = [f"INSERT INTO t VALUES ('a{n}')" for n in range(9)]
+    made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT)", *rows)
+    schema = read_database_schema(tmp_path / "t.sqlite")
+    assert held(with_values(schema, tmp_path / "t.sqlite"))["a"] == ("a0", "a1", "a2", "a3", "a4")
+
+
+def test_columns_without_values_are_named_and_those_after_them_read(tmp_path):
+    numbers = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+    views = [f"CREATE VIEW v AS {numbers} SELECT max(x) x FROM c", f"CREATE VIEW w AS {numbers} SELECT 'a' y FROM c"]
+    path = made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT)", "INSERT INTO t VALUES ('b')", *views)
+    schema = read_database_schema(path)
+    known = with_values(schema, path)
+    assert held(known) == {"a": ("b",), "y": ("a",)}
+    (note,) = known.notes
+    assert note.startswith("No values were read of: v.x (it takes more than ")
+    assert note.endswith(" steps of SQLite).")
+    with pytest.warns(UserWarning, match=r"t\.sqlite: No values were read of: v\.x"):
+        assert read_values(schema, path) == known
 
 
 @pytest.mark.parametrize("name", ["broken_view", "fts5", "generated", "kw_add", "fk_composite", "instr_bomb"])

@@ -19,7 +19,7 @@ from mate_cli.data.check import Problem
 from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.sql.database import with_values
+from mate_cli.papers.dt_fixup.sql.database import read_values
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
 from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
 from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
@@ -161,5 +161,5 @@ class Spider(Release):
             remedy = f"Put the folder {self.databases} of the release there, or set encoding.values=false"
             raise DataError("has no databases to read values from", where=str(self.root), remedy=remedy)
         with ThreadPoolExecutor(_READERS) as pool:
-            read = pool.map(lambda name: with_values(known[name][0], files[name]), files)
+            read = pool.map(lambda name: read_values(known[name][0], files[name]), files)
             return {**known, **{schema.name: (schema, known[schema.name][1]) for schema in read}}
