@@ -159,7 +159,7 @@ def _round(number: Decimal, places: int) -> Decimal:
 
 
 def _write_fixed(pattern: str, number: Decimal, group: str = "") -> str:
-    """Put the digits of a number into the placeholders 0, # and ? of a pattern; the leftmost takes all that are left."""
+    """Put the digits of a number into the placeholders 0, # and ? of a pattern; the first one takes the rest."""
     if plain := _PLAIN.fullmatch(pattern):
         return format(_round(_CUT.create_decimal(number), len(plain[1] or "")), ",f" if group else "f")
     number = number.scaleb(-3 * sum(map(len, _SCALE.findall(pattern))), _EXACT)
