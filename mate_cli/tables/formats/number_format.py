@@ -50,6 +50,7 @@ _FRACTION = re.compile(r"#([^0#?/]+)(\?+)/\?+")
 _MINUTES = re.compile(r"(?<=h)([^a-z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-z]*s)")
 _DATE_PART = re.compile(r"\[?([ymdhns])\1*\]?(?:\.0+)?|am/pm")
 _PLAIN = re.compile(r"(?:#,##)?0(?:\.(0+))?")
+_PLACE, _THOUSAND = re.compile("[0#?]"), re.compile(r"(?<=\d)(?=(?:\d{3})+$)")
 _ACCOUNTING, _NOTHING = re.compile(r"(\W?)\(([\d.,]+)\)"), re.compile(r"\W ?-")
 _NAMES = {"yy": "%y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "ddd": "%a", "dddd": "%A", "am/pm": "%p"}
 
@@ -158,46 +159,31 @@ def _round(number: Decimal, places: int) -> Decimal:
 
 
 def _write_fixed(pattern: str, number: Decimal, group: str = "") -> str:
-    """Put the digits of a number into the placeholders 0, # and ? of a pattern."""
+    """Put the digits of a number into the placeholders 0, # and ? of a pattern; the first one takes the rest."""
     if plain := _PLAIN.fullmatch(pattern):
         return format(_round(_CUT.create_decimal(number), len(plain[1] or "")), ",f" if group else "f")
-    commas = sum(map(len, _SCALE.findall(pattern)))
+    number = number.scaleb(-3 * sum(map(len, _SCALE.findall(pattern))), _EXACT)
     before, point, after = _SCALE.sub("", pattern).replace(",", "").partition(".")
-    places = re.findall("[0#?]", after)
-    whole, _, decimals = format(_round(number.scaleb(-3 * commas, _EXACT), len(places)), "f").partition(".")
-    while places and places[-1] != "0" and decimals[-1] == "0":
-        places, decimals = places[:-1], decimals[:-1]
+    left, right = ("".join(_PLACE.findall(part)) for part in (before, after))
+    whole, _, decimals = format(_round(number, len(right)), "f").partition(".")
+    decimals = decimals.rstrip("0").ljust(len(right.rstrip("#?")), "0")
+    whole = whole.lstrip("0").zfill(len(left.lstrip("#?")))
+    padded = whole.rjust(len(left), "\0")
+    first = len(padded) - len(left) + 1
+    digits = iter([_THOUSAND.sub(group, whole)] if group else [padded[:first], *padded[first:]])
+    text = _PLACE.sub(lambda _: next(digits, ""), before) + (point if decimals else "")
     digits = iter(decimals)
-    tail = re.sub("[0#?]", lambda _: next(digits, ""), after)
-    return _write_whole(before, whole.lstrip("0"), group) + (point if places else "") + tail
-
-
-def _write_whole(pattern: str, digits: str, group: str) -> str:
-    """Put digits into placeholders from the right; the leftmost takes all that are left."""
-    first, made, count = re.search("[0#?]", pattern), list[str](), 0
-    for place in range(len(pattern) - 1, -1, -1):
-        if first is None or pattern[place] not in "0#?":
-            made.append(pattern[place])
-            continue
-        rest = digits if place == first.start() else digits[-1:]
-        digits = digits[: len(digits) - len(rest)]
-        for digit in reversed(rest or pattern[place].strip("#?")):
-            made += [group] if count and count % 3 == 0 else []
-            made.append(digit)
-            count += 1
-    return "".join(reversed(made))
+    return text.replace("\0", "") + _PLACE.sub(lambda _: next(digits, ""), after)
 
 
 def _write_power(mantissa: str, after: str, number: Decimal) -> str:
-    """Write an exponent that is a multiple of the digits before the point."""
-    before, _, decimals = mantissa.partition(".")
-    step = max(len(re.findall("[0#?]", before)), 1)
-    power = number.adjusted() // step * step if number else 0
-    if _round(number.scaleb(-power, _EXACT), len(re.findall("[0#?]", decimals))) >= 10**step:
-        power += step
+    before, _, decimals = ("".join(_PLACE.findall(part)) for part in mantissa.partition("."))
+    if len(before) > 1:
+        return _write_general(number)
+    rounded = Context(len(decimals) + 1, ROUND_HALF_UP).create_decimal(number)
+    power = rounded.adjusted() if number else 0
     sign = "-" if power < 0 else "+" if after.startswith("+") else ""
-    shown = _write_fixed(mantissa, number.scaleb(-power, _EXACT)), _write_fixed(after[1:], abs(Decimal(power)))
-    return f"E{sign}".join(shown)
+    return f"{_write_fixed(mantissa, rounded.scaleb(-power))}E{sign}{_write_fixed(after[1:], abs(Decimal(power)))}"
 
 
 def _write_fraction(number: Decimal, digits: int) -> str:
