@@ -122,7 +122,8 @@ VALIDATION_SEES = {
     "paths.outputs=null": "paths.outputs: must be text (got None).",
     "~trainer.log_every": "trainer.log_every: is missing.",
     "model.size=${init.siz}": "model.size: interpolation key 'init.siz' not found.",
-    "paths.outputs=${oc.env:NOT_SET_ANYWHERE}": "paths.outputs: environment variable 'NOT_SET_ANYWHERE' not found.",
+    "paths.outputs=${oc.env:NOT_SET_ANYWHERE}": "paths.outputs: environment variable 'NOT_SET_ANYWHERE' not found."
+    " Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}.",
 }
 """Override of `mate train`, and the error, of what Hydra accepts."""
 

@@ -83,6 +83,15 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["++experiment=wtq_mate"], "this group is chosen already. Type experiment=wtq_mate."),
         (["~trainer.nokey"], "~trainer.nokey: no such key to delete."),
         (["~optimizer.lr=3"], "~optimizer.lr=3: its value is 0.001."),
+        (["~logger=csv"], "~logger=csv: no such key to delete."),
+        (["logger.wandb.tags=[a,b]", "~logger.wandb.tags.0"], "tags.0: lists are replaced as a whole. Type 'logger."),
+        (["logger.wandb.tags=[a,b]", "logger.wandb.tags.2=c"], "tags.2: lists are replaced as a whole."),
+        (["logger.wandb.tags.append=c"], "tags.append: lists are replaced as a whole."),
+        (["logger.wandb.tags[0]=x"], "Type logger.wandb.tags.0=x."),
+        (["seed:=3"], "Type seed=3."),
+        (["seed==3"], "Type seed=3."),
+        (["seed=1,,2,"], "seed=1,,2,: has a comma too many. Type seed=1,2."),
+        (["seed=rnge(3)"], "The functions of a sweep are choice(1,2), range(1,5),"),
         (["experiment=[quickstart_cells,wtq_mate]"], "Add -m to run each: experiment=quickstart_cells,wtq_mate."),
         (["seed=null"], "seed: must be an integer (got None)."),
         (["seed=choice(1,2)"], "seed=choice(1,2): has several values. Add -m to run each."),
@@ -90,7 +99,7 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["hydra/launcher=joblib"], "hydra/launcher=joblib: applies to sweeps only. Add -m."),
         (["-cn", "other"], "--config-name: mate train does not have this flag. Use --config-dir FOLDER."),
         (["-cd", "nowhere"], "--config-dir nowhere: no such folder."),
-        (["trainer.max_steps=${oc.env:NO_SUCH}"], "environment variable 'NO_SUCH' not found."),
+        (["trainer.max_steps=${oc.env:NO_SUCH}"], "environment variable 'NO_SUCH' not found. Write a key as ${seed},"),
         (
             ["trainer.max_steps=${oc.decode:${oc.env:STEPS}}"],
             "quotes inside quotes: 'trainer.max_steps='\"'\"'${oc.decode:${oc.env:STEPS}}'\"'\"''.",
@@ -217,9 +226,14 @@ def test_a_sweep_over_files_of_a_group(capsys):
     assert "1  model=tapas" in out
 
 
-@pytest.mark.parametrize("typed", ["model=glob(zz*)", "seed=glob(*)", "seed=range(3,1)"])
+@pytest.mark.parametrize("typed", ["model=glob(zz*)", "seed=glob(*)", "seed=range(3,1)", "seed=range(0,1,0)"])
 def test_a_sweep_over_nothing_is_refused(typed, capsys):
     assert f"{typed}: has no values." in refusal(capsys, *DRY, typed)
+
+
+def test_a_sweep_of_more_jobs_than_anybody_means_is_refused(capsys):
+    assert "seed: more than 10,000 jobs." in refusal(capsys, *DRY, "seed=range(0,1000000000)")
+    assert "seed trainer.max_epochs: more" in refusal(capsys, *DRY, "seed=range(1000)", "trainer.max_epochs=range(99)")
 
 
 def test_a_misspelt_folder_of_weights_leads_to_the_one_beside_it(tmp_path_factory, monkeypatch, capsys):

@@ -166,7 +166,8 @@ class Syntax:
         defaults = dict(list_defaults(self.config_name))
         if group not in defaults:
             return
-        names, deleted = choices(group), word.startswith("~")
+        names = choices(group)
+        deleted = word.startswith("~") and not (value and NONE in names)  # Hydra compares it with what was chosen
         nothing = not deleted and value.lower() in NOTHING and value not in names
         if nothing and (NONE in names or defaults[group] is None):
             remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"

@@ -12,7 +12,7 @@ from hydra import compose
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as HydraOverride
 from hydra.errors import ConfigCompositionException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from mate_cli.cli.config.hydra_errors import open_hydra, several_values
@@ -89,6 +89,10 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
     key, value = override.key_or_group, override.value()
     if override.package is not None:
         raise ConfigCompositionException(f"config group '{key}' does not exist")
+    section, _, name = key.rpartition(".")
+    items = OmegaConf.select(config, section, throw_on_missing=False) if section else None
+    if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
+        raise ConfigError("lists are replaced as a whole", where=key, remedy=f"Type '{section}=[...]'")
     try:
         current = OmegaConf.select(config, key, throw_on_missing=False)
         if override.is_delete():
@@ -96,7 +100,6 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
                 raise ConfigCompositionException(f"Could not delete from config. '{key}'")
             if value not in (None, current):
                 raise ConfigCompositionException(f"~{key}={value}: its value is {current}")
-            section, _, name = key.rpartition(".")
             with open_dict(config):
                 del (OmegaConf.select(config, section) if section else config)[name]
         elif override.is_add() and not (current is None or isinstance(value, (dict, list))):

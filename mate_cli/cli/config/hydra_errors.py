@@ -19,7 +19,7 @@ from hydra.errors import (
     OverrideParseException,
 )
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, UnsupportedInterpolationType
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.foreign_keys import offer, translate_key
@@ -30,6 +30,9 @@ from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
 from mate_cli.quoting import quote_for_shell, write_value
 
+KEY = re.compile(r"[+~]*[A-Za-z_][\w/@-]*(\.\w[\w/@-]*)*")
+FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), interval(1,5), sort(...), shuffle(...)"
+LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
 MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
 
@@ -89,7 +92,8 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
     if problem == "HydraConfig was not set":
         remedy = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
         return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=remedy)
-    return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None)
+    remedy = LOOKED_UP if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
+    return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None, remedy=remedy)
 
 
 def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
@@ -165,7 +169,18 @@ def _unreadable(override: str) -> ConfigError:
     if "=" not in override and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
     key, _, value = override.partition("=")
+    name, place = KEY.match(key), re.sub(r"\[(\d+)\]", r".\1", key)
+    if name and (name[0] != key or value.startswith("=")):
+        setting = f"{place if KEY.fullmatch(place) else name[0]}={value.lstrip('=')}"
+        remedy = f"Type {quote_for_shell(setting)}"
+        return ConfigError("a key is names with dots between them, and one = behind it", where=override, remedy=remedy)
+    values = re.sub(r",[, ]*", ",", value).strip(",")
+    if values not in ("", value) and not re.search(r"[\[({'\"]", value):
+        remedy = f"Type {quote_for_shell(f'{key}={values}')}"
+        return ConfigError("has a comma too many", where=override, remedy=remedy)
     remedy = f"Put special characters in quotes inside quotes: {quote_for_shell(f'{key}={write_value(value)}')}"
+    if re.fullmatch(r"\w+\(.*\)", value):
+        remedy = f"{FUNCTIONS}. A text: {quote_for_shell(f'{key}={write_value(value)}')}"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
@@ -276,7 +291,7 @@ ANSWERS: tuple[tuple[str, Answer], ...] = (
     (r"An item is already at '([^']+)'", _plain("this key exists already", "Leave out the +")),
     (r"Config group override must be a string or a list", _nameless),
     (r"Only one of (--run, --multirun, --cfg)", _plain("exclude each other", FLAGS_APART)),
-    (r"Could not delete '([^'=]+)", UNDELETED),
+    (r"Could not delete '([^']+)'", UNDELETED),
     (r"Could not delete from config\. '([^']+)'", UNDELETED),
 )
 """Hydra says in words what it has no exception class for."""

@@ -33,7 +33,7 @@ class Override:
         name, equals, value = text.partition("=")
         key = name.lstrip("+~")
         sign = name[: len(name) - len(key)]
-        if (sign == "~" or (not sign and value == "[]")) and NONE in choices(key):
+        if ((sign == "~" and value in (None, "", NONE)) or (not sign and value == "[]")) and NONE in choices(key):
             return cls("", key, NONE)
         return cls(sign, key, value if equals else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from mate_cli.pipelines.run_spec import RunSpec
 
+MAX_JOBS = 10_000
 WHOLE = ("hydra", "paths", "sweep")
 """Parts of the configuration that Hydra composes a sweep by."""
 
@@ -75,7 +77,11 @@ class GridSweeper(Sweeper):
         """
         typed = {Override.parse(word).key for word in arguments}
         params = [f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in typed]
-        grid = [*itertools.product(*map(_values_of, parse_overrides([*params, *arguments])))]
+        values = [*map(_values_of, parse_overrides([*params, *arguments]))]
+        if math.prod(map(len, values)) > MAX_JOBS:
+            where = " ".join(word[0].partition("=")[0] for word in values if len(word) > 1)
+            raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=where, remedy="List fewer values: key=1,2,3")
+        grid = [*itertools.product(*values)]
         rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
         return [[*row, *job] for row in rows for job in grid]
 
@@ -91,7 +97,9 @@ def _values_of(override: HydraOverride) -> list[str]:
     if not override.is_discrete_sweep():
         remedy = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
         raise ConfigError("a grid cannot use intervals", where=str(override.input_line), remedy=remedy)
-    key, values = override.get_key_element(), list(override.sweep_string_iterator())
+    key, values = override.get_key_element(), []
+    with suppress(ValueError):  # a range whose step is 0
+        values = [*itertools.islice(override.sweep_string_iterator(), MAX_JOBS + 1)]
     if not values:
         remedy = "List them: key=1,2,3; mate list GROUP shows what a pattern may match"
         raise ConfigError("has no values", where=str(override.input_line), remedy=remedy)

@@ -170,6 +170,11 @@ def test_schemas_without_a_database(model, tmp_path):
         ask(model, path, "a: SELECT price FROM orders")
 
 
+def test_a_database_may_have_any_name(model, database):
+    (answer,) = ask(model, database.rename(database.with_name("shop.json")), "a: SELECT customer FROM orders")
+    assert texts(answer) == [["customer"], ["Ann"], ["Bo"]]
+
+
 def test_what_is_asked_wrongly(capsys, database, tmp_path):
     for words, says in (
         ([f"database={database}", "table=x.csv", "question=what?"], "cannot be combined with table"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.papers.dt_fixup.sql.database import read_database_schema
+from mate_cli.papers.dt_fixup.sql.database import is_database, read_database_schema
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.papers.dt_fixup.sql.schema import Schema, read_schemas
 from mate_cli.pipelines.inference.predict_request import all_questions, record_time
@@ -70,7 +70,7 @@ def _schema(path: Path, name: str | None) -> Schema:
     with wrap_read_errors(
         path, DataError, "no schema can be read from it", "Give a database of SQLite, or a tables.json"
     ):
-        if not path.name.lower().endswith(_SCHEMA_FILES):
+        if not path.name.lower().endswith(_SCHEMA_FILES) or is_database(path):
             return read_database_schema(path)
         schemas = read_schemas(path)
     if name is None and len(schemas) == 1:

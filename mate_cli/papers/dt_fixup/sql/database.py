@@ -50,7 +50,7 @@ _MAX_NAMED = 20
 """The most tables and views that are named where they cannot be read."""
 _READER = Path(__file__).with_name("reader_process.py")
 _MAGIC = b"SQLite format 3\0"
-_REMEDY = "Give a database of SQLite that no program is writing"
+_REMEDY = "Give a database of SQLite that no program is writing, neither packed nor encrypted nor a dump of SQL"
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 _TYPES = {
     "number": re.compile(r"INT|REAL|FLOA|DOUB|NUM|DEC", re.IGNORECASE),
@@ -177,7 +177,9 @@ def _read(path: Path, request: Mapping[str, Any], seconds: float) -> tuple[Itera
     """
     with wrap_read_errors(path, DataError, "cannot be read as a database", _REMEDY):
         if not path.is_file():
-            raise DataError("there is no such file", where=str(path), remedy=_REMEDY)
+            raise DataError(
+                "is a folder" if path.is_dir() else "there is no such file", where=str(path), remedy=_REMEDY
+            )
         with TemporaryDirectory() as folder:
             limits = {"seconds": seconds, "memory": MEMORY, "disk": MAX_COPY, "folder": folder}
             text = json.dumps({"path": str(path.resolve()), **limits, **request})

@@ -122,6 +122,9 @@ def _open_database(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
     else:
         with path.open("rb") as opened:
             header = opened.read(_HEADER)
+        size = int.from_bytes(header[16:18], "big")  # of a page; 1 stands for 65,536
+        if header.startswith(b"SQLite") and size > 1 and path.stat().st_size % size:
+            raise _OpenError("the file was cut off: it ends within a page")
         how = "immutable=1" if _WAL_VERSION in header[18:] else how
     connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=1, isolation_level=None)
     connection.text_factory = lambda content: content.decode(errors="replace")
@@ -268,7 +271,7 @@ def _parts(name: str, connection: sqlite3.Connection) -> dict[str, object]:
     keys = connection.execute(f"PRAGMA foreign_key_list({_quote_name(name)})").fetchall()
     columns = [(str(row[1]), str(row[2] or ""), row[5]) for row in rows if row[6] != _HIDDEN]
     if not columns:
-        raise ValueError("its definition cannot be read")
+        raise ValueError("a name of it is not in UTF-8" if "\ufffd" in name else "its definition cannot be read")
     connection.execute(f"EXPLAIN SELECT * FROM {_quote_name(name)}").close()
     return {"columns": columns, "keys": sorted(keys, key=lambda key: (-key[0], key[1]))}
 

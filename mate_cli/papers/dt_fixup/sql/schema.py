@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import DataError
-from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.io_errors import shorten_reason, wrap_read_errors
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -146,11 +146,15 @@ class Schema:
                 raise ValueError(f"columns begin with [-1, '*'], not with {star[0]!r}")
             _name(star[-1])
             columns = [_column(name, original, kind, len(tables)) for name, original, kind in real]
+            if not columns:
+                raise ValueError(f"{_name(entry['db_id'])!r:.60} has no columns")
             primary = _places(entry["primary_keys"], columns)
             foreign = [(_place(source, columns), _place(target, columns)) for source, target in entry["foreign_keys"]]
             return cls.from_parts(_name(entry["db_id"]), tables, columns, primary, foreign)
         except (KeyError, TypeError, IndexError) as error:
-            raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
+            raise ValueError(
+                f"a schema has db_id, names, types and keys of tables and columns ({shorten_reason(error)})"
+            ) from error
 
     def find_column(self, name: str, tables: Sequence[int] | None = None) -> int | None:
         """Return the number of the first column of the database that SQL calls so; A to Z are as a to z.

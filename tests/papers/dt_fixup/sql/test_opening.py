@@ -184,10 +184,15 @@ def test_files_of_schemas(tmp_path):
         ({"column_names_original": plain[0]["column_names_original"][::-1]}, "begin with"),
         ({"column_names": [[-1, "*"], *([2, "x"] for _ in plain[0]["column_names"][1:])]}, "to two"),
         ({"column_names": []}, "is longer than column_names"),
+        ({"primary_keys": {"a": 1}}, "a key names column 'a'"),
+        ({name: entries[:1] for name, entries in plain[0].items() if name.startswith("column_")}, "has no columns"),
     ):
         path.write_text(json.dumps([plain[0] | change]))
         with pytest.raises(DataError, match=says):
             read_schemas(path)
+    path.write_text(json.dumps([{"db_id": "x"}]))
+    with pytest.raises(DataError, match=r"\(it has no 'table_names_original'\)"):
+        read_schemas(path)
     path.write_text(json.dumps(plain * 2))
     with pytest.raises(DataError, match="same db_id"):
         read_schemas(path)
@@ -203,3 +208,23 @@ def test_names_that_are_not_utf_8_are_said_in_plain_words():
     assert schema.notes == ("Left out: table t (a name of it is not in UTF-8).",)
     with pytest.raises(UnrunnableQueryError, match="a name of it is not in UTF-8"):
         run_query("select * from t", path)
+
+
+def test_a_table_whose_name_is_not_utf_8(tmp_path):
+    path = made(tmp_path / "x.sqlite", "CREATE TABLE t (a)", "CREATE TABLE zz (b)")
+    path.write_bytes(path.read_bytes().replace(b"zz", b"z\xe4"))
+    assert read_database_schema(path).notes == ("Left out: table z\ufffd (a name of it is not in UTF-8).",)
+
+
+def test_what_is_no_whole_database(tmp_path):
+    path = made(tmp_path / "x.sqlite", "CREATE TABLE t (a)", "INSERT INTO t VALUES (5)")
+    content = path.read_bytes()
+    for changed, says in (
+        (content[:5000], "the file was cut off: it ends within a page"),
+        (gzip.compress(content), "neither packed nor encrypted"),
+    ):
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match=says):
+            read_database_schema(path)
+    with pytest.raises(DataError, match="is a folder"):
+        read_database_schema(tmp_path)
