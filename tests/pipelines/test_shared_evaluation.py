@@ -88,7 +88,8 @@ def test_processes_with_other_questions_are_one_line(nodes, tmp_path, others, to
     run = finished_run(tmp_path / "run", ["data=files", "data.test=asked.jsonl"])
     first, second = nodes(f"run={run}", TWO, others=tuple(others))
     error = first.communicate(timeout=60)[1]
-    assert first.returncode == 2 and error.splitlines()[-1].startswith(f"error: {told}"), error
+    assert first.returncode == 2
+    assert error.splitlines()[-1].startswith(f"error: {told}")
     assert second.communicate(timeout=60)[0] == ""
     assert second.returncode == 2
     assert not (run / "predictions").exists()

@@ -90,8 +90,8 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
     problem = _first_line(str(error.msg or error))
     problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
     if problem == "HydraConfig was not set":
-        remedy = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
-        return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=remedy)
+        known = "Use keys of the configuration, as in ${seed}, or ${now:%H-%M}"
+        return ConfigError("${hydra:...} is not known here", where=error.full_key or None, remedy=known)
     remedy = LOOKED_UP if type(error) in (InterpolationResolutionError, UnsupportedInterpolationType) else None
     return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None, remedy=remedy)
 
