@@ -63,7 +63,9 @@ def take_results(*folders: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("words", [["split=dev,test"], ["split=test", "ensemble=true"]], ids=["each", "as one"])
+@pytest.mark.parametrize(
+    "words", [["split=dev,test"], pytest.param(["split=test", "ensemble=true"], marks=pytest.mark.long)]
+)
 def test_two_processes_evaluate_what_one_does(nodes, tmp_path, words):
     runs = [finished_run(tmp_path / "runs" / name, [f"seed={seed}"]) for seed, name in enumerate(("first", "second"))]
     typed = [f"run={','.join(map(str, runs))}", *words]
@@ -77,8 +79,7 @@ def test_two_processes_evaluate_what_one_does(nodes, tmp_path, words):
 
 @pytest.mark.parametrize(
     ("others", "told"),
-    [(["split=dev"], "process 1 has words: "), ([], "process 1 has test: ")],
-    ids=["words", "data"],
+    [pytest.param(["split=dev"], "process 1 has words: ", marks=pytest.mark.long), ([], "process 1 has test: ")],
 )
 def test_processes_with_other_questions_are_one_line(nodes, tmp_path, others, told):
     for rank in range(2):
