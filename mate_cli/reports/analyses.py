@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from mate_cli.terminal.console import Console
 
 
-def show_findings(found: Mapping[str, Any], folder: Path, console: Console) -> Iterator[Path]:
+def show_findings(findings: Mapping[str, Any], folder: Path, console: Console) -> Iterator[Path]:
     """Print what an analysis has found, and draw it; yields the files.
 
     Args:
-        found: what it has written.
+        findings: what it has written.
         folder: where figures go.
         console: where to print.
     """
-    name = str(found["analysis"])
+    name = str(findings["analysis"])
     view = importlib.import_module(f"mate_cli.reports.{name}")
-    view.print_findings(found, console)
+    view.print_findings(findings, console)
     yield folder / f"{name}.json"
-    for key, figure in view.figures(found).items():
+    for key, figure in view.figures(findings).items():
         yield from save_figure(figure, folder, key)

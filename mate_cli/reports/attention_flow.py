@@ -78,23 +78,23 @@ class NetworkFlow:
     panels: tuple[HeadsFlow, ...]
 
 
-def network_flows(found: Mapping[str, Any]) -> list[NetworkFlow]:
+def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
     """Return what an analysis has found, network by network.
 
     Raises:
         ValueError: it is of other targets.
     """
-    if list(found["targets"]) != list(PAPER):
+    if list(findings["targets"]) != list(PAPER):
         raise ValueError("it has other targets than this version of mate")
     flows = []
-    for network in found["networks"]:
+    for network in findings["networks"]:
         attention = [[[float(share) for share in head] for head in layer] for layer in network["attention"]]
         every = [(layer, head) for layer, heads in enumerate(attention) for head in range(len(heads))]
         uniform = {target: 100 * float(share) for target, share in zip(PAPER, network["uniform"], strict=True)}
         parts = [("all heads", every), *((str(group["label"]), group["heads"]) for group in network["groups"])]
         panels = tuple(HeadsFlow(label, _means(attention, heads), uniform) for label, heads in parts)
         whose = f" of its {network['name']}" if network["name"] else ""
-        title = f"Attention flow{whose} on {found['split']}, {plural(int(found['examples']), 'example')}"
+        title = f"Attention flow{whose} on {findings['split']}, {plural(int(findings['examples']), 'example')}"
         flows.append(NetworkFlow(str(network["name"]), title, attention, panels))
     return flows
 
@@ -123,9 +123,9 @@ NOTE = (
 )
 
 
-def print_findings(found: Mapping[str, Any], console: Console) -> None:
+def print_findings(findings: Mapping[str, Any], console: Console) -> None:
     """Print where body tokens look: all heads beside the paper's, then the heads that share a mask."""
-    print_views([view for network in network_flows(found) for view in flow_views(network)], console)
+    print_views([view for network in network_flows(findings) for view in flow_views(network)], console)
     console.print(Text(sentences([NOTE]), style="dim"))
 
 
@@ -166,10 +166,10 @@ def _flow_figures(network: NetworkFlow) -> list[Figure]:
     return [ratio_figure(network), flow_heat_maps(tuple(PAPER), network.attention)]
 
 
-def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
+def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:
     """Return the figures by file name: ratios as bars, and every head as a heat map."""
     drawn = {}
-    for network in network_flows(found):
+    for network in network_flows(findings):
         name = f"{NAME}_{network.name}" if network.name else NAME
         drawn[name], drawn[f"{name}_heads"] = _flow_figures(network)
     return drawn

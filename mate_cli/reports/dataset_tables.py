@@ -60,8 +60,8 @@ def _no_problems(report: CheckReport) -> Text:
     questions = sum(row.get("questions", 0) for row in splits)
     if not unused:
         return Text("No problems.", style="green")
-    said = f"No problems in the files; {unused:,} of {questions:,} questions are left out or unusable."
-    return Text(said, style="yellow" if 2 * unused > questions else "green")
+    sentence = f"No problems in the files; {unused:,} of {questions:,} questions are left out or unusable."
+    return Text(sentence, style="yellow" if 2 * unused > questions else "green")
 
 
 def _counts(report: CheckReport) -> Table:

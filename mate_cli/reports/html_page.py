@@ -39,7 +39,7 @@ def environment() -> Environment:
     """Build the environment of all templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("mate_cli.reports"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -47,10 +47,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
-    made.globals |= {"asset": asset, "paint": paint_of, "along": along_track}
-    made.filters |= {"svg": svg_markup, "breakable": breakable, "compact": compact_row}
-    return made
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+    templates.globals |= {"asset": asset, "paint": paint_of, "along": along_track}
+    templates.filters |= {"svg": svg_markup, "breakable": breakable, "compact": compact_row}
+    return templates
 
 
 def clean_output(value: object) -> object:

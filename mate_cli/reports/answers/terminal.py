@@ -121,9 +121,9 @@ def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
         rows if shown.more else plural(shown.hidden_rows, "row"): shown.hidden_rows or shown.more,
         plural(shown.hidden_columns, "column"): shown.hidden_columns,
     }
-    kept = [part for part, count in counted.items() if count]
+    parts = [part for part, count in counted.items() if count]
     cells = f", {plural(shown.hidden_cells, cell)} among them" if shown.hidden_cells else ""
-    return f"{' and '.join(kept)} not shown{cells}" if kept else ""
+    return f"{' and '.join(parts)} not shown{cells}" if parts else ""
 
 
 def speed_text(session: Session) -> str:
@@ -131,6 +131,6 @@ def speed_text(session: Session) -> str:
     tables = len({answered.source for answered in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
     steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}
-    before = ", ".join(f"{said} {session.seconds.get(name, 0):.1f} s" for name, said in steps.items())
+    before = ", ".join(f"{step} {session.seconds.get(name, 0):.1f} s" for name, step in steps.items())
     rate = f"{rate_text(session.per_second)} questions per second"
     return f"{counts}: {rate} ({before}). Answered by {session.model}"

@@ -102,15 +102,15 @@ def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
     """
     if size <= most:
         return list(range(size))
-    taken = dict.fromkeys(wanted[:most])
+    places = dict.fromkeys(wanted[:most])
     for distance in range(1, size):
         for place in wanted[:most] or [0]:
             for near in (place - distance, place + distance):
-                if 0 <= near < size and len(taken) < most:
-                    taken.setdefault(near)
+                if 0 <= near < size and len(places) < most:
+                    places.setdefault(near)
     if not wanted:
         return list(range(most))
-    return sorted(taken)
+    return sorted(places)
 
 
 def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:

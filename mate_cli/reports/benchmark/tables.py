@@ -146,7 +146,7 @@ def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
 
 def _gained_alone(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
     """Return what gains more than its pairs, of a case whose shape has no overview that says so."""
-    if case.kind not in AGAINST or sum(one.shape == case.shape for one in results.cases) > 1:
+    if case.kind not in AGAINST or sum(other.shape == case.shape for other in results.cases) > 1:
         return ()
     figure = f"speedup_vs_{AGAINST[case.kind]}"
     gains = {n: [results.figure(case, n, direction, figure) for direction in DIRECTIONS] for n in results.variants}
@@ -231,17 +231,17 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> View:
 def explain_gains(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
     """Return which variants gain more than the pairs that they save, and what else they save."""
     pairs = {name: zip(row, cells.get(BOUND, []), strict=False) for name, row in cells.items() if name != BOUND}
-    beyond = [name for name, row in pairs.items() if any(mine and most and mine > most for mine, most in row)]
+    beyond = [name for name, row in pairs.items() if any(gain and most and gain > most for gain, most in row)]
     if not beyond:
         return ()
     named = {exact: [results.title(n) for n in beyond if results.is_approximate(n) != exact] for exact in (True, False)}
-    said = []
+    notes = []
     if named[True]:
         saved = "they also avoid scores of padding and moving all scores"
-        said.append(f"Beyond the bound, which counts pairs alone: {', '.join(named[True])}; {saved} through memory")
+        notes.append(f"Beyond the bound, which counts pairs alone: {', '.join(named[True])}; {saved} through memory")
     if named[False]:
-        said.append(f"Beyond the bound as not all pairs are computed: {', '.join(named[False])}")
-    return tuple(said)
+        notes.append(f"Beyond the bound as not all pairs are computed: {', '.join(named[False])}")
+    return tuple(notes)
 
 
 def describe_measurement(results: BenchmarkResults) -> str:

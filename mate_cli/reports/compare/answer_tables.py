@@ -61,19 +61,19 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
         asked: the ids of the questions.
         cache: a folder where tables are kept once read, as a packed data set takes long; None: nowhere.
     """
-    options = next((found for run in runs if (found := data_options(run))), None)
+    options = next((data for run in runs if (data := data_options(run))), None)
     if options is None:
         return AnswerTables({}, "the runs do not record where their dataset is")
     try:
-        kept = _read_cache(options, split, cache)
-        if not set(asked) <= kept.keys():
-            kept |= _read(options, split, asked)
-            _keep(kept, options, split, cache)
+        tables = _read_cache(options, split, cache)
+        if not set(asked) <= tables.keys():
+            tables |= _read(options, split, asked)
+            _keep(tables, options, split, cache)
     except (MateError, OSError) as error:
         return AnswerTables({}, clean(error))
     except Exception as error:  # of whatever kind: a report must outlive what a record says of its data
         return AnswerTables({}, f"the dataset cannot be read ({clean(error)[:120]})")
-    there = {name: table for name in asked if (table := kept.get(name)) is not None}
+    there = {name: table for name in asked if (table := tables.get(name)) is not None}
     return AnswerTables(there, "" if len(there) == len(asked) else "the dataset has changed since")
 
 
@@ -85,28 +85,30 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
         return None
     stages = config.get("stages")
     parts = [config, *(stages.values() if isinstance(stages, dict) else ())]
-    found = (part.get("data") for part in parts if isinstance(part, dict))
-    return next((dict(one) for one in found if isinstance(one, dict) and "_target_" in one), None)
+    candidates = (part.get("data") for part in parts if isinstance(part, dict))
+    return next((dict(data) for data in candidates if isinstance(data, dict) and "_target_" in data), None)
 
 
-def _read(own: Mapping[str, Any], split: str, asked: Sequence[str]) -> dict[str, AnswerTable | None]:
+def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> dict[str, AnswerTable | None]:
     """Return the tables of questions, None of those that the data set does not have.
 
     Only its own readers are trusted.
     """
-    info = next((one for one in all_datasets() if one.target == own.get("_target_")), None)
+    info = next((dataset for dataset in all_datasets() if dataset.target == options.get("_target_")), None)
     if info is None:
-        raise RunError(f"{own.get('_target_')} is not a dataset of mate", remedy=AGAIN)
-    root = Path(str(own.get("root", "."))).expanduser()
+        raise RunError(f"{options.get('_target_')} is not a dataset of mate", remedy=AGAIN)
+    root = Path(str(options.get("root", "."))).expanduser()
     packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
     if not info.shipped and sum(packed) > MAX_PACKED:
         raise RunError("is packed and too large to read single tables from", where=str(root), remedy="Unpack it")
-    told = {name: value for name, value in own.items() if name not in ("_target_", "root", "extra_train")}
+    told = {name: value for name, value in options.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reader = info.open(root, **told | {"download": False, "damaged": "skip"})
-        found = {one.example_id: _table(one) for one in reader.examples(split) if one.example_id in asked}
-    return {name: found.get(name) for name in asked}
+        tables = {
+            example.example_id: _table(example) for example in reader.examples(split) if example.example_id in asked
+        }
+    return {name: tables.get(name) for name in asked}
 
 
 def _table(example: TableExample) -> AnswerTable:

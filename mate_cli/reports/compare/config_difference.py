@@ -93,8 +93,8 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else tuple(TELLING)
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
-    said = [f"{with_commas(size)} training examples"] if size else []
-    return (*said, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
+    facts = [f"{with_commas(size)} training examples"] if size else []
+    return (*facts, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
 
 
 def with_commas(number: str) -> str:
@@ -114,19 +114,19 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
     What their names say already (model, attention, init, task) is left out, and so are options that a class has and
     another class in its place has not, and those of stages that only some of them have.
     """
-    own = [values_of(group) for group in groups]
-    found = []
-    for key in dict.fromkeys(key for values in own for key in values):
+    group_values = [values_of(group) for group in groups]
+    entries = []
+    for key in dict.fromkeys(key for values in group_values for key in values):
         values: dict[str, list[str]] = {}
-        for label, settled in zip(labels, own, strict=True):
+        for label, settled in zip(labels, group_values, strict=True):
             if has_stage(key, settled) and (
-                key in settled or key.endswith("._target_") or not is_replaced(key, settled, own)
+                key in settled or key.endswith("._target_") or not is_replaced(key, settled, group_values)
             ):
                 values.setdefault(setting_shown(key, settled), []).append(label)
         if len(values) > 1 and not is_named(key) and not is_in_labels(key, values):
-            found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
+            entries.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
     telling = list(TELLING)
-    return tuple(sorted(found, key=lambda one: telling.index(one.key) if one.key in telling else len(telling)))
+    return tuple(sorted(entries, key=lambda entry: telling.index(entry.key) if entry.key in telling else len(telling)))
 
 
 def values_of(group: Configuration) -> dict[str, str]:
@@ -135,7 +135,7 @@ def values_of(group: Configuration) -> dict[str, str]:
     for run in group.runs:
         for key, value in settings(run).items():
             values.setdefault(key, {})[value] = None
-    return {key: ", ".join(found) for key, found in values.items()}
+    return {key: ", ".join(texts) for key, texts in values.items()}
 
 
 def setting_shown(key: str, settled: Mapping[str, str]) -> str:
@@ -146,8 +146,8 @@ def setting_shown(key: str, settled: Mapping[str, str]) -> str:
 
 def is_named(key: str) -> bool:
     """Say whether the names of configurations tell this setting already, or it only proposes values for others."""
-    own = of_stage(key)[1]
-    return own in NAMED or own.startswith("init.")
+    name = of_stage(key)[1]
+    return name in NAMED or name.startswith("init.")
 
 
 def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
@@ -161,9 +161,10 @@ def shorten_labels(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence
     parts = {label: label_parts(label) for labels in values.values() for label in labels}
     for place in next(iter(parts.values())):
         names = {
-            value: list(dict.fromkeys(parts[one].get(place, "") for one in labels)) for value, labels in values.items()
+            value: list(dict.fromkeys(parts[label].get(place, "") for label in labels))
+            for value, labels in values.items()
         }
-        every = [name for found in names.values() for name in found]
+        every = [name for texts in names.values() for name in texts]
         if all(every) and len(set(every)) == len(every):
             return names
     return values
@@ -177,14 +178,14 @@ def label_parts(label: str) -> dict[str | int, str]:
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
     """Say whether a configuration has the stage that a setting is of; yes for all other settings."""
-    stage, own = of_stage(key)
-    return not stage or (key in settled if own == "run" else any(other.startswith(stage) for other in settled))
+    stage, name = of_stage(key)
+    return not stage or (key in settled if name == "run" else any(other.startswith(stage) for other in settled))
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
     """Say whether a setting is missing because another class stands in its place."""
-    stage, own = of_stage(key)
-    target = f"{stage}{own.partition('.')[0]}._target_"
+    stage, name = of_stage(key)
+    target = f"{stage}{name.partition('.')[0]}._target_"
     return any(key in other and other.get(target) != settled.get(target) for other in others)
 
 

@@ -67,17 +67,19 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         seeds = list(scored_runs(group, metric).values())
         for question in common_questions(seeds):
             asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
-    found = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
-    found = sorted((one for one in found if one.spread > 0), key=lambda one: (-one.spread, one.question.question_id))
+    cases = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
+    cases = sorted(
+        (case for case in cases if case.spread > 0), key=lambda case: (-case.spread, case.question.question_id)
+    )
     turns: Counter[tuple[tuple[str, bool], ...]] = Counter()
     places = []
-    for one in found:
-        turns[one.pattern] += 1
-        places.append((-one.spread, turns[one.pattern], one.question.question_id))
-    return tuple(one for _, one in sorted(zip(places, found, strict=True), key=lambda pair: pair[0])[:most])
+    for case in cases:
+        turns[case.pattern] += 1
+        places.append((-case.spread, turns[case.pattern], case.question.question_id))
+    return tuple(case for _, case in sorted(zip(places, cases, strict=True), key=lambda pair: pair[0])[:most])
 
 
-def _answer(label: str, made: Sequence[tuple[Prediction, float]]) -> ModelAnswer:
-    texts = Counter(prediction.text for prediction, _ in made)
-    cells = dict.fromkeys(cell for prediction, _ in made for cell in prediction.chosen)
-    return ModelAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made), tuple(cells))
+def _answer(label: str, answers: Sequence[tuple[Prediction, float]]) -> ModelAnswer:
+    texts = Counter(prediction.text for prediction, _ in answers)
+    cells = dict.fromkeys(cell for prediction, _ in answers for cell in prediction.chosen)
+    return ModelAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in answers), tuple(cells))

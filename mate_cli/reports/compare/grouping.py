@@ -75,11 +75,11 @@ class Configuration:
 
         Of the folds of a cross-validation the mean over all of their questions counts, once for each seed.
         """
-        found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
-        once = [run for run, value in found.items() if run.parent is None or found.get(run.parent) != value]
-        values = (mean_over_folds([(run, found[run]) for run in folds], metric) for folds in join_folds(once))
+        scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
+        once = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
+        values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(once))
         summary = summarize(values, self.statistic, questions=self.count_questions(metric))
-        chosen = found.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
+        chosen = scores.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
 
     def count_questions(self, metric: str) -> int | None:
@@ -216,7 +216,7 @@ def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> f
         return scores[0][1]
     name = MetricName.parse(metric)
     asked = [read_question_set(run) for run, _ in scores]
-    counts = [one.get(f"{name.split}/{name.part}") or one.get(name.split) for one in asked]
+    counts = [questions.get(f"{name.split}/{name.part}") or questions.get(name.split) for questions in asked]
     weights = [count.total if count else 1 for count in counts]
     return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
 
@@ -230,7 +230,7 @@ def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
     for dataset, places in datasets.items():
         scored = [[run for run in groups[place].runs if run.part("metrics")] for place in places]
         known = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
-        sets = join_question_sets([pool_question_sets(one) for one in known])
+        sets = join_question_sets([pool_question_sets(folds) for folds in known])
         for place, joint, block in zip(places, sets, name_question_sets(dataset, sets), strict=True):
             blocks[place] = replace(groups[place], questions=joint, block=block)
     return [blocks[place] for place in range(len(groups))]
@@ -242,7 +242,7 @@ def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configu
     for group in groups:
         if group.counted:
             families.setdefault(tuple(group.fields.values()), []).append(group)
-    differing = {fields: differing_keys([one.differences for one in found]) for fields, found in families.items()}
+    differing = {fields: differing_keys([group.differences for group in family]) for fields, family in families.items()}
     return [
         replace(group, differences={key: group.differences[key] for key in differing[tuple(group.fields.values())]})
         if group.counted
@@ -277,12 +277,12 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     finished = [group for group in groups if group.counted] or groups
     names = dict(zip(map(id, groups), find_distinct_names(groups, keys, every_field=every_field), strict=True))
     names |= dict(zip(map(id, finished), find_distinct_names(finished, keys, every_field=every_field), strict=True))
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     labels: dict[int, str] = {}
     for group in sorted(groups, key=lambda group: not group.counted):
         label = names[id(group)]
-        seen[label] = seen.get(label, 0) + 1
-        label = label if seen[label] == 1 else f"{label} ({seen[label]})"
+        counts[label] = counts.get(label, 0) + 1
+        label = label if counts[label] == 1 else f"{label} ({counts[label]})"
         labels[id(group)] = f"{label} {UNTRAINED_MARK}" if group.is_untrained else label
     return [replace(group, label=labels[id(group)]) for group in groups]
 
@@ -296,9 +296,9 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
     shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
     names: list[str] = []
     for differences in (chosen_settings(groups), [group.differences for group in groups]):
-        texts = [short_differences(one) for one in differences]
+        texts = [short_differences(difference) for difference in differences]
         telling = telling_names([[group.fields[key] for key in shown] for group in groups], texts)
-        names = [name_of(group, shown, one, telling) for group, one in zip(groups, texts, strict=True)]
+        names = [name_of(group, shown, words, telling) for group, words in zip(groups, texts, strict=True)]
         if len(set(names)) == len(names):
             break
     return names
@@ -307,15 +307,15 @@ def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *,
 def telling_names(fields: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> set[str]:
     """Return the names of as few settings as tell configurations apart that equal fields do not."""
     telling: set[str] = set()
-    parts = {(*own, *them) for own, them in zip(fields, texts, strict=True)}
-    known = {tuple(own) for own in fields}
-    for name in dict.fromkeys(setting_name(text) for them in texts for text in them):
+    parts = {(*values, *differences) for values, differences in zip(fields, texts, strict=True)}
+    known = {tuple(values) for values in fields}
+    for name in dict.fromkeys(setting_name(text) for differences in texts for text in differences):
         if len(known) == len(parts):
             break
         tried = telling | {name}
         more = {
-            (*own, *(text for text in them if setting_name(text) in tried))
-            for own, them in zip(fields, texts, strict=True)
+            (*values, *(text for text in differences if setting_name(text) in tried))
+            for values, differences in zip(fields, texts, strict=True)
         }
         if len(more) > len(known):
             telling, known = tried, more
@@ -331,7 +331,7 @@ def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
     """Return what was chosen for all runs of each configuration and not for every configuration."""
     chosen = [shared_pairs([telling_settings(run.words("settings")) for run in group.runs]) for group in groups]
     common = shared_pairs(chosen)
-    return [{key: value for key, value in own if (key, value) not in common and key not in NAMED} for own in chosen]
+    return [{key: value for key, value in pairs if (key, value) not in common and key not in NAMED} for pairs in chosen]
 
 
 def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], None]:
@@ -353,7 +353,7 @@ def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str])
     """Drop the fields that follow from the others (an attention that goes with its model); the model always stays."""
     shown = ["model", *(key for key in varying if key != "model")]
     for key in ("command", "attention", "dataset", "init", "task"):
-        rest = [one for one in shown if one != key]
+        rest = [field for field in shown if field != key]
         if key in shown and count_distinct(groups, rest) == count_distinct(groups, shown):
             shown = rest
     return shown
@@ -373,7 +373,7 @@ def short_differences(differences: Mapping[str, str]) -> list[str]:
     known = {key: value for key, value in differences.items() if value != ABSENT}
     told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
     known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
-    ordered = sorted(known.items(), key=lambda one: (one[0].endswith(RUN), one[0][:5] == "init.", TARGET in one[0]))
+    ordered = sorted(known.items(), key=lambda item: (item[0].endswith(RUN), item[0][:5] == "init.", TARGET in item[0]))
     return list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
 
 

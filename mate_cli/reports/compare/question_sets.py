@@ -39,9 +39,9 @@ def read_question_set(run: LoadedRun) -> QuestionSet:
     return asked
 
 
-def agree(one: QuestionSet, other: QuestionSet) -> bool:
+def agree(first: QuestionSet, second: QuestionSet) -> bool:
     """Say whether two sets may be the same: equal numbers, and equal hashes as far as they are known."""
-    both = [(one[split], other[split]) for split in SPLITS if split in one and split in other]
+    both = [(first[split], second[split]) for split in SPLITS if split in first and split in second]
     return all(a.total == b.total and (a.digest == b.digest or not (a.digest and b.digest)) for a, b in both)
 
 
@@ -60,26 +60,26 @@ def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
 def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
     """Return the questions of several folds together; those that all of them were asked, such as test, count once."""
     pooled: dict[str, dict[QuestionCount, None]] = {}
-    for one in sets:
-        for key, asked in one.items():
+    for questions in sets:
+        for key, asked in questions.items():
             pooled.setdefault(key, {})[asked] = None
     return {
         key: next(iter(parts))
         if len(parts) == 1
-        else QuestionCount(sum(one.total for one in parts), digest({one.digest: one.total for one in parts}))
+        else QuestionCount(sum(count.total for count in parts), digest({count.digest: count.total for count in parts}))
         for key, parts in pooled.items()
     }
 
 
 def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
     """Name sets of a data set: by its name alone where all are the same object, else by their numbers too."""
-    distinct = {id(one): one for one in sets}
+    distinct = {id(questions): questions for questions in sets}
     names: dict[int, str] = {}
-    for key, one in distinct.items():
-        name = ", ".join(filter(None, (dataset, count_questions(one, SPLITS)))) if len(distinct) > 1 else dataset
+    for key, questions in distinct.items():
+        name = ", ".join(filter(None, (dataset, count_questions(questions, SPLITS)))) if len(distinct) > 1 else dataset
         same = sum(other.partition(" (")[0] == name for other in names.values())
         names[key] = f"{name} ({same + 1})" if same else name
-    return [names[id(one)] for one in sets]
+    return [names[id(questions)] for questions in sets]
 
 
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:

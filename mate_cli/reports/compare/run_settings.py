@@ -26,14 +26,14 @@ def split_by_settings(
     """
     every = [settings(run, ignored) for run in runs]
     repeated: dict[object, str] = {}
-    for run, own in zip(runs, every, strict=True):
+    for run, config in zip(runs, every, strict=True):
         for key, inner in stand_ins(run).items():
-            if key in own:
-                own[key] = repeated.setdefault((key, frozenset(telling_values(inner, ignored).items())), own[key])
+            if key in config:
+                config[key] = repeated.setdefault((key, frozenset(telling_values(inner, ignored).items())), config[key])
     differing = differing_keys(every)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
-    for run, own in zip(runs, every, strict=True):
-        parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
+    for run, config in zip(runs, every, strict=True):
+        parts.setdefault(tuple(config.get(key, ABSENT) for key in differing), []).append(run)
     return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
 
 
@@ -46,5 +46,5 @@ def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, s
 def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
     """Return the configurations of the finished runs that stand in for stages, as far as they can be read."""
     folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
-    found = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
-    return {key: config for key, config in found.items() if config}
+    configs = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
+    return {key: config for key, config in configs.items() if config}

@@ -110,29 +110,29 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     reference = find_group(groups, against, metric)
     if metric is None:
         return Significance("", reference.label, (), ("no run has a metric to compare yet",))
-    own = question_scores(reference, metric)
-    if not own:
+    scores = question_scores(reference, metric)
+    if not scores:
         split, score, _ = split_metric_name(metric)
         remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
         note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
         return Significance(metric, reference.label, (), (note,))
     others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := compare_pair(group, reference, own, metric)) is not None]
-    return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
+    tests = [test for group in others if (test := compare_pair(group, reference, scores, metric)) is not None]
+    return Significance(metric, reference.label, tuple(tests), tuple(notes(tests, len(others))))
 
 
-def notes(found: Sequence[Difference], others: int) -> list[str]:
+def notes(tests: Sequence[Difference], others: int) -> list[str]:
     """Say how the differences were judged, and how many could not be."""
     averaged = "scores are means over runs; p covers questions only"
-    lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
-    if any(one.runs_p is not None for one in found):
+    lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if tests else []
+    if any(test.runs_p is not None for test in tests):
         lines.append(RUNS_METHOD)
-    if len(found) > 1:
+    if len(tests) > 1:
         lines.append(
-            f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} is the corrected threshold"
+            f"p is not corrected for {len(tests)} comparisons: {LEVEL / len(tests):.2g} is the corrected threshold"
         )
-    if others > len(found):
-        left = plural(others - len(found), "configuration")
+    if others > len(tests):
+        left = plural(others - len(tests), "configuration")
         lines.append(f"{left} without at least {MIN_QUESTIONS} of the same questions left out")
     return lines
 
@@ -149,14 +149,14 @@ def find_group(
     """
     wanted = label_words(asked)
     exact = [group for group in groups if label_words(group.label) == wanted]
-    found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
-    if len(found) > 1:
-        found = [group for group in found if metric in group.metric_names] or found
-        found = [group for group in found if not any(run.parent for run in group.runs)] or found
-    if len(found) == 1:
-        return found[0]
-    problem = f"{len(found)} configurations match {asked}" if found else f"unknown configuration {asked}"
-    choices = " | ".join(group.label for group in found or groups)
+    matches = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
+    if len(matches) > 1:
+        matches = [group for group in matches if metric in group.metric_names] or matches
+        matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"{len(matches)} configurations match {asked}" if matches else f"unknown configuration {asked}"
+    choices = " | ".join(group.label for group in matches or groups)
     raise ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
 
 
@@ -173,18 +173,18 @@ def compare_pair(
     common = [question for question in scores if question in others]
     if len(common) < MIN_QUESTIONS:
         return None
-    own = np.array([scores[question] for question in common])
-    found = paired_bootstrap(own - np.array([others[question] for question in common]))
-    runs = [mean_scores(one, metric, common) for one in (group, reference)]
+    values = np.array([scores[question] for question in common])
+    estimate = paired_bootstrap(values - np.array([others[question] for question in common]))
+    runs = [mean_scores(side, metric, common) for side in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
-    p = welch_p(*(list(one.values()) for one in runs)) if are_repeats else paired_p(match_differences(*runs))
-    return Difference(group.label, float(own.mean()), *found, p, questions=len(common), runs=len(runs[0]))
+    p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
+    return Difference(group.label, float(values.mean()), *estimate, p, questions=len(common), runs=len(runs[0]))
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
     """Return the mean score of each run that counts over some questions."""
     every = scored_runs(group, metric)
-    return {run: float(np.mean([scored[one][1] for one in questions])) for run, scored in every.items()}
+    return {run: float(np.mean([scored[question][1] for question in questions])) for run, scored in every.items()}
 
 
 def match_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:

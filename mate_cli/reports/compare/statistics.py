@@ -86,9 +86,9 @@ class Summary:
         distance = abs(self.center - other.center)
         if distance <= (self.spread or 0.0) + ROUNDING:
             return True
-        if (mine := self.interval) is None or (theirs := other.interval) is None:
+        if (interval := self.interval) is None or (other_interval := other.interval) is None:
             return False
-        (_, low), (high, _) = (theirs, mine) if self.center > other.center else (mine, theirs)
+        (_, low), (high, _) = (other_interval, interval) if self.center > other.center else (interval, other_interval)
         lower, upper = sorted((self.center, other.center))
         return distance <= math.hypot(low - lower, upper - high)
 

@@ -35,20 +35,20 @@ TOKEN_FIELDS = {
 Coordinates = tuple[int, int]
 
 
-def print_example(example: TableExample, kept: Collection[Coordinates], console: Console) -> None:
+def print_example(example: TableExample, encoded_cells: Collection[Coordinates], console: Console) -> None:
     """Print question, answer and table; cells that hold the answer stand out, cells that were cut are struck out.
 
     Rows are numbered from 1, as the row ids of tokens are.
 
     Args:
         example: the example.
-        kept: (row, column) of the body cells that have tokens.
+        encoded_cells: (row, column) of the body cells that have tokens.
         console: where to print.
     """
     for name, text in _facts(example):
         console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
-    console.print(*table_views(example, kept, console.width), sep="\n")
-    marks = legend(example, kept)
+    console.print(*table_views(example, encoded_cells, console.width), sep="\n")
+    marks = legend(example, encoded_cells)
     if marks is not None:
         console.print(marks, "")
 
@@ -63,9 +63,9 @@ def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
     if answer is None:
         yield "answer", "not known"
         return
-    said = " | ".join(answer.texts[:MAX_TEXTS]) or "none"
+    text = " | ".join(answer.texts[:MAX_TEXTS]) or "none"
     more = len(answer.texts) - MAX_TEXTS
-    yield "answer", said + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
+    yield "answer", text + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
     if not statement and (learnt := _describe_target(answer)):
         yield "learnt", learnt
 
@@ -82,9 +82,9 @@ def _describe_target(answer: Answer) -> str:
     return joint.join(filter(None, (cells, number)))
 
 
-def print_cut(said: str, console: Console) -> None:
+def print_cut(text: str, console: Console) -> None:
     """Print what was cut from the table, as it is said."""
-    console.print(Text.assemble(("cut       ", "bold"), said), soft_wrap=True)
+    console.print(Text.assemble(("cut       ", "bold"), text), soft_wrap=True)
     console.print()
 
 
@@ -106,8 +106,8 @@ def print_sentences(
     for r, c, cell in example.table.cells():
         added = " ".join(additions[link] for link in cell.links if link in additions)
         if added:
-            kept, whole = lengths[r, c]
-            share = Text(f"{kept} of {whole}", style="" if kept == whole else "red")
+            part, whole = lengths[r, c]
+            share = Text(f"{part} of {whole}", style="" if part == whole else "red")
             view.add_row(str(r + 1), str(c + 1), Text(cell.text), Text(added), share)
     if view.row_count:
         console.print(Text("Linked text that is appended to cells", style="bold"), view, "")
@@ -119,7 +119,7 @@ def print_tokens(
     pieces: Sequence[str],
     shown: int,
     console: Console,
-    kept: KeptTokens | None = None,
+    kept_tokens: KeptTokens | None = None,
 ) -> None:
     """Print the first tokens of an encoding with all their ids; row 1 is the first body row, column 1 the first one.
 
@@ -129,24 +129,26 @@ def print_tokens(
         pieces: the text of each token.
         shown: how many tokens to print.
         console: where to print.
-        kept: which of them the network keeps, where it does not keep all.
+        kept_tokens: which of them the network keeps, where it does not keep all.
     """
     fields = {name: field for name, field in TOKEN_FIELDS.items() if name != "before" or arrays[field].any()}
-    names = [*fields, *(("kept" if kept.scores is None else "score",) if kept else ())]
+    names = [*fields, *(("kept" if kept_tokens.scores is None else "score",) if kept_tokens else ())]
     view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in names))
     for place, piece in enumerate(pieces[:shown]):
         values = {name: int(arrays[field][place]) for name, field in fields.items()}
         style = IN_CELL if values["label"] else KIND_STYLES[kinds[place]]
         shown_values = {**values, "row": "counts"} if kinds[place] == "counts" else values
         numbers = (Text(str(value), style="" if value else "dim") for value in shown_values.values())
-        scores = [score_text(kept, place)] if kept else []
+        scores = [score_text(kept_tokens, place)] if kept_tokens else []
         view.add_row(str(place), Text(piece, style=style), *numbers, *scores)
     console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
 
 
-def score_text(kept: KeptTokens, token: int) -> Text:
+def score_text(tokens: KeptTokens, token: int) -> Text:
     """Return the score of a token, or whether it is kept where it has none."""
-    style = kept.style(token)
-    if not kept.kept[token]:
-        return Text("left out" if kept.scores is None else f"{kept.scores[token]:.2f}", style=style)
-    return Text("kept" if kept.scores is None or not kept.in_table[token] else f"{kept.scores[token]:.2f}", style=style)
+    style = tokens.style(token)
+    if not tokens.kept[token]:
+        return Text("left out" if tokens.scores is None else f"{tokens.scores[token]:.2f}", style=style)
+    return Text(
+        "kept" if tokens.scores is None or not tokens.in_table[token] else f"{tokens.scores[token]:.2f}", style=style
+    )

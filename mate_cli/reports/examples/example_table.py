@@ -29,17 +29,17 @@ MIN_COLUMN_WIDTH = 9
 Place = tuple[int, int]
 
 
-def table_views(example: TableExample, kept: Collection[Place], width: int) -> Iterator[Table]:
+def table_views(example: TableExample, encoded_cells: Collection[Place], width: int) -> Iterator[Table]:
     """Yield the table in one part, or in several of fewer columns where it is too wide.
 
     Rows are numbered from 1, as the row ids of tokens are.
 
     Args:
         example: the example.
-        kept: (row, column) of the body cells that have tokens.
+        encoded_cells: (row, column) of the body cells that have tokens.
         width: of the terminal, in characters.
     """
-    table, marks = example.table, _marks(example, kept)
+    table, marks = example.table, _marks(example, encoded_cells)
     most = max(2, (width - MIN_COLUMN_WIDTH) // MIN_COLUMN_WIDTH)
     parts = range(0, len(table.header), most)
     for start in parts:
@@ -49,9 +49,9 @@ def table_views(example: TableExample, kept: Collection[Place], width: int) -> I
         yield _part(example, columns, title if title.plain else None, marks)
 
 
-def legend(example: TableExample, kept: Collection[Place]) -> Text | None:
+def legend(example: TableExample, encoded_cells: Collection[Place]) -> Text | None:
     """Return what the marks mean that stand behind cells; None without any."""
-    used = {mark for marks in _marks(example, kept).values() for mark in marks}
+    used = {mark for marks in _marks(example, encoded_cells).values() for mark in marks}
     named = [Text(f" {mark} {meaning} ", style=style) for mark, (meaning, style) in MARKS.items() if mark in used]
     return Text("  ").join(named) if named else None
 
@@ -78,15 +78,15 @@ def _shown_rows(example: TableExample) -> list[int]:
     return sorted({*rows[:MAX_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
-def _marks(example: TableExample, kept: Collection[Place]) -> dict[Place, list[str]]:
+def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Place, list[str]]:
     """Return the marks of each body cell that is shown."""
-    found, table = _found(example), example.table
+    answer_marks, table = _found(example), example.table
     return {
         (r, c): [
             *("↗" * bool(table.rows[r][c].links)),
-            *found.get((r, c), ""),
+            *answer_marks.get((r, c), ""),
             *("◂" * ((r, c) in example.previous_cells)),
-            *("✂" * ((r, c) not in kept)),
+            *("✂" * ((r, c) not in encoded_cells)),
         ]
         for r in _shown_rows(example)
         for c in range(len(table.header))

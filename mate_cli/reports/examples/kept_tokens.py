@@ -69,17 +69,17 @@ class KeptTokens:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what is said above them, with what each line is called."""
-        said = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
+        text = f"{self.kept.sum():,} of {plural(len(self.kept), 'token')}"
         if self.in_answer.any():
-            said += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
-        yield "kept", said
+            text += f"; of the answer {(self.kept & self.in_answer).sum():,} of {self.in_answer.sum():,}"
+        yield "kept", text
         if self.bounds is None or self.scores is None:
             return
         left, gone = self.in_table & self.kept, self.in_table & ~self.kept
-        said = "log P in the table {:.2f} to {:.2f}".format(*self.bounds)
+        text = "log P in the table {:.2f} to {:.2f}".format(*self.bounds)
         if left.any() and gone.any():
-            said += f"; mean of kept tokens {self.scores[left].mean():.2f}, of the rest {self.scores[gone].mean():.2f}"
-        yield "scores", said
+            text += f"; mean of kept tokens {self.scores[left].mean():.2f}, of the rest {self.scores[gone].mean():.2f}"
+        yield "scores", text
 
 
 def shade(share: float) -> Style:
@@ -121,18 +121,18 @@ def _lines(tokens: KeptTokens) -> Iterator[tuple[str, int, list[int]]]:
 
 def _line(tokens: KeptTokens, pieces: Sequence[str], places: Sequence[int], *, plain: bool) -> Text:
     """Return the tokens of a line, a bar between its cells."""
-    line, cells, kept = Text(), tokens.cells, tokens.kept
+    line, cells, is_kept = Text(), tokens.cells, tokens.kept
     for place in places:
         follows = place > places[0]
         begins_cell = follows and cells[place] != cells[place - 1]
-        if plain and follows and not kept[place - 1] and (kept[place] or begins_cell):
+        if plain and follows and not is_kept[place - 1] and (is_kept[place] or begins_cell):
             line.append("-]")
         if follows and not pieces[place].startswith("##"):
             line.append(BETWEEN if begins_cell else " ", style="dim" if begins_cell else "")
-        if plain and not kept[place] and (not follows or kept[place - 1] or begins_cell):
+        if plain and not is_kept[place] and (not follows or is_kept[place - 1] or begins_cell):
             line.append("[-")
         line.append(pieces[place].removeprefix("##"), style=tokens.style(place))
-    return line.append("-]") if plain and not kept[places[-1]] else line
+    return line.append("-]") if plain and not is_kept[places[-1]] else line
 
 
 def _legend(bounds: tuple[float, float] | None) -> Text:

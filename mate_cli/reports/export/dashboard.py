@@ -70,7 +70,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def best(report: Report) -> dict[str, Any]:
     """Return who is first, and with how much, for the list of runs."""
-    ranked = ((one, summary) for one in report.groups if (summary := one.summary(report.ranked_by or "")))
+    ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
     best, summary = next(ranked, (report.groups[0], None))
     return {"best": best.label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
@@ -116,11 +116,11 @@ def questions_sheet(report: Report) -> Sheet:
     """Return the questions on which the best configurations disagree, a column with what each of them said."""
     groups = report.groups[:MAX_ASKED]
     metric = MetricName.parse(report.metric or "")
-    found = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()
+    cases = disagreements(groups, metric.full, MAX_QUESTIONS) if metric.is_share else ()
     rows = []
-    for one in found:
-        said = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in one.answers}
-        question = one.question
+    for case in cases:
+        answers = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in case.answers}
+        question = case.question
         known = [question.text or question.question_id, " | ".join(question.answers), question.source]
-        rows.append([*known, *(said.get(group.label, "") for group in groups)])
+        rows.append([*known, *(answers.get(group.label, "") for group in groups)])
     return Sheet("questions/disagreements", ["question", "answer", "source", *(group.label for group in groups)], rows)

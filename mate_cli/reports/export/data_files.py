@@ -68,15 +68,15 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
 
 def report_csv(report: Report) -> str:
     """Write a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
-    own = [run_settings(run) for run in report.runs]
-    keys = dict.fromkeys(key for one in own for key in one)
+    configs = [run_settings(run) for run in report.runs]
+    keys = dict.fromkeys(key for config in configs for key in config)
     rates = sorted({f"throughput/{name}" for run in report.runs for name in _throughput(run)})
     names = sorted({name for run in report.runs for name in run.metrics})
     table = io.StringIO()
     fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(map(harmless, fields))
-    for run, settings in zip(report.runs, own, strict=True):
+    for run, settings in zip(report.runs, configs, strict=True):
         measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
         row = settings | run_entry(run, report) | measured | run.metrics
         writer.writerow([harmless(row.get(name, "")) for name in fields])
@@ -90,10 +90,10 @@ def wrong_csv(report: Report) -> str:
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(("split", "question_id", "question", "answer", "right_answer", "cells", "kind", "confidence"))
     for split in SPLITS:
-        for question, made, kind in wrong_answers(run, split):
-            cells = " ".join(f"{row + 1}:{column + 1}" for row, column in made.chosen)
-            gold, sure = " | ".join(question.answers), "" if made.confidence is None else made.confidence
-            row = (split, question.question_id, question.text, made.text, gold, cells, kind, sure)
+        for question, prediction, kind in wrong_answers(run, split):
+            cells = " ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
+            gold, sure = " | ".join(question.answers), "" if prediction.confidence is None else prediction.confidence
+            row = (split, question.question_id, question.text, prediction.text, gold, cells, kind, sure)
             writer.writerow(map(harmless, row))
     return table.getvalue()
 
@@ -104,8 +104,8 @@ def run_settings(run: LoadedRun) -> dict[str, str]:
 
 
 def _throughput(run: LoadedRun) -> dict[str, Any]:
-    found = run.record.get("throughput")
-    return dict(found) if isinstance(found, dict) else {}
+    rates = run.record.get("throughput")
+    return dict(rates) if isinstance(rates, dict) else {}
 
 
 def harmless(value: object) -> object:

@@ -64,24 +64,24 @@ def report_latex(report: Report, names: Mapping[str, str] | None = None) -> str:
 
 def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
     """Write one table; columns of words are left out, and other rows than configurations stand apart."""
-    kept = [place for place, column in enumerate(view.columns) if column.is_number]
-    body = [*headings(view, kept), r"\midrule"]
+    places = [place for place, column in enumerate(view.columns) if column.is_number]
+    body = [*headings(view, places), r"\midrule"]
     before: Kind = ""
     for row in view.rows:
         body += [r"\midrule"] * (row.kind not in (before, "bound"))
         if row.kind == "published" != before:
-            body.append(rf"\multicolumn{{{len(kept) + 1}}}{{l}}{{\textit{{Published}}}} \\")
-        body.append(row_latex(row, kept, names))
+            body.append(rf"\multicolumn{{{len(places) + 1}}}{{l}}{{\textit{{Published}}}} \\")
+        body.append(row_latex(row, places, names))
         before = row.kind
     caption = [", ".join(filter(None, [escape(view.heading), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
-    caption += dict.fromkeys(said for mark, said in MARK_NOTES.items() if mark in view.marks)
+    caption += dict.fromkeys(note for mark, note in MARK_NOTES.items() if mark in view.marks)
     caption += [escape(sentences([note])) for note in view.notes]
-    return environment("l" + "r" * len(kept), body, " ".join(caption), view.title)
+    return environment("l" + "r" * len(places), body, " ".join(caption), view.title)
 
 
-def headings(view: View, kept: Sequence[int]) -> list[str]:
+def headings(view: View, places: Sequence[int]) -> list[str]:
     """Write the heading lines: the groups with a rule below each, then what is left to say."""
     lines = []
     for level in range(view.levels):
@@ -90,7 +90,7 @@ def headings(view: View, kept: Sequence[int]) -> list[str]:
             rf"\multicolumn{{{span}}}{{c}}{{{escape(name)}}}" if name else " & " * (span - 1) for name, span in spans
         )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
-    heads = (escape(view.columns[place].heading.replace("\n", ", ")) for place in kept)
+    heads = (escape(view.columns[place].heading.replace("\n", ", ")) for place in places)
     shown = ("$n$" if head == "n" else head for head in heads)
     return [*lines, " & ".join([escape("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
 
@@ -102,12 +102,12 @@ def rules(spans: Sequence[tuple[str, int]]) -> str:
     return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in told)
 
 
-def row_latex(row: Row, kept: Sequence[int], names: Mapping[str, str]) -> str:
+def row_latex(row: Row, places: Sequence[int], names: Mapping[str, str]) -> str:
     """Write one row."""
     first, space, rest = (row.short or row.label).partition(" ")
     name = first if row.kind else PAPER_NAMES.get(first, first)
     head = names.get(row.label) or escape(f"{name}{space}{rest}")
-    return " & ".join([head, *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
+    return " & ".join([head, *(cell_latex(row.cells[place]) for place in places)]) + r" \\"
 
 
 def cell_latex(cell: ViewCell) -> str:

@@ -41,8 +41,8 @@ def view_markdown(view: View) -> str:
     names = (escape(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
     lines = [[name, *map(cell_text, row.cells)] for name, row in zip(names, view.rows, strict=True)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *lines))
-    said = " ".join(dict.fromkeys(said for mark, said in MARK_NOTES.items() if mark in view.marks))
-    return "\n\n".join(filter(None, [f"### {escape(view.heading)}", table, said, *map(escape, view.notes)]))
+    legend = " ".join(dict.fromkeys(note for mark, note in MARK_NOTES.items() if mark in view.marks))
+    return "\n\n".join(filter(None, [f"### {escape(view.heading)}", table, legend, *map(escape, view.notes)]))
 
 
 def cell_text(cell: ViewCell) -> str:

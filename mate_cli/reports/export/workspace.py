@@ -34,7 +34,7 @@ def save_workspace(report: Report, options: Mapping[str, Any]) -> list[str]:
 
     try:
         entity = options["entity"] or wandb.Api().default_entity
-        views: list[Any] = [made(report, entity, options) for made in (build_workspace, build_report_page)]
+        views: list[Any] = [build(report, entity, options) for build in (build_workspace, build_report_page)]
         return [str(view.save().url) for view in views]
     except Exception as error:  # whatever W&B raises
         reason = " ".join(str(error).split())[:300] or type(error).__name__
@@ -136,7 +136,7 @@ def known_metrics(report: Report) -> set[str]:
 def shown_metrics(report: Report) -> Sequence[MetricName]:
     """Return the scores of all questions that sum a run up, those of dev first."""
     metrics = (MetricName.parse(name) for name in known_metrics(report))
-    return sorted((one for one in metrics if one.is_score and not one.part), key=MetricName.rank)
+    return sorted((metric for metric in metrics if metric.is_score and not metric.part), key=MetricName.rank)
 
 
 def splits(report: Report) -> list[str]:

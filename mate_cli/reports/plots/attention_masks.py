@@ -38,9 +38,9 @@ def attention_masks_figure(
         panels = figure.subplots(1, len(masks), squeeze=False)[0]
         for axes, (name, mask) in zip(panels, masks.items(), strict=True):
             _draw(axes, name, mask, kinds, rows)
-        found = [kind for kind in KINDS if kind in kinds]
-        handles = [Patch(color=KIND_COLORS[kind], label=f"{kind} token is seen") for kind in found]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(found), frameon=False)
+        shown_kinds = [kind for kind in KINDS if kind in kinds]
+        handles = [Patch(color=KIND_COLORS[kind], label=f"{kind} token is seen") for kind in shown_kinds]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(shown_kinds), frameon=False)
         figure.suptitle(title, color=INK, fontsize=10.5)
     return figure
 

@@ -64,7 +64,7 @@ def read_logs(report: Report, *, most: int = MAX_CURVES) -> list[PlottedConfigur
 
 def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
     """List the logged metrics that are drawn, the most telling first."""
-    counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in list_moving(log)})
+    counts = Counter(name for plot in drawn for name in {name for _, log in plot.logs for name in list_moving(log)})
     names = [name for name in counts if MetricName.parse(name).score != "lr"]
     return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
 
@@ -84,8 +84,8 @@ def curve_order(name: str, count: int) -> tuple[object, ...]:
 def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
     """Draw the curves of one metric, those without a point left out."""
     lines = {
-        one.group.label: [log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps]
-        for one in drawn
+        plot.group.label: [log.curves[name] for _, log in plot.logs if name in log.curves and log.curves[name].steps]
+        for plot in drawn
     }
     return learning_curves(MetricName.parse(name), lines)
 
@@ -105,8 +105,8 @@ def margin_frames(report: Report) -> list[MarginFrame]:
     frames = []
     for block in dict.fromkeys(group.block for group in report.groups):
         for split in reversed(SPLITS):
-            if found := tuple(margins(report, block, split)):
-                frames.append(MarginFrame(block, split, found[:MAX_MARGINS]))
+            if configurations := tuple(margins(report, block, split)):
+                frames.append(MarginFrame(block, split, configurations[:MAX_MARGINS]))
                 break
     return frames
 

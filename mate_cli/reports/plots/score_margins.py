@@ -43,19 +43,21 @@ def score_margins(frame: MarginFrame) -> Figure:
     """Draw the histograms as outlines over the same bins, in percent of a configuration's questions."""
     import numpy as np
 
-    every = np.concatenate([one.values for one in frame.configurations])
+    every = np.concatenate([margins.values for margins in frame.configurations])
     low, high = np.percentile(every, [REST, 100 - REST])
     room = max(high - low, 1e-3)
     bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, MIN_BINS, MAX_BINS))
     edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
     figure, axes = new_figure(9.4, 3.1 + 0.19 * len(frame.configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
-    for one in frame.configurations:
-        inside = np.clip(one.values, edges[0], edges[-1])
+    for margins in frame.configurations:
+        inside = np.clip(margins.values, edges[0], edges[-1])
         shares = 100 * np.histogram(inside, edges)[0] / len(inside)
-        outline = axes.stairs(shares, edges, color=color_of(one.index), linestyle=dash_of(one.index), linewidth=1.6)
-        outline.set_label(literal_text(f"{one.label}: {margins_text(one.values)}"))
-        axes.stairs(shares, edges, color=color_of(one.index), fill=True, alpha=0.12)
+        outline = axes.stairs(
+            shares, edges, color=color_of(margins.index), linestyle=dash_of(margins.index), linewidth=1.6
+        )
+        outline.set_label(literal_text(f"{margins.label}: {margins_text(margins.values)}"))
+        axes.stairs(shares, edges, color=color_of(margins.index), fill=True, alpha=0.12)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
     axes.set_xlabel("score (log P) of the answer's tokens above that of the table's tokens that are kept", color=INK)

@@ -106,17 +106,17 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     Raises:
         RunError: a folder does not exist, nothing matches a pattern, or there is no readable run in any of them.
     """
-    found: dict[Path, LoadedRun] = {}
+    runs: dict[Path, LoadedRun] = {}
     warnings: list[str] = []
     asked = [root for folder in folders for root in match_folders(str(folder), warnings)]
     for root in asked:
         for folder in track(run_folders(root), "reading runs", "folders"):
             key = folder.resolve()
-            if key not in found and (run := read_run(folder, found.get(key.parent), warnings)) is not None:
-                found[key] = run
-    if not found:
+            if key not in runs and (run := read_run(folder, runs.get(key.parent), warnings)) is not None:
+                runs[key] = run
+    if not runs:
         raise RunError(describe_missing_runs(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
-    return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
+    return LoadedRuns(tuple(runs.values()), tuple(warnings), tuple(asked))
 
 
 def open_runs(folders: Sequence[Path]) -> LoadedRuns:
@@ -159,8 +159,8 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
         return []
     if not glob.has_magic(asked):
         raise RunError(f"no such folder: {asked}", remedy="Give a folder that holds runs, such as outputs/")
-    found = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    matches = [Path(match) for match in found if Path(match).is_dir()]
+    paths = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    matches = [Path(match) for match in paths if Path(match).is_dir()]
     if not matches:
         raise RunError(f"no folder matches {asked}", remedy=f"See {find_base_folder(asked)}/ for the folders it has")
     return matches
@@ -310,4 +310,4 @@ def shorten_text(text: str) -> str:
 def clean(value: object) -> str:
     """Return a value as one line without control characters, so that no file can steer a terminal."""
     text = str(value)
-    return (text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)).strip()
+    return (text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)).strip()

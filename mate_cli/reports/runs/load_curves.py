@@ -55,9 +55,9 @@ def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
     rising = sorted(pairs)
     for index in range(1, len(rising)):
         rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
-    kept = rising[:: math.ceil(len(rising) / CLOCK_POINTS)] if rising else []
-    kept += rising[-1:] if kept and kept[-1] != rising[-1] else []
-    return Curve(tuple(step for step, _ in kept), tuple(value for _, value in kept))
+    points = rising[:: math.ceil(len(rising) / CLOCK_POINTS)] if rising else []
+    points += rising[-1:] if points and points[-1] != rising[-1] else []
+    return Curve(tuple(step for step, _ in points), tuple(value for _, value in points))
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:

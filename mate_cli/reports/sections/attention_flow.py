@@ -15,13 +15,13 @@ MAX_SHOWN = 6
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return what was observed of the best configurations, None where no run was analysed."""
-    found = [views for group in report.groups if (views := list(first_flows(group)))]
-    if not found:
+    flows = [views for group in report.groups if (views := list(first_flows(group)))]
+    if not flows:
         return None
-    more = len(found) - MAX_SHOWN
+    more = len(flows) - MAX_SHOWN
     notes: tuple[str, ...] = (NOTE, "written by mate evaluate run=FOLDER split=dev analysis=attention_flow")
     notes += (f"{more} more configurations have been analysed",) if more > 0 else ()
-    shown = tuple(view for views in found[:MAX_SHOWN] for view in views)
+    shown = tuple(view for views in flows[:MAX_SHOWN] for view in views)
     return ReportSection("flow", "Attention flow", "Attention", shown, notes)
 
 

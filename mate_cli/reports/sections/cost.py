@@ -128,7 +128,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
     }
     return {
         "data": data,
-        "scores": list(enumerate(one["title"] for one in metrics)),
+        "scores": list(enumerate(metric["title"] for metric in metrics)),
         "costs": list(enumerate(cost.title for cost in costs)),
         "blocks": list(enumerate(blocks)),
     }
@@ -137,7 +137,7 @@ def cost_content(report: Report) -> Mapping[str, Any]:
 def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
     """Return [middle, spread] with five digits by the number of what is known."""
     return {
-        str(number): [float(f"{one.center:.5g}"), float(f"{one.spread or 0.0:.3g}")]
-        for number, one in enumerate(summaries)
-        if one is not None
+        str(number): [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
+        for number, summary in enumerate(summaries)
+        if summary is not None
     }

@@ -42,8 +42,10 @@ def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
     classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])  # their names say it
     code = [{f"{CODE} of {clean(file)}": clean(mark) for file, mark in run.part(CODE).items()} for run in runs]
     parts = zip(choices, runs, code, strict=True)
-    named = [own | settings(run, (*classes, CODE)) | files for own, run, files in parts]
-    telling, others = ([{k: v for k, v in one.items() if is_ignored(k) is of} for one in named] for of in (False, True))
+    named = [choice | settings(run, (*classes, CODE)) | files for choice, run, files in parts]
+    telling, others = (
+        [{k: v for k, v in facts.items() if is_ignored(k) is of} for facts in named] for of in (False, True)
+    )
     views = [
         *score_views(runs),
         words_view("Settings", "Setting", telling),
@@ -70,8 +72,8 @@ def score_views(runs: Pair) -> Iterator[View]:
     known = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
     metrics = sorted(map(MetricName.parse, known), key=MetricName.rank)
     for title, of_test in (("Scores", False), ("Scores on test", True)):
-        own = [metric for metric in metrics if (metric.split == "test") is of_test]
-        rows = tuple(score_row(metric, *(run.metrics.get(metric.full) for run in runs)) for metric in own)
+        selection = [metric for metric in metrics if (metric.split == "test") is of_test]
+        rows = tuple(score_row(metric, *(run.metrics.get(metric.full) for run in runs)) for metric in selection)
         if rows or not of_test:
             yield View(title, (*map(Column, NAMES), Column("Change")), rows, "Score")
 
@@ -79,7 +81,7 @@ def score_views(runs: Pair) -> Iterator[View]:
 def score_row(metric: MetricName, first: float | None, second: float | None) -> Row:
     """Return one score of both runs, and its change."""
     spec, scale = metric.spec, metric.scale
-    cells = [ViewCell() if one is None else ViewCell(spec.text(one), scale * one) for one in (first, second)]
+    cells = [ViewCell() if score is None else ViewCell(spec.text(score), scale * score) for score in (first, second)]
     if first is not None and second is not None:
         change = ViewCell(spec.difference_text(second - first), scale * (second - first))
     else:
@@ -89,9 +91,9 @@ def score_row(metric: MetricName, first: float | None, second: float | None) -> 
 
 def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
     """Return the entries in which two runs differ."""
-    keys = dict.fromkeys(key for one in facts for key in one)
-    differing = [key for key in keys if len({one.get(key, "") for one in facts}) > 1]
-    rows = (Row(key, tuple(ViewCell(one.get(key) or NOTHING) for one in facts)) for key in differing)
+    keys = dict.fromkeys(key for entries in facts for key in entries)
+    differing = [key for key in keys if len({entries.get(key, "") for entries in facts}) > 1]
+    rows = (Row(key, tuple(ViewCell(entries.get(key) or NOTHING) for entries in facts)) for key in differing)
     return View(title, word_columns(NAMES), tuple(rows), head)
 
 
@@ -103,14 +105,14 @@ def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
 def data_view(runs: Pair) -> View:
     """Return the counts of examples in which two runs differ."""
     counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
-    keys = dict.fromkeys(key for one in counts for key in one)
+    keys = dict.fromkeys(key for numbers in counts for key in numbers)
     rows = []
     for key in keys:
-        found = [one.get(key) for one in counts]
-        if found[0] == found[1]:
+        values = [numbers.get(key) for numbers in counts]
+        if values[0] == values[1]:
             continue
-        cells = [ViewCell() if one is None else ViewCell(f"{one:,.0f}", one) for one in found]
-        change = (found[1] or 0) - (found[0] or 0)
+        cells = [ViewCell() if value is None else ViewCell(f"{value:,.0f}", value) for value in values]
+        change = (values[1] or 0) - (values[0] or 0)
         rows.append(Row(clean(key), (*cells, ViewCell(f"{change:+,.0f}", change))))
     return View("Data", (*map(Column, NAMES), Column("Change")), tuple(rows), "Examples")
 
@@ -126,10 +128,10 @@ def question_views(runs: Pair, most: int) -> Iterator[View]:
 
 def questions_view(split: str, first: Questions, second: Questions, most: int) -> View:
     """Return the questions that both were asked and answered differently, those won and lost first."""
-    both = [(question, made, second[question]) for question, made in first.items() if question in second]
-    score = common_score([made for _, *pair in both for made in pair], split)
+    both = [(question, prediction, second[question]) for question, prediction in first.items() if question in second]
+    score = common_score([prediction for _, *pair in both for prediction in pair], split)
     changed = [(question, old, new) for question, old, new in both if old.text.split() != new.text.split()]
-    rights = [[is_right(question, made, score) for made in pair] for question, *pair in changed]
+    rights = [[is_right(question, prediction, score) for prediction in pair] for question, *pair in changed]
     order = sorted(range(len(changed)), key=lambda place: (-abs(rights[place][1] - rights[place][0]), place))
     rows = tuple(question_row(*changed[place], rights[place]) for place in order[:most])
     won, lost = (sum(sign * (new - old) > 0 for old, new in rights) for sign in (1, -1))
@@ -141,20 +143,20 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
     """Return a question with the right answer and both answers, each with a mark that says how right it is."""
     marks = [RIGHT if right >= 1 else WRONG if right <= 0 else PARTLY for right in rights]
-    answers = [f"{mark} {made.text or NOTHING}" for mark, made in zip(marks, (old, new), strict=True)]
+    answers = [f"{mark} {prediction.text or NOTHING}" for mark, prediction in zip(marks, (old, new), strict=True)]
     gold = " / ".join(question.answers) or NOTHING
     return Row(question.text or question.question_id, tuple(map(ViewCell, (gold, *answers))))
 
 
-def common_score(made: Sequence[Prediction], split: str) -> str:
+def common_score(predictions: Sequence[Prediction], split: str) -> str:
     """Return the score that all answers have and that sums a run up best, empty without any."""
-    shared = set.intersection(*(set(one.scores) for one in made)) if made else set()
+    shared = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
     shares = [name for name in shared if MetricName.parse(f"{split}/{name}").is_share]
     return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
 
 
-def is_right(question: ScoredQuestion, made: Prediction, score: str) -> float:
+def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
     """Return how right an answer is, from 0 to 1: its score, else whether it is one of the right ones."""
     if score:
-        return made.scores[score]
-    return float(made.text.casefold() in {answer.casefold() for answer in question.answers})
+        return prediction.scores[score]
+    return float(prediction.text.casefold() in {answer.casefold() for answer in question.answers})

@@ -41,7 +41,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     if not rows:
         return None
     names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}
-    lines = [Row(label, (ViewCell(f"{found.wrong:,}", found.wrong), *shares(found, names))) for label, found in rows]
+    lines = [Row(label, (ViewCell(f"{count.wrong:,}", count.wrong), *shares(count, names))) for label, count in rows]
     theirs = [ViewCell(paper_text(name)) if name in PAPER else ViewCell() for name in names]
     columns = (Column("Wrong"), *names.values())
     view = View("Wrong answers", columns, (*lines, Row("MATE paper", (ViewCell(), *theirs), "published")))
@@ -72,12 +72,12 @@ def wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, Erro
 
 def errors_in(questions: Questions) -> ErrorCounts:
     """Sort the wrong answers among what was answered; nothing where the answers are no texts."""
-    scored = [(question, made) for question, made in questions.items() if set(SCORED) & made.scores.keys()]
+    scored = [(question, answer) for question, answer in questions.items() if set(SCORED) & answer.scores.keys()]
     return count_errors(
         AnsweredQuestion(
-            made.text, (*q.answers, " ".join(q.answers)), made.cells[0] if made.cells else None, q.candidates
+            answer.text, (*q.answers, " ".join(q.answers)), answer.cells[0] if answer.cells else None, q.candidates
         )
-        for q, made in scored
+        for q, answer in scored
     )
 
 
@@ -106,10 +106,10 @@ def print_errors(file: Path, console: Console) -> None:
 def _of_group(group: Configuration, split: str) -> ErrorCounts:
     total = ErrorCounts()
     for run in group.counted:
-        own = errors_in(load_questions(run, split))
-        total.questions += own.questions
-        total.kinds += own.kinds
-        total.places += own.places
+        counts = errors_in(load_questions(run, split))
+        total.questions += counts.questions
+        total.kinds += counts.kinds
+        total.places += counts.places
     return total
 
 

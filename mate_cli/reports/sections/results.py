@@ -50,7 +50,7 @@ def chance_note(table: ResultTable) -> str:
     """Say within what the number of questions leaves the first score of each split; empty for what is no share."""
     told = []
     for split in dict.fromkeys(column.split for column in table.columns):
-        places = [place for place, one in enumerate(table.columns) if one.split == split and not one.part]
+        places = [place for place, column in enumerate(table.columns) if column.split == split and not column.part]
         cells = (row.cells[place] for place in places for row in table.rows)
         if first := next((cell for cell in cells if cell and cell.interval), None):
             score, low, high = map(table.columns[places[0]].spec.text, (first.center, *(first.interval or ())))

@@ -12,32 +12,32 @@ COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "p of 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return the paired tests against one configuration, None when nobody asked for them."""
-    found = report.significance
-    if found is None or not (found.differences or found.notes):
+    tests = report.significance
+    if tests is None or not (tests.differences or tests.notes):
         return None
-    title = f"Difference from {found.against}" + (f": {MetricName.parse(found.metric).title}" if found.metric else "")
-    views = (View(title, COLUMNS, tuple(difference_row(one, found) for one in found.differences)),)
-    return ReportSection("significance", title, "Significance", views if found.differences else (), found.notes)
+    title = f"Difference from {tests.against}" + (f": {MetricName.parse(tests.metric).title}" if tests.metric else "")
+    views = (View(title, COLUMNS, tuple(difference_row(test, tests) for test in tests.differences)),)
+    return ReportSection("significance", title, "Significance", views if tests.differences else (), tests.notes)
 
 
-def difference_row(one: Difference, found: Significance) -> Row:
+def difference_row(test: Difference, tests: Significance) -> Row:
     """Return one test; a difference that chance hardly makes is marked, and has a word beside its p."""
-    metric = MetricName.parse(found.metric)
+    metric = MetricName.parse(tests.metric)
     spec, scale = metric.spec, metric.scale
-    better: Mark = "better" if spec.is_better(one.difference, 0) else "worse"
-    mark: Mark = better if one.is_significant else ""
-    difference, ends = scale * one.difference, (scale * one.low, scale * one.high)
-    between = f"{spec.difference_text(one.low)} to {spec.difference_text(one.high)}"
+    better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
+    mark: Mark = better if test.is_significant else ""
+    difference, ends = scale * test.difference, (scale * test.low, scale * test.high)
+    between = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
     return Row(
-        one.label,
+        test.label,
         (
-            ViewCell(spec.text(one.score), scale * one.score),
-            ViewCell(spec.difference_text(one.difference), difference, mark=mark),
+            ViewCell(spec.text(test.score), scale * test.score),
+            ViewCell(spec.difference_text(test.difference), difference, mark=mark),
             ViewCell(between, difference, ends=ends),
-            ViewCell(p_text(one.p), one.p, detail=mark or "not clear"),
-            ViewCell() if one.runs_p is None else ViewCell(p_text(one.runs_p), one.runs_p),
-            ViewCell(f"{one.questions:,}", one.questions),
-            ViewCell(str(one.runs), one.runs),
+            ViewCell(p_text(test.p), test.p, detail=mark or "not clear"),
+            ViewCell() if test.runs_p is None else ViewCell(p_text(test.runs_p), test.runs_p),
+            ViewCell(f"{test.questions:,}", test.questions),
+            ViewCell(str(test.runs), test.runs),
         ),
     )
 

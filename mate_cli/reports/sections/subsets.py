@@ -59,8 +59,8 @@ def source_table(groups: Members, whole: MetricName) -> View | None:
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     """Split by what the runs' own metrics are parts of, such as `by place in the conversation`."""
     known = {MetricName.parse(name) for _, group in groups for name in group.metric_names}
-    parts = [one for one in known if (one.split, one.score, one.kind) == (whole.split, whole.score, kind)]
-    return metric_table(groups, whole, kind, [one.full for one in sorted(parts, key=MetricName.rank)])
+    parts = [part for part in known if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)]
+    return metric_table(groups, whole, kind, [part.full for part in sorted(parts, key=MetricName.rank)])
 
 
 def metric_table(groups: Members, whole: MetricName, kind: str, names: Sequence[str]) -> View | None:
@@ -70,7 +70,7 @@ def metric_table(groups: Members, whole: MetricName, kind: str, names: Sequence[
         return None
     columns = tuple(Column(metric.part_title) for metric in metrics)
     rows = [
-        Row(group.label, tuple(result_cell(one, group.summary(one.full), "") for one in metrics), place=place)
+        Row(group.label, tuple(result_cell(metric, group.summary(metric.full), "") for metric in metrics), place=place)
         for place, group in groups
     ]
     return View(f"{whole.title_with_unit} {kind}", columns, drop_empty_rows(rows), bars=True, is_repeated=True)

@@ -29,7 +29,7 @@ class WrongAnswer(NamedTuple):
     """A question, what was answered, and what is wrong: the kind of error, and where its cell stands."""
 
     question: ScoredQuestion
-    made: Prediction
+    prediction: Prediction
     kind: str
 
 
@@ -57,19 +57,19 @@ def wrong_answers(run: LoadedRun, split: str) -> Iterator[WrongAnswer]:
     """Yield the questions that a run does not answer wholly right, those it was surest of first."""
     questions = load_questions(run, split)
     score = common_score(list(questions.values()), split)
-    wrong = [(q, made) for q, made in questions.items() if is_right(q, made, score) < 1]
-    for question, made in sorted(wrong, key=lambda pair: -(pair[1].confidence or 0.0)):
-        kind = answer_error(made.text, question.answers)
-        cell = made.cells[0] if made.cells and question.candidates else None
+    wrong = [(q, prediction) for q, prediction in questions.items() if is_right(q, prediction, score) < 1]
+    for question, prediction in sorted(wrong, key=lambda pair: -(pair[1].confidence or 0.0)):
+        kind = answer_error(prediction.text, question.answers)
+        cell = prediction.cells[0] if prediction.cells and question.candidates else None
         told = (KINDS[kind] if kind else "", PLACES[place_of(cell, question.candidates)] if cell else "")
-        yield WrongAnswer(question, made, "; ".join(filter(None, told)))
+        yield WrongAnswer(question, prediction, "; ".join(filter(None, told)))
 
 
 def answer_row(wrong: WrongAnswer) -> Row:
     """Return the line of a question; rows and columns are counted from 1."""
-    question, made, kind = wrong
-    cells = ", ".join(f"{row + 1}:{column + 1}" for row, column in made.chosen)
-    gold, sure = " / ".join(question.answers), made.confidence
+    question, prediction, kind = wrong
+    cells = ", ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
+    gold, sure = " / ".join(question.answers), prediction.confidence
     confidence = ViewCell() if sure is None else ViewCell(f"{sure:.2f}", sure)
-    words = (ViewCell(text or NOTHING) for text in (made.text, gold, cells, kind))
+    words = (ViewCell(text or NOTHING) for text in (prediction.text, gold, cells, kind))
     return Row(question.text or question.question_id, (*words, confidence))

@@ -78,8 +78,8 @@ def brief_view(view: View, report: Report) -> View:
     papers = [row for row in view.rows if row.kind == "published"]
     named = {row.label: row.model for row in reversed(report.published) if row.model in models}
     first = {model: label for label, model in named.items()}.values()  # the files list the best of each model first
-    kept = [row for row in papers if row.label in first][:MAX_PAPERS] or papers[:1]
-    return replace(view, rows=tuple(row for row in view.rows if row.kind != "published" or row in kept))
+    selection = [row for row in papers if row.label in first][:MAX_PAPERS] or papers[:1]
+    return replace(view, rows=tuple(row for row in view.rows if row.kind != "published" or row in selection))
 
 
 def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: bool) -> list[str]:

@@ -35,9 +35,9 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
             console.print(Text("\n".join(view.notes), style="dim"))
         console.print()
     tested = any({"better", "worse"} & view.marks for view in views)
-    said = [*notes, *(["a star (*) marks p < 0.05"] if tested and not console.is_terminal else [])]
-    if said:
-        console.print(Text(sentences(said), style="dim"), "", sep="\n")
+    lines = [*notes, *(["a star (*) marks p < 0.05"] if tested and not console.is_terminal else [])]
+    if lines:
+        console.print(Text(sentences(lines), style="dim"), "", sep="\n")
 
 
 def fit_views(views: Sequence[View], console: Console) -> list[View]:
@@ -152,7 +152,7 @@ def settings_view(report: Report) -> View:
     for comparison in report.comparisons:
         differences = comparison.differences
         lines.append((comparison.title, " · ".join(comparison.common) or NOTHING))
-        lines += [(f"  {one.key}", one.text) for one in differences[:MAX_DIFFERENCES]]
+        lines += [(f"  {difference.key}", difference.text) for difference in differences[:MAX_DIFFERENCES]]
         if len(differences) > MAX_DIFFERENCES:
             lines.append((f"  {len(differences) - MAX_DIFFERENCES} more", "on the page"))
     rows = tuple(Row(name, (ViewCell(text),)) for name, text in lines)
