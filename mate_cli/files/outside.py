@@ -27,8 +27,8 @@ LOCAL_LOGGERS = (
 """Loggers that write files, and know nothing of a server unless it is named."""
 PLACE = re.compile(r"dir$|path$|root|folder|location|cache|_args_", re.IGNORECASE)
 """Keys of folders and files, whose values are relative to the folder in which a command is typed."""
-ELSEWHERE = re.compile(r"^~|://|::")
-"""Places that are nowhere below a folder: homes and addresses."""
+ELSEWHERE = re.compile(r"^~|://|::|\{[^}]*:(?![.\d]*[defg]?\})")
+"""Places that are nowhere below a folder: homes, addresses, and formats of numbers that make letters such as `/`."""
 WRITERS = ("callbacks", "logger", "trainer")
 """Parts whose classes write what they are told to, where they are told to."""
 NAME = re.compile(r"\w[\w.@=+-]*(/\w[\w.@=+-]*)*")

@@ -29,6 +29,9 @@ REFUSED = [
     ({"callbacks": {"x": {"_target_": SAVE, "_args_": ["elsewhere"]}}}, "elsewhere"),
     ({"callbacks": {"x": {"_target_": SAVE, "filename": "../../other/last"}}}, "../../other/last"),
     ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "~/x"}}}, "~/x"),
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{step:c}{step:c}/x"}}}, "{step:c}{step:c}/x"),  # ../x at 46
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:/>2}x"}}}, "{epoch:/>2}x"),
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:{0}}"}}}, "{epoch:{0}}"),
     ({"logger": {"x": {"_target_": CSV, "save_dir": "elsewhere"}}}, "elsewhere"),
     ({"logger": {"x": {"_target_": CSV, "version": "../../x"}}}, "../../x"),
     ({"logger": {"x": {"_target_": CSV, "save_dir": "http://a/b"}}}, "http://a/b"),
@@ -82,7 +85,12 @@ def test_what_can_stay_inside_does(tmp_path, monkeypatch, config, word, inside):
 
 def test_what_is_below_the_folder_needs_no_trust(tmp_path):
     nodes = {
-        "x": {"_target_": SAVE, "dirpath": str(tmp_path / "kept"), "filename": "{epoch}-{dev/f1}", "monitor": "dev/f1"}
+        "x": {
+            "_target_": SAVE,
+            "dirpath": str(tmp_path / "kept"),
+            "filename": "{epoch:02d}-{dev/f1:.3f}",
+            "monitor": "dev/f1",
+        }
     }
     config = {"callbacks": nodes, "logger": {"csv": {"_target_": CSV, "name": "csv"}}}
     assert stay_inside(config, tmp_path, [], "config.yaml") == config

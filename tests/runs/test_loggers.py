@@ -336,7 +336,8 @@ def test_a_logger_that_cannot_be_built_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_wandb_asks_no_server_offline(tmp_path):
+def test_wandb_asks_no_server_offline(tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDB_MODE")
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         proxy = "http://{}:{}".format(*server.getsockname())
