@@ -185,6 +185,9 @@ def change_server(world: World, config: dict[str, Any], chance: random.Random) -
         {"_target_": f"{LIGHTNING}.loggers.LitLogger", "root_dir": "."},
         {"_target_": f"{LIGHTNING}.loggers.CSVLogger", "save_dir": f"{address}/x"},
     ]
+    if chance.random() < 0.2:
+        (world.run / "wandb").mkdir(exist_ok=True)
+        (world.run / "wandb" / "settings").write_text(f"[default]\nmode = online\nbase_url = {address}\n")
     config["logger"] = {chance.choice(["wandb", "x"]): chance.choice(nodes)}
     return f"logger: {config['logger']}"
 
@@ -247,7 +250,11 @@ def add_link(world: World, config: dict[str, Any], chance: random.Random) -> str
     path = world.run / name
     if path.exists():
         return f"link {name}, where something lies"
-    path.symlink_to(world.outside / ("precious" if "." in name else ""))
+    if name == "csv" and chance.random() < 0.5:
+        (path / "x").mkdir(parents=True)
+        (path / "x" / "hparams.yaml").hardlink_to(world.outside / "precious")
+    else:
+        path.symlink_to(world.outside / ("precious" if "." in name else ""))
     config["logger"] = {"csv": {"_target_": f"{LIGHTNING}.loggers.CSVLogger", "name": "csv", "version": "x"}}
     config["trainer"]["options"] = {"profiler": "simple"}
     return f"link {name}"

@@ -27,8 +27,8 @@ LOCAL_LOGGERS = (
 """Loggers that write files, and know nothing of a server unless it is named."""
 PLACE = re.compile(r"dir$|path$|root|folder|location|cache|_args_", re.IGNORECASE)
 """Keys of folders and files, whose values are relative to the folder in which a command is typed."""
-ELSEWHERE = re.compile(r"^~|://|::")
-"""Places that are nowhere below a folder: homes and addresses."""
+ELSEWHERE = re.compile(r"^~|://|::|\{[^}]*:(?![.\d]*[defg]?\})")
+"""Places that are nowhere below a folder: homes, addresses, and formats of numbers that make letters such as `/`."""
 WRITERS = ("callbacks", "logger", "trainer")
 """Parts whose classes write what they are told to, where they are told to."""
 NAME = re.compile(r"\w[\w.@=+-]*(/\w[\w.@=+-]*)*")
@@ -64,9 +64,8 @@ def find_ways_out(config: Mapping[str, Any], folder: Path | None = None) -> Iter
 
 
 def _find_in_paths(config: Mapping[str, Any], folder: Path | None) -> Iterator[WayOut]:
-    """Find the cache, unless it is that of this machine, and the folder of stages that are trained for others too."""
-    paths, stages = _part(config, "paths"), _part(config, "stages").values()
-    shared = any(_part(_part({"stage": stage}, "stage"), "origin").get("shared") for stage in stages)
+    """Find the cache, unless it is that of this machine, and the folder of a stage that is trained for others too."""
+    paths, shared = _part(config, "paths"), _part(config, "origin").get("shared")
     for key, inside in {"cache": default_cache(), **({"outputs": str(folder)} if shared else {})}.items():
         if paths.get(key, inside) != inside:
             yield WayOut(("paths", key), str(paths[key]), inside)
@@ -115,16 +114,29 @@ def stay_inside(config: Mapping[str, Any], folder: Path, trust: Sequence[str], w
 
 
 def check_inside_run(folder: Path) -> None:
-    """Refuse links through which a training could write outside of its folder; W&B links its own logs.
+    """Refuse links, hard ones too, through which a training could write outside of its folder; W&B links its own logs.
 
     Raises:
         RunError: naming the first.
     """
+    check_settings(folder)
     root = os.path.realpath(folder)
     for path in folder.rglob("*"):
         of_wandb = path.relative_to(folder).parts[0] == "wandb" and not path.is_dir()
         if path.is_symlink() and not of_wandb and not Path(os.path.realpath(path)).is_relative_to(root):
             raise RunError("is a link that leads out of this folder", where=str(path), remedy="Remove the link")
+        if not of_wandb and path.is_file() and path.lstat().st_nlink > 1:  # loggers open their files where they lie
+            raise RunError("is a hard link: the same file elsewhere", where=str(path), remedy="Copy it to its place")
+
+
+def check_settings(folder: Path) -> None:
+    """Refuse settings of W&B in a folder that may be anyone's: they name the server that figures are sent to.
+
+    Raises:
+        RunError: they lie there.
+    """
+    if os.path.lexists(file := folder / "wandb" / "settings"):
+        raise RunError("could name another server of W&B", where=str(file), remedy="Remove it")
 
 
 def check_names(names: Sequence[object], where: str) -> None:

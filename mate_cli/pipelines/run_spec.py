@@ -195,7 +195,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
             system=values.get("system"),
             taken={word: tuple(names) for word, names in origin["taken"].items()},
             **{key: origin[key] for key in ("overrides", "settings", "resume", "name")},
-            conf=origin.get("conf", {}),
+            conf={**origin.get("conf", {})},
         )
 
 
@@ -207,7 +207,7 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
         config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields}).placed(base)
-    conf = origin.get("conf", {})
+    conf = {**origin.get("conf", {})}
     return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], origin["shared"], trust, conf)
 
 

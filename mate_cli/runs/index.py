@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import write_text
+from mate_cli.files.atomic import check_inside, write_text
 from mate_cli.files.safe_load import MAX_YAML, parse_yaml, read_bytes, read_lines, to_json
 from mate_cli.runs.identity import CODE, NO_EFFECT, digest, telling_texts
 from mate_cli.runs.lock import is_dead
@@ -83,6 +83,7 @@ def read_index(parent: Path, *, write: bool = True) -> list[IndexedRun]:
     if write and is_stale:
         text = "".join(to_json(asdict(line)) for line in known.values())
         with suppress(RunError, OSError):  # others' folders may be read-only
+            check_inside(index_file(parent).parents[2], index_file(parent))
             write_text(index_file(parent), text) if text else index_file(parent).unlink()
     return sorted(known.values(), key=lambda line: (line.started, line.name))
 
@@ -115,9 +116,10 @@ def index_run(folder: Path) -> IndexedRun:
         values = {key: value for block in blocks for key, value in _read_block(block).items()}
         mark = digest({**values, CODE: digest(code if isinstance(code := record.get("code"), dict) else {})})
     told: dict[str, Any] = {key: record[key] for key in RECORDED if key in record}
-    metrics, monitor = record.get("metrics"), record.get("monitor")
-    if isinstance(metrics, dict) and isinstance(score := metrics.get(str(monitor)), float) and math.isfinite(score):
-        told["score"] = {str(monitor): score}
+    metrics = part if isinstance(part := record.get("metrics"), dict) else {}
+    monitor = str(record.get("monitor") or next(iter(metrics), ""))  # answers of another system name none
+    if isinstance(score := metrics.get(monitor), float) and math.isfinite(score):
+        told["score"] = {monitor: score}
     try:
         return _lines.validate_python({"name": folder.name, "stamp": stamp, "digest": mark, **told})
     except ValidationError:

@@ -112,13 +112,14 @@ def open_loggers(
     defaults = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that has gone holds a run for minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    chosen = [(key, node) for key, node in nodes.items() if node is not None]
+    chosen.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")  # writes files when it is built
+    parts = {key: build_part(node, defaults, f"logger.{key}") for key, node in chosen}
     loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
-    for key, node in nodes.items():
-        if node is not None:
-            logger = build_part(node, defaults, f"logger.{key}")
-            if logger is not None:
-                logger.log_hyperparams(dict(config))
-                loggers.append(logger if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}"))
+    for key, logger in parts.items():
+        if logger is not None:
+            logger.log_hyperparams(dict(config))
+            loggers.append(logger if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}"))
     return loggers
 
 

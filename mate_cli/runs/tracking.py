@@ -101,6 +101,8 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
     if sweep and mode == "offline":
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"
+    if mode != "online":
+        os.environ["WANDB_ERROR_REPORTING"] = "false"  # or it would ask its server, offline too
     of_sweep = [f"sweep-{sweep}"] if sweep else []
     chosen = dict.fromkeys(tag[:MAX_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
     arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}

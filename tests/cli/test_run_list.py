@@ -50,6 +50,25 @@ def test_runs_are_listed_by_experiment_and_status_with_score_and_note(capsys):
     assert "#" not in listed(capsys, "other")[1]
 
 
+def test_answers_of_another_system_are_listed(capsys):
+    assert main(["data", "export", "data=sample", "split=dev", "to=asked.jsonl"]) == 0
+    question = json.loads(Path("asked.jsonl").read_text().partition("\n")[0])
+    Path("answers.jsonl").write_text(json.dumps({"id": question["id"], "answer": "nobody"}))
+    assert main(["evaluate", "answers=answers.jsonl", "data=sample", "split=dev", "name=model X"]) == 0
+    heading, line = listed(capsys, "model_X")
+    assert heading == "model_X, evaluated"
+    assert line.startswith("  outputs/evaluate/model_X/")
+    assert "finished · Dev" in line
+    assert "model_X, evaluated" in listed(capsys)
+
+
+def test_the_index_is_not_written_through_a_link(tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    Path("outputs/.runs").symlink_to(tmp_path / "elsewhere")
+    assert len(listed(capsys)) == 6
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_removal_asks_and_leaves_what_is_behind_links(monkeypatch, capsys):
     outside = Path("precious")
     outside.mkdir()

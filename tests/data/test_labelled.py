@@ -1,6 +1,9 @@
 """Labelled questions of one's own, as people write them down."""
 
+import io
 import json
+import pickle
+import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -212,6 +215,16 @@ def test_a_dataset_of_the_datasets_library_is_read_likewise(tmp_path):
         _ = HubDataset(name=str(tmp_path / "nowhere")).splits
     with pytest.raises(DataError, match=r"data.columns: rows have no quetsion. Rename one of id, question, table"):
         HubDataset(name=str(saved), columns={"quetsion": "query"})
+
+
+def test_a_file_of_a_folder_that_no_library_can_read_is_one_line(tmp_path):
+    with tarfile.open(tmp_path / "train-0.tar", "w") as archive:
+        for name, content in (("a.json", b"{}"), ("a.pth", pickle.dumps({1: len}))):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    with pytest.raises(DataError, match="cannot be loaded"):
+        HubDataset(name=str(tmp_path)).examples("train")
 
 
 def test_the_command_checks_them(tmp_path, monkeypatch, capsys):

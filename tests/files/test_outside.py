@@ -10,6 +10,7 @@ from finished_runs import SMALL
 from hostile import PARTS
 from hydra._internal import target_policy
 
+from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import RunError, TrustError
 from mate_cli.files.outside import check_inside_run, find_ways_out, stay_inside
@@ -28,6 +29,9 @@ REFUSED = [
     ({"callbacks": {"x": {"_target_": SAVE, "_args_": ["elsewhere"]}}}, "elsewhere"),
     ({"callbacks": {"x": {"_target_": SAVE, "filename": "../../other/last"}}}, "../../other/last"),
     ({"callbacks": {"x": {"_target_": SAVE, "dirpath": "~/x"}}}, "~/x"),
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{step:c}{step:c}/x"}}}, "{step:c}{step:c}/x"),  # ../x at 46
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:/>2}x"}}}, "{epoch:/>2}x"),
+    ({"callbacks": {"x": {"_target_": SAVE, "filename": "{epoch:{0}}"}}}, "{epoch:{0}}"),
     ({"logger": {"x": {"_target_": CSV, "save_dir": "elsewhere"}}}, "elsewhere"),
     ({"logger": {"x": {"_target_": CSV, "version": "../../x"}}}, "../../x"),
     ({"logger": {"x": {"_target_": CSV, "save_dir": "http://a/b"}}}, "http://a/b"),
@@ -60,6 +64,11 @@ def test_what_leads_out_is_refused_unless_it_is_typed(tmp_path, config, word):
         ({"data": {"root": "/x", "download": "auto"}}, "/x", {"data": {"root": "/x", "download": False}}),
         ({"data": {"cache": "/x"}}, "/x", {"data": {"cache": "~/.cache/mate"}}),
         (
+            {"stages": {"a": {"paths": {"outputs": "/x"}, "origin": {"shared": True}}}},
+            "/x",
+            {"stages": {"a": {"paths": {"outputs": "FOLDER"}, "origin": {"shared": True}}}},
+        ),
+        (
             {"logger": {"wandb": {"_target_": WANDB, "mode": "online"}}},
             "online",
             {"logger": {"wandb": {"_target_": WANDB, "mode": "offline"}}},
@@ -68,13 +77,20 @@ def test_what_leads_out_is_refused_unless_it_is_typed(tmp_path, config, word):
 )
 def test_what_can_stay_inside_does(tmp_path, monkeypatch, config, word, inside):
     monkeypatch.delenv("MATE_CACHE", raising=False)
-    assert stay_inside(config, tmp_path, [], "config.yaml") == inside
+    assert stay_inside(config, tmp_path, [], "config.yaml") == json.loads(
+        json.dumps(inside).replace("FOLDER", str(tmp_path))
+    )
     assert stay_inside(config, tmp_path, [word], "config.yaml") == config
 
 
 def test_what_is_below_the_folder_needs_no_trust(tmp_path):
     nodes = {
-        "x": {"_target_": SAVE, "dirpath": str(tmp_path / "kept"), "filename": "{epoch}-{dev/f1}", "monitor": "dev/f1"}
+        "x": {
+            "_target_": SAVE,
+            "dirpath": str(tmp_path / "kept"),
+            "filename": "{epoch:02d}-{dev/f1:.3f}",
+            "monitor": "dev/f1",
+        }
     }
     config = {"callbacks": nodes, "logger": {"csv": {"_target_": CSV, "name": "csv"}}}
     assert stay_inside(config, tmp_path, [], "config.yaml") == config
@@ -83,6 +99,29 @@ def test_what_is_below_the_folder_needs_no_trust(tmp_path):
         stay_inside(config, tmp_path, [], "config.yaml")
     with pytest.raises(RunError, match="kept: is a link that leads out of this folder"):
         check_inside_run(tmp_path)
+
+
+def test_files_that_lie_elsewhere_too_are_refused(tmp_path):
+    (tmp_path / "notes.md").write_text("mine")
+    (tmp_path / "run" / "csv").mkdir(parents=True)
+    (tmp_path / "run" / "csv" / "hparams.yaml").hardlink_to(tmp_path / "notes.md")
+    with pytest.raises(RunError, match=r"hparams\.yaml: is a hard link"):
+        check_inside_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("place", ["run", "."])
+def test_settings_of_wandb_that_come_with_a_run_are_refused(tmp_path, monkeypatch, capsys, place):
+    file = tmp_path / "project" / place / "wandb" / "settings"
+    file.parent.mkdir(parents=True)
+    file.write_text("[default]\nbase_url = http://127.0.0.1:1\n")
+    (tmp_path / "project" / "run").mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / "project")
+    (tmp_path / "project" / "run" / "config.yaml").write_text(
+        plain(resolve(["experiment=quickstart_cells", *SMALL]).document(Path("run")))
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "project/run"]) == 2
+    assert "wandb/settings: could name another server of W&B. Remove it." in capsys.readouterr().err
 
 
 def test_trust_that_a_folder_claims_for_its_stages_is_not_believed(tmp_path, monkeypatch):
@@ -131,6 +170,15 @@ def test_names_of_stages_and_experiments_stay_inside(tmp_path, name):
         (tmp_path / "config.yaml").write_text(plain({**document, "stages": stages}))
         with pytest.raises(TrustError, match="is not the name of a folder"):
             load_spec(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize("value", [5, "x", ["x"]])
+def test_hashes_of_files_that_are_none_are_one_line(tmp_path, value):
+    document = resolve(["experiment=quickstart_cells", *SMALL]).document(Path())
+    document["origin"]["conf"] = value
+    (tmp_path / "config.yaml").write_text(plain(document))
+    with pytest.raises(RunError, match="it does not fit this version of mate"):
+        load_spec(tmp_path / "config.yaml")
 
 
 @pytest.mark.parametrize("part", [*PARTS, "callbacks", "logger", "trainer", "system"])

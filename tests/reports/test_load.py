@@ -36,6 +36,15 @@ def test_links_to_runs_are_followed_and_no_run_counts_twice(tmp_path):
     assert names == [str(tmp_path / "outputs" / name) for name in "ab"]  # by their own names
 
 
+def test_a_link_to_what_is_around_the_folder_is_not_followed(tmp_path):
+    build_run(tmp_path / "mine")
+    build_run(tmp_path / "outputs" / "foreign", seed=2)
+    for number, around in enumerate((tmp_path, "/")):
+        (tmp_path / "outputs" / "foreign" / f"link{number}").symlink_to(around)
+    (run,) = load_runs([tmp_path / "outputs"]).runs
+    assert run.folder.name == "foreign"
+
+
 def test_a_folder_that_is_a_run_counts(tmp_path):
     run = build_run(tmp_path / "run")
     assert [found.folder for found in load_runs([run]).runs] == [run]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import socket
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
 from unittest.mock import MagicMock
@@ -321,6 +325,32 @@ def test_a_logger_that_refuses_its_settings_is_named(tmp_path):
     node = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
     with pytest.raises(ConfigError, match=r"^logger\.mine: pytorch_lightning\.loggers\.WandbLogger cannot be built: "):
         open_loggers({"mine": node}, RunFolder(tmp_path), record(), CONFIG)
+
+
+def test_a_logger_that_cannot_be_built_leaves_nothing(tmp_path):
+    folder = RunFolder(tmp_path / "run", new=True)
+    refused = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
+    with pytest.raises(ConfigError, match=r"^logger\.mine: "):
+        open_loggers({"wandb": WANDB, "mine": refused}, folder, record(), CONFIG)
+    folder.undo()
+    assert not list(tmp_path.iterdir())
+
+
+def test_wandb_asks_no_server_offline(tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDB_MODE")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        proxy = "http://{}:{}".format(*server.getsockname())
+        options = {"mode": "offline", "project": "x", "entity": None, "tags": [], "timeout": 1.0}
+        script = f"""from mate_cli.runs.tracking import open_wandb
+run = open_wandb({options}, tags=[], dir={str(tmp_path)!r})
+run.log({{"a": 1}})
+run.finish()"""
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "https_proxy": proxy, "no_proxy": ""}, check=True
+        )
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_wandb_keeps_its_files_below_the_run(tmp_path, monkeypatch):

@@ -61,6 +61,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     """
     from mate_cli.cli.config.check import check_parts
     from mate_cli.files.io_errors import wrap_read_errors
+    from mate_cli.files.outside import check_settings
     from mate_cli.files.targets import find_beside
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.folders import open_run
@@ -72,6 +73,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
         find_beside(trust)  # modules in the folder of whoever types it come first
         root = root and str(Path(root).absolute())
         folder = RunFolder(folder.path.absolute())
+        check_settings(base)
         os.chdir(base)
     file = folder.path / "config.yaml"
     spec = load_spec(file, trust)

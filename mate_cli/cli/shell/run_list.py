@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from mate_cli.runs.index import IndexedRun
 
 OUTPUTS = "outputs"
+COMMANDS = {"train": "", "evaluate": ", evaluated"}
+"""Folders of outputs whose runs are listed, and what stands behind the names of their experiments."""
 STATUSES = ("finished", "running", "interrupted", "failed", "killed")
 NOTE = "note.txt"
 """File of a run in which its user's note stands."""
@@ -20,7 +22,7 @@ MAX_NOTE = 1 << 12
 
 
 def list_runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each run below `outputs/train`, by experiment and start.
+    """Yield a line for each run, and each evaluation of answers or checkpoints, by experiment and start.
 
     Args:
         words: the name of an experiment, a status, and another folder of outputs, in any order.
@@ -33,22 +35,26 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
 
     wanted = {word for word in words if word in STATUSES}
     others = [word for word in words if word not in STATUSES]
-    train = Path(next((word for word in others if (Path(word) / "train").is_dir()), OUTPUTS)) / "train"
-    names = [word for word in others if not (Path(word) / "train").is_dir()]
-    known = sorted(folder.name for folder in train.iterdir() if folder.is_dir()) if train.is_dir() else []
+    places = [word for word in others if any((Path(word) / command).is_dir() for command in COMMANDS)]
+    outputs = Path(next(iter(places), OUTPUTS))
+    names = [word for word in others if word not in places]
+    parents = [parent for command in COMMANDS for parent in sorted((outputs / command).glob("*")) if parent.is_dir()]
+    known = {parent.name for parent in parents}
     if unknown := next((name for name in names if name not in known), None):
-        remedy = nearest(unknown, [*known, *STATUSES], prefix="mate list runs ") or "All: mate list runs"
-        raise ConfigError(f"no runs of {unknown} below {train}", remedy=remedy)
+        remedy = nearest(unknown, [*sorted(known), *STATUSES], prefix="mate list runs ") or "All: mate list runs"
+        raise ConfigError(f"no runs of {unknown} below {outputs}", remedy=remedy)
     count = 0
-    for experiment in names or known:
-        rows = [(run, run.status_now(train / experiment)) for run in read_index(train / experiment)]
+    for parent in parents:
+        rows = [(run, run.status_now(parent)) for run in read_index(parent)] if parent.name in (names or known) else []
         rows = [(run, status) for run, status in rows if not wanted or status in wanted]
         count += len(rows)
-        yield from [experiment] if rows else []
-        yield from (_line(run, status, train / experiment / run.name) for run, status in rows)
+        yield from [f"{parent.name}{COMMANDS[parent.parent.name]}"] if rows else []
+        yield from (_line(run, status, parent / run.name) for run, status in rows)
     if not count:
         kind = " or ".join(sorted(wanted)) or "runs"
-        raise ConfigError(f"nothing {kind} below {train}" if wanted else f"no runs below {train}", remedy="Train one")
+        raise ConfigError(
+            f"nothing {kind} below {outputs}" if wanted else f"no runs below {outputs}", remedy="Train one"
+        )
 
 
 def read_note(folder: Path) -> str:

@@ -28,6 +28,7 @@ from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, columns_of, encode_
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import remove_drafts, replace_file
+from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.papers import find_room
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -115,7 +116,8 @@ def _read_part(path: Path) -> pa.Table:
     """Map a file into memory; it is not kept open, of which a process may have few."""
     with suppress(OSError):  # by its time one sees that it is used; the file may be somebody else's
         os.utime(path)
-    with pa.memory_map(str(path)) as file:
+    damaged = wrap_read_errors(path, DataError, "these encodings are damaged", "Remove this file")
+    with damaged, pa.memory_map(str(path)) as file:
         return pa.ipc.open_file(file).read_all()
 
 

@@ -188,7 +188,8 @@ def run_folders(root: Path) -> Iterator[Path]:
     waiting, known = [root], set[Path]()
     while waiting:
         start = waiting.pop(0)
-        if start.resolve() in known:
+        place = start.resolve()
+        if place in known or (start != root and root.resolve().is_relative_to(place)):  # such as a link to /
             continue
         for folder, inner, files in os.walk(start):
             known.add(Path(folder).resolve())

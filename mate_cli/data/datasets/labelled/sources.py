@@ -385,7 +385,7 @@ class HubDataset(LabelledRows):
                 data: Any = datasets.load_from_disk(str(folder))
             else:
                 data = datasets.load_dataset(self.name, self.subset, revision=self.revision)
-        except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        except Exception as error:  # a damaged file can make any library fail in any way
             problem = " ".join(str(error).split())[:200] or type(error).__name__
             raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._remedy()) from error
         return data if isinstance(data, Mapping) else {"train": data}
