@@ -170,6 +170,14 @@ def remove_drafts(folder: Path) -> None:
             _remove_left(draft)
 
 
+def is_being_written(target: Path) -> bool:
+    """Tell whether a process is writing a file, whose folder is there; drafts of killed ones are removed."""
+    drafts = [draft for draft in _drafts(target.parent) if draft.name.startswith(f".{_short_name(target)}.")]
+    for draft in drafts:
+        _remove_left(draft)
+    return any(draft.exists() for draft in drafts)
+
+
 @cache
 def _left_drafts(folder: Path) -> list[Path]:
     """Return the drafts that lay in a folder when this process first wrote there."""

@@ -89,7 +89,7 @@ def test_its_reader_is_found_and_knows_its_release(capitals):
 
 
 def test_corpora_read_it_as_its_folder_says(capitals):
-    tables = list(Sources(capitals).tables("capitals"))
+    tables = [table for read in Sources(capitals).readers("capitals") for table in read()]
     assert [one.source for one in tables] == ["capitals"] * 3
     assert tables[0].table.rows[0][1].text == "BERN", "the reader is given what `corpus` says"
 

@@ -1,7 +1,10 @@
 """Corpora for pre-training: what is read, what is the same, and what must not be learnt from."""
 
+import gc
 import gzip
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +15,12 @@ from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mate_cli.data.corpora import preparation
 from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.interactions import parse_message, read_interactions
 from mate_cli.data.corpora.shards import CorpusTable, from_row, open_shards, read_shard, table_key, write_shard
-from mate_cli.data.corpora.table_corpus import TableCorpus, collect_tables
+from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
@@ -68,7 +72,7 @@ def test_editions_of_evaluation_tables_are_found(other, found):
 def test_interactions_of_the_published_format_are_read(tmp_path):
     path = tmp_path / "some.txtpb.gz"
     path.write_bytes(gzip.compress(INTERACTION.encode() * 2))
-    first, second = read_interactions(path)
+    first, second = (make() for make in read_interactions(path))
     assert [cell.text for cell in first.table.header] == ['Na"me', "Zürich"]
     assert [[cell.text for cell in row] for row in first.table.rows] == [["x", "y"]]  # the ragged row is left out
     assert first.texts == ("A page", "A table", "one two", "three")
@@ -105,7 +109,7 @@ def test_what_is_no_message_is_refused(text):
 def test_a_damaged_file_of_interactions_names_the_line(tmp_path):
     (tmp_path / "bad.txtpb").write_text(INTERACTION + "table {\n")
     with pytest.raises(DataError, match=r"line 2.*unclosed"):
-        list(read_interactions(tmp_path / "bad.txtpb"))
+        [make() for make in read_interactions(tmp_path / "bad.txtpb")]
 
 
 def test_a_shard_gives_back_what_was_written(tmp_path):
@@ -153,17 +157,24 @@ def own_folder(tmp_path):
     return folder
 
 
-def test_sources_are_joined_and_repeated_tables_kept_once(own_folder):
+def prepare(cache, sources, exclude, datasets=Path("/nowhere")):
+    """Prepare a corpus; its tables and counts."""
+    corpus = TableCorpus(datasets, cache, sources, exclude)
+    tables = list(corpus.tables())
+    return tables, json.loads((corpus.folder / "counts.json").read_text())
+
+
+def test_sources_are_joined_and_repeated_tables_kept_once(own_folder, tmp_path):
     with pytest.warns(UserWarning, match=r"1 files left out: broken\.xlsx"):
-        tables, counts = collect_tables(Sources(own_folder), ["sample", str(own_folder)], [])
+        tables, counts = prepare(tmp_path / "cache", ["sample", str(own_folder)], [])
     distinct = {table_key(e.table) for split in Sample().splits for e in Sample().examples(split)}
     assert counts["tables"] == {"sample": len(distinct), str(own_folder): 2}
     assert counts["left out"] == {f"{own_folder}: repeated": 1}
     assert "again" in [text for table in tables if table.source == "own" for text in table.texts]
 
 
-def test_no_evaluation_table_is_in_the_corpus():
-    tables, counts = collect_tables(Sources(Path("/nowhere")), ["sample"], ["sample/dev", "sample/test", "wtq/dev"])
+def test_no_evaluation_table_is_in_the_corpus(tmp_path):
+    tables, counts = prepare(tmp_path, ["sample"], ["sample/dev", "sample/test", "wtq/dev"])
     held_back = {table_key(e.table) for split in ("dev", "test") for e in Sample().examples(split)}
     assert held_back
     assert not held_back & {table.key for table in tables}
@@ -175,9 +186,9 @@ def test_no_evaluation_table_is_in_the_corpus():
 
 
 @pytest.mark.parametrize("name", ["hybridqa", "hybridqa/developement", "hybrid/dev", "/dev"])
-def test_a_split_that_cannot_be_is_no_exclusion(name):
+def test_a_split_that_cannot_be_is_no_exclusion(name, tmp_path):
     with pytest.raises(ConfigError, match=r"data\.exclude"):
-        collect_tables(Sources(Path("/nowhere")), ["sample"], [name])
+        prepare(tmp_path, ["sample"], [name])
 
 
 def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
@@ -188,11 +199,78 @@ def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
         if not wait:
             wait.append(True)
             first.files  # noqa: B018 - the other process
-        return collect_tables(*arguments)
+        return preparation.write_parts(*arguments)
 
-    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", meanwhile)
+    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.write_parts", meanwhile)
     assert [shard.path for shard in second.files] == [shard.path for shard in first.files]
     assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == [first.fingerprint]
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """A file of 90 tables, of which 80 differ, read in parts of 8."""
+    monkeypatch.setattr(preparation, "PART", 8, raising=False)
+    lines = (INTERACTION.replace("'y'", f"'y{number % 80}'") for number in range(90))
+    (tmp_path / "many.txtpb").write_text("".join(lines))
+    return tmp_path / "many.txtpb"
+
+
+def test_few_tables_are_in_memory_at_once(many, tmp_path, monkeypatch):
+    alive = []
+
+    def count(table):
+        alive.append(sum(type(one) is CorpusTable for one in gc.get_objects()))
+        return table_key(table)
+
+    monkeypatch.setattr("mate_cli.data.corpora.shards.table_key", count)
+    before = sum(type(one) is CorpusTable for one in gc.get_objects())
+    tables, counts = prepare(tmp_path / "cache", [str(many)], [])
+    assert len(tables) == counts["tables"][str(many)] == 80
+    assert counts["left out"] == {f"{many}: repeated": 10}
+    assert max(alive) - before < 20
+
+
+def test_a_killed_preparation_goes_on(many, tmp_path, monkeypatch):
+    whole, _ = prepare(tmp_path / "whole", [str(many)], [])
+    written, write_part = [], preparation._write_part
+
+    def write(path, *arguments):
+        if len(written) == 5:
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write_part(path, *arguments)
+
+    monkeypatch.setattr(preparation, "_write_part", write)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "cache", [str(many)], [])
+    first = written.copy()
+    written[:] = [""] * 6
+    assert prepare(tmp_path / "cache", [str(many)], [])[0] == whole
+    assert len(written) == 6 + 12 - 5
+    assert not {*first} & {*written}
+    assert len(list((tmp_path / "cache" / "corpora").iterdir())) == 1
+
+
+def test_processes_share_a_preparation(many, tmp_path, monkeypatch):
+    written, write_part, together = [], preparation._write_part, threading.Barrier(2)
+
+    def write(path, *arguments):
+        worker = threading.get_ident()
+        is_first = worker not in dict(written)
+        written.append((worker, path.name))
+        if is_first:
+            together.wait(10)
+        write_part(path, *arguments)
+
+    monkeypatch.setattr(preparation, "_write_part", write)
+    arguments = tmp_path / "parts", Sources(tmp_path), [str(many)], EvaluationTables(), tmp_path / "finished"
+    with ThreadPoolExecutor(2) as pool:
+        parts, others = pool.map(lambda _: preparation.write_parts(*arguments), range(2))
+    assert parts == others
+    assert {path.name for _, path in parts} == {name for _, name in written}
+    assert len(parts) == 12
+    assert len(written) <= 13, "what another process is writing is left to it"
+    assert len({worker for worker, _ in written}) == 2
 
 
 def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypatch):
@@ -201,7 +279,7 @@ def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypa
     assert len(keys) == len(set(keys))
     assert sum(shard.tables + shard.held_out for shard in corpus.files) == len(keys)
     assert "equal to one of evaluation" in corpus.facts["corpus, left out"]
-    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", None)
+    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.write_parts", None)
     again = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
     assert [table.key for table in again.tables()] == keys
     dev = again.examples("dev")
@@ -214,11 +292,11 @@ def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypa
 def test_missing_sources_say_what_to_do(tmp_path):
     for source, words in (("hybridqa", "mate data download data=hybridqa"), ("nothing", "Datasets are .*hybridqa")):
         with pytest.raises(DataError, match=words):
-            list(Sources(tmp_path).tables(source))
+            list(Sources(tmp_path).readers(source))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no tables are left"):
         TableCorpus(tmp_path, tmp_path / "c", sources=[str(tmp_path / "empty")]).files  # noqa: B018
-    assert not list((tmp_path / "c" / "corpora").iterdir())
+    assert not list((tmp_path / "c" / "corpora").glob("*/counts.json"))
 
 
 def test_a_check_reports_what_is_in_the_corpus(tmp_path):
@@ -239,9 +317,9 @@ def test_counts_are_plain_json(tmp_path):
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:wikisql")
 @pytest.mark.parametrize("name", ["sqa", "wikisql"])
-def test_no_table_of_a_released_evaluation_split_is_left_by_its_own_name(name):
+def test_no_table_of_a_released_evaluation_split_is_left_by_its_own_name(name, tmp_path):
     sources = Sources(shared("data"))
-    tables, counts = collect_tables(sources, [name], [f"{name}/dev", f"{name}/test"])
+    tables, counts = prepare(tmp_path, [name], [f"{name}/dev", f"{name}/test"], shared("data"))
     names = {split: {table.table_id for table in sources.split(name, split)} for split in ("train", "dev", "test")}
     kept = {one.table.table_id for one in tables}
     assert not kept & (names["dev"] | names["test"])

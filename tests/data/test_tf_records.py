@@ -34,7 +34,7 @@ def records(path, *contents):
 
 @pytest.mark.parametrize("name", ["train.tfrecord", "train.tfrecords"])
 def test_records_of_interactions_are_read(tmp_path, name):
-    first, second = read_interactions(records(tmp_path / name, RECORD, RECORD))
+    first, second = (make() for make in read_interactions(records(tmp_path / name, RECORD, RECORD)))
     assert first == second
     assert [cell.text for cell in first.table.header] == ["city", "people"]
     assert [[cell.text for cell in row] for row in first.table.rows] == [["Oslo", "7"]]
@@ -57,4 +57,4 @@ def test_a_damaged_record_is_named(tmp_path, content, cut, message):
     path = records(tmp_path / "train.tfrecord", RECORD, content)
     path.write_bytes(path.read_bytes()[: len(path.read_bytes()) - cut])
     with pytest.raises(DataError, match=message):
-        list(read_interactions(path))
+        [make() for make in read_interactions(path)]

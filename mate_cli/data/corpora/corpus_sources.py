@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
-from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_shard
+from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_rows
 from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
@@ -21,6 +21,9 @@ from mate_cli.tables.table import Table
 PARQUET = (".parquet", ".pq")
 MAX_ROWS = 1000
 """Of one's own table; networks read fewer."""
+
+Reader = Callable[[], Iterator[CorpusTable | str]]
+"""Yields tables, or texts that say which file cannot be read, and why."""
 
 
 class Sources:
@@ -51,19 +54,24 @@ class Sources:
             known = ", ".join(dataset_names())
             raise DataError("is not a dataset, folder or file", where=source, remedy=f"Datasets are {known}")
 
-    def tables(self, source: str) -> Iterator[CorpusTable]:
-        """Yield the tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
+    def readers(self, source: str) -> Iterator[Reader]:
+        """Yield what reads the tables of a dataset (of all its splits), or each table of a folder or a file.
+
+        They come in an order that never changes; nothing is parsed before a reader is called.
 
         Raises:
             DataError: there is no such source.
         """
         self.require(source)
         if source in dataset_names():
-            dataset = self._dataset(source)
-            for table in _distinct(chain(*(dataset.examples(split) for split in dataset.splits))):
-                yield CorpusTable.of(table, source)
-            return
-        yield from _files(Path(source).expanduser())
+            yield partial(self._tables, source)
+        else:
+            yield from _files(Path(source).expanduser())
+
+    def _tables(self, name: str) -> Iterator[CorpusTable]:
+        dataset = self._dataset(name)
+        for table in _distinct(chain(*(dataset.examples(split) for split in dataset.splits))):
+            yield CorpusTable.of(table, name)
 
     def split(self, name: str, split: str) -> Iterator[Table]:
         """Yield the tables of a dataset's split; none where the split is not on disk.
@@ -95,31 +103,31 @@ def _distinct(examples: Iterable[TableExample]) -> list[Table]:
     return list({id(example.table): example.table for example in examples}.values())
 
 
-def _files(path: Path) -> Iterator[CorpusTable]:
-    """Yield the tables of a file, or of all files of a folder that can be read; of others a warning tells."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    left_out = []
-    for file in files:
+def _files(path: Path) -> Iterator[Reader]:
+    """Yield what reads each table of a file, or of all files of a folder."""
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.name.endswith(INTERACTIONS):
-            yield from read_interactions(file)
+            yield from (partial(_of_corpus, make, path.name) for make in read_interactions(file))
+        elif file.suffix.lower() in PARQUET and is_corpus(file):
+            yield from (partial(_of_corpus, make, path.name) for make in read_rows(file))
         elif file.suffix.lower() in SUFFIXES and file.is_file():
-            try:
-                yield from _table_files(file, path.name)
-            except MateError as error:
-                if not path.is_dir():
-                    raise
-                left_out.append(f"{file.name} ({error.problem})")
-    if left_out:
-        warnings.warn(f"{path}: {len(left_out)} files left out: {', '.join(left_out[:5])}", stacklevel=2)
+            yield partial(_of_file, file, path)
 
 
-def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
-    """Yield the tables of a Parquet file of a corpus, or the one table of any other file."""
-    if file.suffix.lower() in PARQUET and is_corpus(file):
-        for one in read_shard(file):
-            yield replace(one, source=one.source or source)
+def _of_corpus(make: Callable[[], CorpusTable], source: str) -> Iterator[CorpusTable]:
+    table = make()
+    yield replace(table, source=table.source or source)
+
+
+def _of_file(file: Path, path: Path) -> Iterator[CorpusTable | str]:
+    """Yield the one table of a file; of one in a folder that cannot be read, its name and the reason."""
+    try:  # nobody would see what encoding was guessed of one among thousands
+        opened = open_table(file, ReadOptions(encoding="utf-8"))
+        table = opened.table(range(min(len(opened), MAX_ROWS)))
+    except MateError as error:
+        if not path.is_dir():
+            raise
+        yield f"{file.name} ({error.problem})"
         return
-    opened = open_table(file, ReadOptions(encoding="utf-8"))  # nobody would see what was guessed of one among thousands
-    table = opened.table(range(min(len(opened), MAX_ROWS)))
     said = file.stem.replace("_", " ").replace("-", " ")
-    yield CorpusTable.of(table, source, () if table.title else (said,))
+    yield CorpusTable.of(table, path.name, () if table.title else (said,))

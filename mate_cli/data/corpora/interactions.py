@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,32 +29,24 @@ _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTAL
 _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 
-def read_interactions(path: Path, source: str = "") -> Iterator[CorpusTable]:
-    """Yield the tables of a file of interactions; the texts of each are its titles and what the format calls questions.
-
-    Their source is the file's name where none is given.
+def read_interactions(path: Path) -> Iterator[Callable[[], CorpusTable]]:
+    """Yield what makes each table of a file of interactions; its texts are titles and what the format calls questions.
 
     Raises:
-        DataError: the file cannot be read, or a line or record is no interaction.
+        DataError: the file cannot be read; or, when it is made, a line or record is no interaction.
     """
     try:
-        for interaction in _of_records(path) if path.name.endswith(RECORDS) else _of_lines(path):
-            yield _corpus_table(interaction, source or path.name)
+        if path.name.endswith(RECORDS):
+            for number, record in enumerate(read_records(path), 1):
+                yield partial(_corpus_table, decode_interaction, record, path, f"record {number}")
+            return
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield partial(_corpus_table, parse_message, line, path, f"line {number}")
     except (OSError, EOFError) as error:
         raise DataError("cannot be read, or is damaged", where=str(path), remedy="Fetch it again") from error
-
-
-def _of_lines(path: Path) -> Iterator[Message]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield _interaction(parse_message, line, f"{path}, line {number}")
-
-
-def _of_records(path: Path) -> Iterator[Message]:
-    for number, record in enumerate(read_records(path), 1):
-        yield _interaction(decode_interaction, record, f"{path}, record {number}")
 
 
 def parse_message(text: str) -> Message:
@@ -117,15 +110,12 @@ def _escaped_byte(match: re.Match[bytes]) -> bytes:
     return bytes([int(octal, 8) & 255 if octal else int(hexadecimal, 16)])
 
 
-def _interaction(read: Callable[[Data], Message], data: Data, where: str) -> Message:
+def _corpus_table(read: Callable[[Data], Message], data: Data, path: Path, place: str) -> CorpusTable:
     try:
-        return read(data)
+        interaction = read(data)
     except ValueError as error:
         remedy = "Give interactions of TAPAS: one a line, as text, or records of them"
-        raise DataError(f"is not a valid interaction: {error}", where=where, remedy=remedy) from error
-
-
-def _corpus_table(interaction: Message, source: str) -> CorpusTable:
+        raise DataError(f"is not a valid interaction: {error}", where=f"{path}, {place}", remedy=remedy) from error
     fields: Message = (interaction.get("table") or [{}])[0]
     header = _cells(fields.get("columns", []))
     rows = [_cells(row.get("cells", [])) for row in fields.get("rows", [])]
@@ -139,7 +129,7 @@ def _corpus_table(interaction: Message, source: str) -> CorpusTable:
     said = (
         _text(question, "original_text") or _text(question, "text") for question in interaction.get("questions", [])
     )
-    return CorpusTable.of(table, source, tuple(said))
+    return CorpusTable.of(table, path.name, tuple(said))
 
 
 def _cells(messages: list[Message]) -> tuple[Cell, ...]:

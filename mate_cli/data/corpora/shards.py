@@ -8,12 +8,12 @@ Needed are the columns `header` (texts) and `rows` (lists of texts); all others 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,8 @@ def table_key(table: Table) -> str:
 TEXTS = ("table_id", "title", "section_title", "section_text", "intro")
 """Columns that are fields of the table."""
 NEEDED = frozenset(("header", "rows"))
+FACTS = b"facts"
+"""Key of the metadata that `write_shard` adds."""
 ROWS_AT_ONCE = 256
 """Tables of a row group: what is read to reach one of them."""
 
@@ -117,12 +119,17 @@ def is_corpus(path: Path) -> bool:
         return False
 
 
-def read_shard(path: Path) -> Iterator[CorpusTable]:
-    """Return all tables of a file of a corpus."""
+def read_rows(path: Path) -> Iterator[Callable[[], CorpusTable]]:
+    """Yield what makes each table of a file of a corpus."""
     import pyarrow.parquet as pq
 
     for group in pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE):
-        yield from map(from_row, group.to_pylist())
+        yield from (partial(from_row, row) for row in group.to_pylist())
+
+
+def read_shard(path: Path) -> Iterator[CorpusTable]:
+    """Return all tables of a file of a corpus."""
+    return (make() for make in read_rows(path))
 
 
 def open_shards(paths: Sequence[Path]) -> list[Shard]:
@@ -150,16 +157,15 @@ def open_shards(paths: Sequence[Path]) -> list[Shard]:
     return shards
 
 
-def write_shard(path: Path, tables: Iterable[CorpusTable]) -> None:
-    """Write one file of a corpus."""
+def write_shard(path: Path, *groups: Iterable[CorpusTable], facts: object = None) -> None:
+    """Write one file of a corpus, of groups that can be read each by itself; its metadata hold facts as JSON."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _schema()
+    schema = _schema().with_metadata({FACTS: json.dumps(facts)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        left = iter(tables)
-        while group := [_to_row(table) for table in islice(left, ROWS_AT_ONCE)]:
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+        for group in groups:
+            writer.write_table(pa.Table.from_pylist(list(map(_to_row, group)), schema=schema))
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:

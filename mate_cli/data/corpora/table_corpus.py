@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 
 from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
-from mate_cli.data.corpora.contamination import EvaluationTables
 from mate_cli.data.corpora.corpus_sources import Sources
-from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard, write_shard
+from mate_cli.data.corpora.preparation import merge_parts, read_evaluation, write_parts
+from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard
 from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
 from mate_cli.data.loading.stream import Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
@@ -26,10 +26,6 @@ from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.serializers.serializer import Serializer
 
-SHARDS = 16
-"""Files of a prepared corpus: as many processes can read it side by side."""
-MIN_TABLES = 8
-"""Of a file; a small corpus has fewer files."""
 MAX_TEXT_LENGTH = 2000
 """Characters of what is said of a table that is held out; the rest is not looked at."""
 LAYOUT = 2
@@ -196,73 +192,22 @@ class TableCorpus(StreamedDataset):
         return self.folder / "counts.json"
 
     def _prepare(self) -> None:
-        """Write the corpus, whole or not at all."""
+        """Write the corpus, whole or not at all; what was killed goes on, and processes share the work."""
+        parts = self.folder.with_suffix(".parts")
         try:
-            with replace_file(self.folder) as partial:
-                partial.mkdir()
-                tables, counts = collect_tables(Sources(self.datasets), self.sources, self.excluded)
-                tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
-                count = max(1, min(SHARDS, len(tables) // MIN_TABLES))
-                for number in range(count):
-                    write_shard(partial / f"{number:03}.parquet", tables[number::count])
-                (partial / "counts.json").write_text(json.dumps(counts, indent=2))
+            sources = Sources(self.datasets)
+            evaluation, excluded = read_evaluation(sources, self.excluded)
+            written = write_parts(parts, sources, self.sources, evaluation, self._manifest)
+            with replace_file(self.folder) as draft:
+                draft.mkdir()
+                counts = merge_parts(written, draft)
+                (draft / "counts.json").write_text(json.dumps(counts | {"excluded": excluded}, indent=2))
         except OSError as error:
-            if self._manifest.is_file():  # another process was faster
-                return
-            remedy = "Free space or choose another folder with paths.cache=..."
-            raise DataError(f"cannot be written: {error.strerror}", where=str(self.folder), remedy=remedy) from error
-
-
-def collect_tables(
-    sources: Sources, names: Sequence[str], exclude: Sequence[str]
-) -> tuple[list[CorpusTable], dict[str, dict[str, int]]]:
-    """Read all sources; each table is kept once, and not when it is of an evaluation split.
-
-    Of equal tables the one of the first source is kept.
-
-    Returns:
-        The tables, and counts of those kept, left out and looked for (0 of a split that is not on disk).
-
-    Raises:
-        ConfigError: there is no such split.
-        DataError: a source is missing or damaged, or nothing is left.
-    """
-    evaluation, looked_for = EvaluationTables(), Counter[str]()
-    known = [f"{info.name}/{split}" for info in all_datasets() for split in info.splits]
-    for name in exclude:
-        if name not in known:
-            remedy = f"Splits are {', '.join(known)}"
-            raise ConfigError(f"{name!r} is not a split of a known dataset", where="data.exclude", remedy=remedy)
-        dataset, _, split = name.partition("/")
-        looked_for[name] = 0
-        if sources.is_on_disk(dataset):
-            for table in sources.split(dataset, split):
-                evaluation.add(table)
-                looked_for[name] += 1
-    kept: dict[str, CorpusTable] = {}
-    taken, left_out = Counter[str](), Counter[str]()
-    for source in names:
-        for one in sources.tables(source):
-            reason = _reason(one, kept, evaluation)
-            if reason:
-                left_out[f"{source}: {reason}"] += 1
-            else:
-                kept[one.key] = one
-                taken[source] += 1
-        sources.forget(source)
-    if not kept:
-        raise DataError("no tables are left in this corpus", remedy="Add data.sources, or remove some of data.exclude")
-    return list(kept.values()), {"tables": dict(taken), "left out": dict(left_out), "excluded": dict(looked_for)}
-
-
-def _reason(one: CorpusTable, kept: dict[str, CorpusTable], evaluation: EvaluationTables) -> str:
-    """Say why a table is left out; "" where it is not."""
-    if not one.table.header or not one.table.rows:
-        return "empty"
-    if one.key in kept:
-        return "repeated"
-    found = evaluation.holds(one.table, one.key)
-    return f"{found} to one of evaluation" if found else ""
+            if not self._manifest.is_file():  # else another process was faster
+                remedy = "Free space or choose another folder with paths.cache=..."
+                problem = f"cannot be written: {error.strerror}"
+                raise DataError(problem, where=str(self.folder), remedy=remedy) from error
+        rmtree(parts, ignore_errors=True)
 
 
 def _files_below(path: Path) -> list[Path]:
