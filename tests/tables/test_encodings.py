@@ -93,6 +93,16 @@ def test_utf_8_needs_no_word(tmp_path, text):
     assert opened(tmp_path, "t.csv", text.encode()).notes == []
 
 
+@pytest.mark.parametrize(
+    "words", ["Győr Érd Hódmezővásárhely", "święto cena", "corações põe São", "œuvre œnologue été"]
+)
+def test_a_letter_stands_where_its_language_has_it(tmp_path, words):
+    encoding = "cp1250" if {"ő", "ś"} & {*words} else "cp1252"
+    rows = [(word, "1") for word in words.split()]
+    content = "name,n\n" + "".join(f"{name},{n}\n" for name, n in rows)
+    assert list(opened(tmp_path, "t.csv", content.encode(encoding))) == rows
+
+
 def test_damage_makes_no_other_encoding_of_utf_8(tmp_path):
     table = opened(tmp_path, "t.csv", "имя,город\nИван,Москва\n".encode() + b"\xff,x\n")  # noqa: RUF001
     assert list(table) == [("Иван", "Москва"), ("\ufffd", "x")]

@@ -59,6 +59,8 @@ SIGNS = re.compile(
 """Signs, alone or where they stand beside letters."""
 _UNITS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
 _RUNS = re.compile(r"[^\x00-\x7f]+")
+_NOT_WESTERN = re.compile("õ(?!e)|œ[wklmr]")
+"""Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250."""
 
 
 def guess(sample: bytes) -> str:
@@ -92,7 +94,11 @@ def _judge(unit: str, letters: str) -> float:
         return 1.0
     alphabet, is_latin = set(letters), ord(letters[0]) < 0x250
     added = [letter for letter in unit.lower() if not letter.isascii()]
-    if not alphabet.issuperset(added) or unit not in (unit.lower(), unit.upper(), unit[0] + unit[1:].lower()):
+    if (
+        _NOT_WESTERN.search(unit.lower())
+        or not alphabet.issuperset(added)
+        or unit not in (unit.lower(), unit.upper(), unit[0] + unit[1:].lower())
+    ):
         return 0.0
     is_strange = len(added) == len(unit) > 1 or max(map(len, _RUNS.findall(unit)), default=0) > 3
     if is_strange if is_latin else len(added) < len(unit):

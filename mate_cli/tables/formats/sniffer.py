@@ -24,7 +24,7 @@ DELIMITERS = {
 RARE = "#^~ "
 """Delimiters that are believed in only where each line has as many of them."""
 SAMPLE = 1 << 17
-"""Characters that decide, unless two dialects are close: then all of the file does."""
+"""Characters of the start of a file that decide."""
 SAMPLE_ROWS = 300
 SAMPLE_CELLS = 30_000
 CLOSE = 0.75
@@ -79,19 +79,11 @@ def find_dialect(
         fits = [fit for fit in fits if fit.dialect.quote != "'" or _has_apostrophes(fit, text)]
     best = max((fit.score for fit in fits), default=0)
     close = [fit for fit in fits if fit.score > CLOSE * best]
-    if len(close) > 1 and length > SAMPLE:
-        close = [measure_dialect((line[:SAMPLE] for line in lines()), fit.dialect, text) for fit in close]
-    if (
-        close
-        and usual is None
-        and not delimiter
-        and "  " in text
-        and close[0].dialect.delimiter not in text.split("\n")[0]
-    ):
-        close = [] if find_slices(lines()) else close  # commas are inside of numbers
-    if close:
+    is_inside = usual is None and close and close[0].dialect.delimiter not in text.split("\n")[0]  # of numbers
+    slices = find_slices(lines()) if not delimiter and "  " in text and (is_inside or not close) else ()
+    if close and not slices:
         return max(close, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50)
-    if not delimiter and "  " in text and (slices := find_slices(lines())):
+    if slices:
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     single = [Dialect(delimiter or NO_DELIMITER, quotes[0], escape) for escape in escapes]
     return max((measure_dialect(start, dialect, text) for dialect in single), key=lambda fit: fit.score)
