@@ -284,8 +284,9 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
         if name in known or (name.startswith("dev/") and f"dev/{MetricName.parse(name).score}" in known):
             continue
         alike = sorted(one for one in known if MetricName.parse(one).spec.table == MetricName.parse(monitor).spec.table)
-        near = difflib.get_close_matches(f"dev/{name.rpartition('/')[2]}", alike, 1, cutoff=0.7)
-        remedy = f"Did you mean {(near or [monitor])[0]}?"
+        meant = f"dev/{name.rpartition('/')[2]}"
+        near = [meant] if meant in alike else difflib.get_close_matches(meant, alike, 3, cutoff=0.7)
+        remedy = f"Did you mean {' or '.join(sorted(near) or [monitor])}?"
         raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=remedy)
 
 
