@@ -57,6 +57,9 @@ HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mate` with the given arguments and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for name in ("MATE_CACHE", "MATE_DATA"):
+        if os.environ.get(name) == "":  # a folder of no name would be the one in which you stand
+            del os.environ[name]
     try:
         with clean_streams(), plain_warnings(), interrupt_on_end():
             try:

@@ -286,8 +286,9 @@ def check_monitors(callbacks: Mapping[str, pl.Callback], monitor: str, computed:
         alike = sorted(
             figure for figure in known if MetricName.parse(figure).spec.table == MetricName.parse(monitor).spec.table
         )
-        near = difflib.get_close_matches(f"dev/{name.rpartition('/')[2]}", alike, 1, cutoff=0.7)
-        remedy = f"Did you mean {(near or [monitor])[0]}?"
+        meant = f"dev/{name.rpartition('/')[2]}"
+        near = [meant] if meant in alike else difflib.get_close_matches(meant, alike, 3, cutoff=0.7)
+        remedy = f"Did you mean {' or '.join(sorted(near) or [monitor])}?"
         raise ConfigError(f"no validation computes {name}", where=f"callbacks.{key}.monitor", remedy=remedy)
 
 

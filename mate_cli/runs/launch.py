@@ -249,12 +249,18 @@ def _connect(accelerator: str) -> None:
 
 
 def find_place(environment: Mapping[str, str]) -> dict[str, str]:
-    """Say which process this is, in the variables of torchrun; empty where nobody has started several."""
+    """Say which process this is, in the variables of torchrun; empty where nobody has started several.
+
+    Raises:
+        ConfigError: naming a variable of the launcher that is missing or no number.
+    """
     if set(PLACE) <= set(environment):
         node = environment.get("GROUP_RANK", environment.get("NODE_RANK", "0"))
+        _check_numbers(environment, "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")
         return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}
-    if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) == 1:  # set by srun alone, not in a batch script
+    if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":  # set by srun alone, not in a batch script
         return {}
+    _check_numbers(environment, *(f"SLURM_{name}" for name in ("STEP_NUM_TASKS", "PROCID", "LOCALID", "NODEID")))
     nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
     # Every step of every job gets a port of its own, which all its processes can work out.
     port = 15000 + (7 * int(environment.get("SLURM_JOB_ID", "0")) + int(environment.get("SLURM_STEP_ID", "0"))) % 20000
@@ -271,6 +277,13 @@ def find_place(environment: Mapping[str, str]) -> dict[str, str]:
 def _first_node(nodes: str) -> str:
     """Return the first of the nodes of Slurm's list, such as `gpu007` of `gpu[007-009,12],cpu1`."""
     return re.sub(r"\[(\w+)[^]]*\]", r"\1", nodes).partition(",")[0]
+
+
+def _check_numbers(environment: Mapping[str, str], *names: str) -> None:
+    for name in names:
+        if not (value := environment.get(name, "")).isdecimal():
+            remedy = "Start mate by torchrun or srun, or unset RANK and SLURM_STEP_NUM_TASKS for one process"
+            raise ConfigError(f"is {f'no number ({value})' if value else 'missing'}", where=name, remedy=remedy)
 
 
 def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:

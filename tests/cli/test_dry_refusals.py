@@ -43,7 +43,7 @@ REFUSED = {
     "no server": ([*CELLS, "logger=mlflow", "logger.mlflow.tracking_uri=http://127.0.0.1:9"], "cannot be reached"),
     "figure of training": (monitor("train/loss"), "no validation computes train/loss. Did you mean dev/hits@1?"),
     "figure of Lightning": (monitor("val_loss"), "no validation computes val_loss. Did you mean dev/hits@1?"),
-    "near figure": (monitor("dev/hits@2"), "no validation computes dev/hits@2. Did you mean dev/hits@"),
+    "near figure": (monitor("dev/hits@2"), "no validation computes dev/hits@2. Did you mean dev/hits@1 or dev/hits@3"),
     "figure of another task": (monitor("dev/em"), "no validation computes dev/em. Did you mean dev/hits@1?"),
     "seed": ([*CELLS, "seed=99999999999"], "seed: must be less than 4294967296 (got 99999999999)."),
     "rate": ([*CELLS, "optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),

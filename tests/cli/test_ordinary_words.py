@@ -288,3 +288,10 @@ def test_a_network_that_takes_longer_inputs_says_so(capsys):
     with warnings.catch_warnings(action="error"):
         assert main([*words, "model=linformer", "encoding.max_tokens=256"]) == 0
     assert capsys.readouterr().out == "256\n"
+
+
+def test_a_cache_of_no_name_is_the_usual_one(monkeypatch, capsys):
+    for name in ("MATE_CACHE", "MATE_DATA"):
+        monkeypatch.setenv(name, "")
+    assert main(CELLS) == 0
+    assert {"  data: data", "  cache: ~/.cache/mate"} <= {*capsys.readouterr().out.splitlines()}

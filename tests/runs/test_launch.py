@@ -57,6 +57,16 @@ def test_every_step_of_a_job_meets_at_a_place_of_its_own():
     assert all(1024 < int(port) < 65536 for port in ports)
 
 
+@pytest.mark.parametrize("name", ["SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"])
+def test_what_slurm_does_not_say_is_named(name):
+    without = {key: value for key, value in SLURM.items() if key != name}
+    with pytest.raises(ConfigError, match=rf"{name}: is no number \(abc\)\. Start mate by torchrun or srun"):
+        find_place({**without, name: "abc"})
+    if name != "SLURM_STEP_NUM_TASKS":
+        with pytest.raises(ConfigError, match=f"{name}: is missing"):
+            find_place(without)
+
+
 def test_torchrun_comes_before_slurm():
     place = find_place({**SLURM, **TORCHRUN})
     assert (place["RANK"], place["NODE_RANK"]) == ("3", "1")

@@ -56,7 +56,7 @@ def _compiled() -> Path:
     macros = _run([*command, "-dM", "-E", "-x", "c++", os.devnull])
     parts = [*command, macros, *(path.read_text(encoding="utf-8") for path in files)]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] + ".so"
-    library = Path(os.environ.get("MATE_CACHE", "~/.cache/mate")).expanduser() / "native" / name
+    library = Path(os.environ.get("MATE_CACHE") or "~/.cache/mate").expanduser() / "native" / name
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:

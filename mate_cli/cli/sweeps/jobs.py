@@ -182,7 +182,7 @@ def follow_job(
 
 def is_follower() -> bool:
     """Say whether Slurm has started several processes for this job, and this is not the first."""
-    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
+    return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and os.environ.get("SLURM_PROCID", "0") != "0"
 
 
 def _wait_for_folder(note: Path) -> str:
