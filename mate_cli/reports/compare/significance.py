@@ -107,18 +107,24 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     Raises:
         ConfigError: no configuration, or more than one, is called so.
     """
-    reference = find_group(groups, against, metric)
+    references = find_groups(groups, against, metric)
+    name = references[0].label if len(references) == 1 else against
     if metric is None:
-        return Significance("", reference.label, (), ("no run has a metric to compare yet",))
-    own = question_scores(reference, metric)
-    if not own:
-        split, score, _ = split_metric_name(metric)
-        remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
-        note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
-        return Significance(metric, reference.label, (), (note,))
-    others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := compare_pair(group, reference, own, metric)) is not None]
-    return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
+        return Significance("", name, (), ("no run has a metric to compare yet",))
+    found: list[Difference] = []
+    lines: list[str] = []
+    others = 0
+    for reference in references:
+        scores = question_scores(reference, metric)
+        if scores:
+            near = [one for one in groups if len(references) == 1 or one.dataset == reference.dataset]
+            pairs = [compare_pair(one, reference, scores, metric) for one in near if one is not reference]
+            found, others = found + [pair for pair in pairs if pair], others + len(pairs)
+        else:
+            split, score, _ = split_metric_name(metric)
+            remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
+            lines.append(f"{reference.label} has no {score} for single questions of the {split} split: {remedy}")
+    return Significance(metric, name, tuple(found), (*lines, *notes(found, others)))
 
 
 def notes(found: Sequence[Difference], others: int) -> list[str]:
@@ -140,24 +146,45 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
 def find_group(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> Configuration:
-    """Find the configuration with a label, or the only one whose label has all the words asked for below a key.
-
-    Where a chain and its stages have them, those are meant that have the metric, and then the chain.
+    """Find the one configuration that is meant, see `find_groups`.
 
     Raises:
         ConfigError: naming the choices.
     """
-    wanted = label_words(asked)
-    exact = [group for group in groups if label_words(group.label) == wanted]
+    found = find_groups(groups, asked, metric, key)
+    if len(found) == 1:
+        return found[0]
+    raise _explain_choices(asked, key, found, found)
+
+
+def find_groups(
+    groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
+) -> list[Configuration]:
+    """Find the configuration with a label, or the only one whose label has all the words asked for below a key.
+
+    Where a chain and its stages have them, those are meant that have the metric, and then the chain. Where several
+    datasets have one such configuration each, all of these are.
+
+    Raises:
+        ConfigError: naming the choices.
+    """
+    wanted = sorted(label_words(asked))
+    exact = [group for group in groups if sorted(label_words(group.label)) == wanted]
     found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
     if len(found) > 1:
         found = [group for group in found if metric in group.metric_names] or found
         found = [group for group in found if not any(run.parent for run in group.runs)] or found
-    if len(found) == 1:
-        return found[0]
+    if found and len({group.dataset for group in found}) == len(found):
+        return found
+    raise _explain_choices(asked, key, found, groups)
+
+
+def _explain_choices(
+    asked: str, key: str, found: Sequence[Configuration], groups: Sequence[Configuration]
+) -> ConfigError:
     problem = f"{len(found)} configurations match {asked}" if found else f"unknown configuration {asked}"
     choices = " | ".join(group.label for group in found or groups)
-    raise ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
+    return ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
 
 
 def label_words(label: str) -> list[str]:
