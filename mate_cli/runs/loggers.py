@@ -3,6 +3,7 @@
 import os
 import secrets
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from mate_cli.files.atomic import free_name
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
-from mate_cli.runs.identity import configuration_name, shown_name
+from mate_cli.runs.identity import FOLD, configuration_name, find_value, shown_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Row, open_wandb, rows_until
 from mate_cli.terminal.console import Transcript
@@ -108,27 +109,35 @@ def open_loggers(
     Raises:
         ConfigError: a logger cannot be built.
     """
-    name = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}"
+    name = name_run(record, config)
     defaults = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # else a server that has gone holds a run for minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    warnings.filterwarnings("ignore", "MLFlow only allows")  # a line for every metric with an @ in its name
     chosen = [(key, node) for key, node in nodes.items() if node is not None]
     chosen.sort(key=lambda pair: pair[1]["_target_"] == f"{__name__}.wandb_logger")  # writes files when it is built
     parts = {key: build_part(node, defaults, f"logger.{key}") for key, node in chosen}
     loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, logger in parts.items():
         if logger is not None:
+            attempt = logger.attempt if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}")
             logger.log_hyperparams(dict(config))
-            loggers.append(logger if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}"))
+            loggers += [] if attempt.lost else [logger]  # Lightning asks each for its server again
     return loggers
 
 
-def guard_run(logger: Logger, name: str) -> Logger:
-    """Let a logger that has begun lose its figures rather than the run: its first failure is its last word."""
+def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
+    """Return what a run is called in a dashboard: its settings, its seed, and its fold where there are folds."""
+    name, fold = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}", find_value(config, FOLD)
+    return name if fold is None else f"{name} · fold {fold}"
+
+
+def guard_run(logger: Logger, name: str) -> "Attempts":
+    """Let a logger that is built lose its figures rather than the run: its first failure is its last word."""
     attempt = Attempts(f"{name} has failed, and the run goes on without it")
     for method in ("log_metrics", "log_hyperparams", "save", "finalize"):
         setattr(logger, method, partial(attempt, getattr(logger, method)))
-    return logger
+    return attempt
 
 
 def wandb_logger(
@@ -164,7 +173,7 @@ def wandb_logger(
             {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
             id=record.wandb_id,
             group=group or configuration,
-            name=f"{shown_name(record.experiment, record.settings)} · seed {record.seed}",
+            name=name_run(record, config),
             tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}", record.sweep and f"sweep-{record.sweep}"],
             job_type=record.task,
             dir=str(folder.path),

@@ -104,7 +104,16 @@ SYNTAX = {
         "question=who: a text with spaces needs quotes. Type 'question=who sold?'."
     ),
     ("train", "hardware=cuda"): (
-        "hardware=cuda: no such choice. Did you mean gpu? Choices: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
+        "hardware=cuda: no such choice. Choices: auto, cpu, cpu_bf16, ddp, gpu, gpu_bf16, mps, slurm."
+    ),
+    ("train", "model=bert"): (
+        "model=bert: no such choice. Choices: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, "
+        "sat, tapas, transformer_xh, transformer_xl."
+    ),
+    ("train", "--help", "exp"): "exp: unknown key. Did you mean experiment?",
+    ("train", "exp=quickstart"): "exp: unknown key. Did you mean experiment=quickstart?",
+    ("compare", "outputs", "latex=x.tex", "labels={'model X · lr=1': Ours}"): (
+        "labels={'model X · lr=1': Ours}: keys stand without quotes. Type 'labels={model X lr\\=1: Ours}'."
     ),
 }
 """Words after `mate`, and what to type in their place, of those who know other programs."""

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 from finished_runs import finished_run
 
+from mate_cli import Mate
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.predict import arguments
 from mate_cli.lit_modules.base import Selection
@@ -247,6 +248,12 @@ def test_a_blank_question_is_named(run, sales, capsys):
     assert 'question: is blank. Write question="..."' in capsys.readouterr().err
 
 
+def test_a_question_in_place_of_its_file_is_named(run, sales, capsys):
+    assert predict(f"run={run}", f"table={sales}", "questions=who sold?") == 2
+    told = "error: questions=who sold?: no such file. Check its name; to ask it: 'question=who sold?'.\n"
+    assert capsys.readouterr().err.endswith(told)
+
+
 def test_nothing_to_predict(capsys):
     assert predict("run=x") == 2
     assert (
@@ -310,6 +317,18 @@ def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsy
     )
     if found["value"] is not None:
         assert found["answer"] == answer
+
+
+def test_no_answer_is_the_same_in_the_terminal_and_in_python(run, sales, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(TableQA, "selection", lambda *_: Selection((), (), 1.0))
+    monkeypatch.setattr(TableQA, "answers", lambda *_: {})
+    output = tmp_path / "a.json"
+    assert predict(f"run={run}", f"table={sales}", "question=who?", f"output={output}") == 0
+    (found,) = answers(output)
+    answer = Mate.from_pretrained(run).predict(sales, "who?")
+    assert found["failure"] == answer.failure != ""
+    assert f"no answer: {answer.failure}" in capsys.readouterr().out
+    assert (found["answer"], answer.answer) == (None, "")
 
 
 TYPED = {

@@ -44,7 +44,6 @@ def printed(one, width=80, encoding="utf-8"):
     [
         ({"cells": ((0, 0), (1, 0)), "probabilities": (0.9, 0.8)}, "r0c0, r1c0"),
         ({"cells": ((0, 0),), "probabilities": (0.9,), "aggregation": "count", "value": 1.0, "answer": "1"}, "1"),
-        ({}, "no cell is likely enough"),
         ({"answer": "entailed", "verdict": True}, "entailed"),
         ({"failure": "too wide"}, "no answer: too wide"),
         ({"confidence": 0.31, "threshold": 0.5, "answer": "x"}, "abstained: 0.31 < 0.5"),

@@ -204,10 +204,23 @@ def test_a_metric_that_no_question_has(tmp_path):
         ("MATE LR=1e-05", "mate · lr=1e-05"),
         ("tapas", "tapas"),
         ("tap", "tapas"),
+        ("lr=1e-05 mate", "mate · lr=1e-05"),
     ],
 )
 def test_a_part_of_a_label_is_enough(tmp_path, asked, label):
     assert find_group(three(tmp_path), asked).label == label
+
+
+def test_where_two_datasets_have_a_name_each_is_compared_within_its_own(tmp_path):
+    for dataset in ("wtq", "sqa"):
+        for model in ("mate", "tapas"):
+            answer_questions(build_run(tmp_path / dataset / model, model=model, dataset=dataset), count=30)
+    groups = group_runs(load_runs([tmp_path]).runs)
+    found = compare_with(groups, METRIC, "tapas")
+    assert (found.against, [one.label for one in found.differences]) == ("tapas", ["mate · sqa", "mate · wtq"])
+    assert {one.questions for one in found.differences} == {30}
+    with pytest.raises(ConfigError, match=r"2 configurations match wtq\. Choose one of: mate · wtq \| tapas · wtq"):
+        compare_with(groups, METRIC, "wtq")
 
 
 def test_of_several_the_one_with_the_metric_is_meant(tmp_path):

@@ -215,3 +215,18 @@ def test_the_console_of_a_pipe_is_plain_and_wide(monkeypatch):
     assert report_console().width == 120
     monkeypatch.setenv("COLUMNS", "90")
     assert report_console().width == 90
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_letter_of_a_reason_is_lost_beside_long_names(tmp_path, width):
+    reason = "MlflowException: request to http://127.0.0.1:5056/api/2.0/mlflow/experiments/get-by-name has failed"
+    names = [f"quickstart_cells/2026-01-01_1{number}-00-00_mine" for number in range(2)]
+    for name in names:
+        build_run(tmp_path / name, status="failed", reason=reason)
+    file = io.StringIO()
+    print_report(build_report([tmp_path]), Console(file=file, width=width))
+    printed = file.getvalue()[file.getvalue().index("Not finished") :]
+    assert max(map(len, printed.splitlines())) <= width
+    column = printed.splitlines()[1].index("Reason")
+    told = "".join(line[column:].strip() for line in printed.splitlines()[3:] if line[column:].strip())
+    assert reason.replace(" ", "") in told.replace(" ", "")

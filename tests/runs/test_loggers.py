@@ -119,6 +119,17 @@ def test_names_of_runs_say_what_differs_where_there_are_many_settings(tmp_path, 
     assert all("sweep-2026-01-01_10-00-00" in arguments["tags"] for arguments in seen)
 
 
+def test_folds_have_names_of_their_own(tmp_path, monkeypatch):
+    import wandb
+
+    seen = []
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.append(arguments) or MagicMock())
+    for fold in (1, 2):
+        wandb_logger(RunFolder(tmp_path), record(), {**CONFIG, "data": {"dev_fold": fold}})
+    assert [arguments["name"] for arguments in seen] == ["x · seed 1 · fold 1", "x · seed 1 · fold 2"]
+    assert len({arguments["group"] for arguments in seen}) == 1
+
+
 def test_tables_keep_booleans_and_numbers(tmp_path):
     dashboard, seen = open_run(tmp_path, "disabled"), {}
     dashboard.log_table = lambda name, columns, data: seen.update({name: data})
@@ -397,3 +408,13 @@ def test_a_logger_that_fails_during_a_run_costs_its_figures_alone(tmp_path, monk
     log_run(tmp_path / "run", "csv")
     told = capsys.readouterr().err
     assert told == "warning: logger.csv has failed, and the run goes on without it (the server has gone)\n"
+
+
+def test_a_logger_that_fails_at_once_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise ConnectionError("503")
+
+    monkeypatch.setattr("pytorch_lightning.loggers.CSVLogger.log_hyperparams", fail)
+    assert [type(logger) for logger in log_run(tmp_path / "run", "csv")] == [MetricsFile]
+    told = capsys.readouterr().err
+    assert told == "warning: logger.csv has failed, and the run goes on without it (503)\n"

@@ -100,7 +100,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
     from mate_cli.cli.config_dir import choices
-    from mate_cli.cli.shell.help import keys_of, nearest
+    from mate_cli.cli.shell.help import groups_of, keys_of, nearest
     from mate_cli.cli.shell.key_search import choice_keys, find_named, search_keys
 
     if names := choices(key):
@@ -126,7 +126,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         where = " and ".join(f"mate {name}" for name in others)
         raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
-        near = nearest(key, [one.key for one in known], cutoff=0.8)
+        near = nearest(key, [*groups_of(command), *(one.key for one in known)], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
     raise unknown
 

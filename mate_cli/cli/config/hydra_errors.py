@@ -35,6 +35,7 @@ FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), in
 LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
 MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
+QUOTED_KEY = re.compile(r"""(?<=[{,])\s*(?P<quote>['"])(?P<key>.*?)(?P=quote)\s*(?=:)""")
 
 
 @contextmanager
@@ -168,6 +169,8 @@ def _has(part: object, name: str) -> bool:
 def _unreadable(override: str) -> ConfigError:
     if "=" not in override and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
+    if (unquoted := QUOTED_KEY.sub(lambda found: escape_key(found["key"]), override)) != override:
+        return ConfigError("keys stand without quotes", where=override, remedy=f"Type {quote_for_shell(unquoted)}")
     key, _, value = override.partition("=")
     name, place = KEY.match(key), re.sub(r"\[(\d+)\]", r".\1", key)
     if name and (name[0] != key or value.startswith("=")):
@@ -182,6 +185,11 @@ def _unreadable(override: str) -> ConfigError:
     if re.fullmatch(r"\w+\(.*\)", value):
         remedy = f"{FUNCTIONS}. A text: {quote_for_shell(f'{key}={write_value(value)}')}"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
+
+
+def escape_key(text: str) -> str:
+    """Return a text as a key of a mapping, which the grammar has without quotes; no dot stands between its words."""
+    return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
 
 
 def _not_yaml(error: YAMLError) -> ConfigError:

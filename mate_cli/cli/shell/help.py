@@ -1,7 +1,6 @@
 """Texts of `mate --help` and `mate <command> --help`, and the names nearest to a mistyped one."""
 
 import difflib
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
-    find_config,
     group_choices,
     read_config,
     read_extended,
@@ -20,8 +18,10 @@ WIDTH = 80
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
-    """Return a question that offers the known name nearest to a mistyped one; None when none is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    """Return a question that offers the known name nearest to one that is mistyped or cut; None when none is near."""
+    names = list(known)
+    longer = sorted((one for one in names if len(name) > 2 and one.startswith(name)), key=len)
+    found = difflib.get_close_matches(name, names, n=1, cutoff=cutoff) or longer
     return f"Did you mean {prefix}{found[0]}?" if found else None
 
 
@@ -61,13 +61,12 @@ def command_help(config_name: str) -> str:
 def nearest_choice(group: str, name: str) -> str | None:
     """Return the choice of a group nearest to a name that is none.
 
-    One that contains the name comes first, then one that is spelled alike, then one whose file says the word in its
-    first line, as that of `gpu` says CUDA.
+    One that contains the name comes first, then one that is spelled alike.
     """
     known = choices(group)
     holding = [one for one in known if len(name) > 2 and name in one]
     alike = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, known, n=1)
-    return next(iter(alike), None) or min(_describe_choices(group, name), key=len, default=None)
+    return next(iter(alike), None)
 
 
 def groups_of(config_name: str) -> list[str]:
@@ -78,13 +77,6 @@ def groups_of(config_name: str) -> list[str]:
 def keys_of(config_name: str) -> list[str]:
     """Return the keys at the top of a command's primary configuration that are no groups."""
     return list(top_keys(config_name))
-
-
-def _describe_choices(group: str, word: str) -> list[str]:
-    """Return the choices of a group whose files say a word in their first line."""
-    files = [file for name in choices(group) if (file := find_config(f"{group}/{name}"))]
-    lines = {file.stem: file.open(encoding="utf-8").readline() for file in files}
-    return [name for name, line in lines.items() if re.search(rf"^#.*\b{re.escape(word)}\b", line, re.IGNORECASE)]
 
 
 def _section(title: str, rows: list[str]) -> list[str]:

@@ -24,6 +24,7 @@ from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.formats.grid import count_noun
 from mate_cli.terminal.console import Console
 
 Scorer = Callable[[str, RunFolder], dict[str, float]]
@@ -132,7 +133,7 @@ def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrid
         answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
     rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
     write_text(output, to_json(rows, indent=1))
-    Console(highlight=False).print(f"{len(rows)} predictions: {output}", soft_wrap=True)
+    Console(highlight=False).print(f"{count_noun(len(rows), 'prediction')}: {output}", soft_wrap=True)
     return output
 
 

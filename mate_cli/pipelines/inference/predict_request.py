@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError, MateError
+from mate_cli.quoting import format_setting
 from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
@@ -114,6 +115,9 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
     """
     if not all(map(str.strip, texts)):
         raise ConfigError("is blank", where="question", remedy='Write question="..."')
+    if file and not os.path.lexists(Path(file).expanduser()):
+        remedy = f"Check its name; to ask it: {format_setting('question', file)}"
+        raise DataError("no such file", where=f"questions={file}", remedy=remedy)
     return [*(QuestionInput(valid(text)) for text in texts), *(read_questions(file, encoding) if file else ())]
 
 

@@ -115,6 +115,8 @@ def _answer(
             if selection is not None:
                 share = selection.share_right(model.calibration)
                 answered = replace(answered, confidence=share, calibrated=model.calibration is not None)
+            if not (answered.cells or answered.answer):
+                answered = replace(answered, failure="no cell is likely enough")
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
         answers.append(answered)

@@ -134,9 +134,7 @@ def answer_text(answered: TableAnswerResult) -> str:
         return f"abstained: {answered.confidence or 0:.2f} < {answered.threshold:g}"
     if answered.verdict:
         return answered.answer
-    if not answered.cells:
-        return answered.answer or "no cell is likely enough"
-    if answered.value is None and answered.aggregation == "none":
+    if answered.cells and answered.value is None and answered.aggregation == "none":
         return _few(answered)
     return answered.answer or "(an empty cell)"
 

@@ -107,18 +107,24 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     Raises:
         ConfigError: no configuration, or more than one, is called so.
     """
-    reference = find_group(groups, against, metric)
+    references = find_groups(groups, against, metric)
+    name = references[0].label if len(references) == 1 else against
     if metric is None:
-        return Significance("", reference.label, (), ("no run has a metric to compare yet",))
-    scores = question_scores(reference, metric)
-    if not scores:
-        split, score, _ = split_metric_name(metric)
-        remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
-        note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
-        return Significance(metric, reference.label, (), (note,))
-    others = [group for group in groups if group is not reference]
-    tests = [test for group in others if (test := compare_pair(group, reference, scores, metric)) is not None]
-    return Significance(metric, reference.label, tuple(tests), tuple(notes(tests, len(others))))
+        return Significance("", name, (), ("no run has a metric to compare yet",))
+    tests: list[Difference] = []
+    lines: list[str] = []
+    others = 0
+    for reference in references:
+        scores = question_scores(reference, metric)
+        if scores:
+            near = [group for group in groups if len(references) == 1 or group.dataset == reference.dataset]
+            pairs = [compare_pair(group, reference, scores, metric) for group in near if group is not reference]
+            tests, others = tests + [pair for pair in pairs if pair], others + len(pairs)
+        else:
+            split, score, _ = split_metric_name(metric)
+            remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
+            lines.append(f"{reference.label} has no {score} for single questions of the {split} split: {remedy}")
+    return Significance(metric, name, tuple(tests), (*lines, *notes(tests, others)))
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:
@@ -140,24 +146,45 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
 def find_group(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> Configuration:
-    """Find the configuration with a label, or the only one whose label has all the words asked for below a key.
-
-    Where a chain and its stages have them, those are meant that have the metric, and then the chain.
+    """Find the one configuration that is meant, see `find_groups`.
 
     Raises:
         ConfigError: naming the choices.
     """
-    wanted = label_words(asked)
-    exact = [group for group in groups if label_words(group.label) == wanted]
+    matches = find_groups(groups, asked, metric, key)
+    if len(matches) == 1:
+        return matches[0]
+    raise _explain_choices(asked, key, matches, matches)
+
+
+def find_groups(
+    groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
+) -> list[Configuration]:
+    """Find the configuration with a label, or the only one whose label has all the words asked for below a key.
+
+    Where a chain and its stages have them, those are meant that have the metric, and then the chain. Where several
+    datasets have one such configuration each, all of these are.
+
+    Raises:
+        ConfigError: naming the choices.
+    """
+    wanted = sorted(label_words(asked))
+    exact = [group for group in groups if sorted(label_words(group.label)) == wanted]
     matches = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
     if len(matches) > 1:
         matches = [group for group in matches if metric in group.metric_names] or matches
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches
-    if len(matches) == 1:
-        return matches[0]
+    if matches and len({group.dataset for group in matches}) == len(matches):
+        return matches
+    raise _explain_choices(asked, key, matches, groups)
+
+
+def _explain_choices(
+    asked: str, key: str, matches: Sequence[Configuration], groups: Sequence[Configuration]
+) -> ConfigError:
     problem = f"{len(matches)} configurations match {asked}" if matches else f"unknown configuration {asked}"
     choices = " | ".join(group.label for group in matches or groups)
-    raise ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
+    return ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
 
 
 def label_words(label: str) -> list[str]:

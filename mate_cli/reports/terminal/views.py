@@ -95,7 +95,10 @@ def terminal_table(view: View, console: Console, *, folded: bool = False) -> Tab
     stacked = any(not head.startswith("\n") for head in heads)
     names = f"\n{view.head}" if stacked else view.head
     least = name_width(view, LABEL) if names_width else min(13, len(view.head))
-    table.add_column(names, overflow="fold", min_width=least, max_width=names_width)
+    if names_width and not folded:  # a fixed width: rich would take room from names and words alike, and cut words
+        room = console.width - natural_width(terminal_table(view, console, folded=True), console)
+        names_width = min(names_width, least + max(0, room))
+    table.add_column(names, overflow="fold", min_width=least, width=names_width)
     for place, (column, head) in enumerate(zip(view.columns, heads, strict=True)):
         text = head if stacked else head.strip()
         if column.is_number:
