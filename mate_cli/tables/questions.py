@@ -34,11 +34,11 @@ def find_tables(places: Iterable[str]) -> list[Path]:
     Raises:
         DataError: one of them names nothing.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for place in places:
         with wrap_read_errors(place, DataError, "cannot be looked for", "Check the name"):
-            found |= dict.fromkeys(_find_files(place))
-    return list(found)
+            files |= dict.fromkeys(_find_files(place))
+    return list(files)
 
 
 def _find_files(place: str) -> list[Path]:
@@ -134,12 +134,12 @@ def pair_up(asked: Sequence[QuestionInput], tables: Sequence[Path], beside: Path
     if not asked:
         raise ConfigError("no question given", where="question", remedy='Write question="..." or questions=FILE')
     pairs: dict[Path, list[str]] = {table: [] for table in tables}
-    if not tables and any(one.table is None for one in asked):
+    if not tables and any(question.table is None for question in asked):
         raise ConfigError("no table given", where="table", remedy="Write table=FILE")
-    for one in asked:
-        of = tables if one.table is None else [_find_table(one.table, tables, beside)]
+    for question in asked:
+        of = tables if question.table is None else [_find_table(question.table, tables, beside)]
         for table in of:
-            pairs.setdefault(table, []).append(one.question)
+            pairs.setdefault(table, []).append(question.question)
     return {table: questions for table, questions in pairs.items() if questions}
 
 

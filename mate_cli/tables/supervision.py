@@ -60,10 +60,10 @@ class CellFinder:
         reason = ABSENT
         for form in _FORMS:
             places = self._places_in(form)
-            found = [places.get(form(text), []) for text in texts]
-            reason = _objection(found, strict)
+            candidates = [places.get(form(text), []) for text in texts]
+            reason = _objection(candidates, strict)
             if not reason:
-                return tuple(cells[0] for cells in found), ""
+                return tuple(cells[0] for cells in candidates), ""
         return (), reason
 
     def _places_in(self, form: Form) -> dict[Hashable, list[tuple[int, int]]]:
@@ -106,12 +106,12 @@ def supervise(
     return replace(bare, coordinates=coordinates, number=number)
 
 
-def _objection(found: Sequence[Sequence[tuple[int, int]]], strict: bool) -> str:
-    if not all(found):
+def _objection(candidates: Sequence[Sequence[tuple[int, int]]], strict: bool) -> str:
+    if not all(candidates):
         return ABSENT
-    if strict and any(len(cells) > 1 for cells in found):
+    if strict and any(len(cells) > 1 for cells in candidates):
         return SEVERAL
-    everywhere = [cell for cells in found for cell in cells]
+    everywhere = [cell for cells in candidates for cell in cells]
     return SHARED if len(set(everywhere)) < len(everywhere) else ""
 
 

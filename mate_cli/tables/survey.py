@@ -184,12 +184,12 @@ class Survey:
         names: dict[str, None] = {}
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
         repeated = [name for name, count in Counter(header).items() if name and count > 1]
-        taken, last = set(header), dict[str, int]()
+        header_names, last = set(header), dict[str, int]()
         for place, name in enumerate(header, 1):
             wanted = name[:MAX_CELL_LENGTH] or f"column {place}"
             number = last.get(wanted, 1)
             name = wanted if number == 1 else f"{wanted} ({number})"
-            while name in names or (number > 1 and name in taken):
+            while name in names or (number > 1 and name in header_names):
                 number += 1
                 name = f"{wanted} ({number})"
             last[wanted] = number

@@ -38,7 +38,7 @@ class Ensemble(TrainedStage):
         """
         first = members[0]
         by_token = first.parts.task.spec.label == "span"  # cells are the table's own, whatever is read of it
-        if by_token and any(_reading(one) != _reading(first) for one in members):
+        if by_token and any(_reading(member) != _reading(first) for member in members):
             raise ConfigError(
                 "these runs encode inputs differently", where="run", remedy="Use runs that differ only in the seed"
             )
@@ -46,7 +46,7 @@ class Ensemble(TrainedStage):
 
     def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
         """Return the mean of the members' predictions, see `TableTask.join_members`."""
-        return self.parts.task.join_members([one.predict(examples, name) for one in self.members])
+        return self.parts.task.join_members([member.predict(examples, name) for member in self.members])
 
 
 def _reading(member: TrainedStage) -> tuple[Mapping[str, Any], str]:
@@ -72,8 +72,8 @@ def evaluate_together(runs: Sequence[str], split: str, runtime: RuntimeOverrides
             "these runs have different tasks or datasets", where="run", remedy="Use runs of one experiment"
         )
     outputs = Path(runtime.paths.outputs)
-    own = broadcast_folder(lambda: new_folder(outputs, "evaluate", records[0].experiment, 0))
-    run = Run.of(own, joint_record(records, split))
+    joint_folder = broadcast_folder(lambda: new_folder(outputs, "evaluate", records[0].experiment, 0))
+    run = Run.of(joint_folder, joint_record(records, split))
     members = [str(folder.path) for folder in folders]
     with record_outcome(run):
         answer = _of_systems if records[0].stages else _of_runs
@@ -119,7 +119,7 @@ def _of_systems(
     folders: Sequence[RunFolder], run: Run, split: str, runtime: RuntimeOverrides
 ) -> tuple[Mapping[str, float], Mapping[str, Any]]:
     opened = [open_stages(folder, runtime) for folder in folders]
-    system = with_mean([one for one, _ in opened])
+    system = with_mean([system for system, _ in opened])
     stages = {name: Ensemble.of([stages[name] for _, stages in opened]) for name in system.stages}
     run.record.questions |= describe_questions(split, stages[system.stages[0]].parts.data.questions(split))
     return answer_split(system, stages, split, run.folder), read_parts(folders[0].path, runtime.trust)
@@ -132,8 +132,10 @@ def with_mean(systems: Sequence[System]) -> System:
         ConfigError: they have not learnt the same things.
     """
     keys = systems[0].parameters
-    if any(one.parameters.keys() != keys.keys() for one in systems):
+    if any(system.parameters.keys() != keys.keys() for system in systems):
         raise ConfigError(
             "these runs answer in different forms", where="run", remedy="Use runs that differ only in the seed"
         )
-    return systems[0].with_parameters({key: sum(one.parameters[key] for one in systems) / len(systems) for key in keys})
+    return systems[0].with_parameters(
+        {key: sum(system.parameters[key] for system in systems) / len(systems) for key in keys}
+    )

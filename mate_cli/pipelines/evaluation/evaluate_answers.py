@@ -45,7 +45,7 @@ def evaluate_answers(
     """
     dataset = instantiate(data)
     title = str(data.get("name") or type(dataset).__name__)
-    examples = {split: {one.example_id: one for one in dataset.examples(split)} for split in splits}
+    examples = {split: {example.example_id: example for example in dataset.examples(split)} for split in splits}
     check_questions(file, answers, title, examples)
     metric: AnswerMetric[Any] = get_class(getattr(dataset, "metric", Release.metric))(answers)
     record = RunRecord(
@@ -70,11 +70,11 @@ def evaluate_answers(
             known = {key: example for key, example in asked.items() if example.answer}
             record.metrics |= {f"{split}/{score}": value for score, value in metric.score(known).items()}
             record.questions |= describe_questions(split, asked.values())
-            given = [example for key, example in asked.items() if key in answers]
-            texts = {example.example_id: metric.text(example) for example in given}
-            details = {example.example_id: metric.details(example) for example in given}
+            answered_examples = [example for key, example in asked.items() if key in answers]
+            texts = {example.example_id: metric.text(example) for example in answered_examples}
+            details = {example.example_id: metric.details(example) for example in answered_examples}
             save_predictions(
-                run.folder, split, asked.values(), texts, lambda one: metric.score({one.example_id: one}), details
+                run.folder, split, asked.values(), texts, lambda item: metric.score({item.example_id: item}), details
             )
     print_outcome(record, run.folder)
     return run.folder

@@ -50,9 +50,9 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     to = broadcast_folder(lambda: _results_folder(folder, runtime))
     named: dict[str, float] = {}
     for split in splits:
-        own = {f"{split}/{name}": value for name, value in score(split, to).items()}
-        to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", own)
-        named |= own
+        scores = {f"{split}/{name}": value for name, value in score(split, to).items()}
+        to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
+        named |= scores
     note_machine(record, folder, stages)
     console = Console()
     console.print(results_table(named, f"{record.experiment}, best weights"))
@@ -81,8 +81,8 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
 def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
     """Say in a run's record what this machine lacks of it, and what stood in; of a system by the names of stages."""
     pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
-    if found := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
-        record.facts |= found
+    if facts := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
+        record.facts |= facts
         folder.write_record(record)
 
 
@@ -158,13 +158,13 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
 def open_stages(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[System, dict[str, TrainedStage]]:
     """Open a system and its stages, also right after the whole run was moved."""
     system, stages = open_system(folder, runtime.trust), folder.read_record().stages
-    found = {}
+    trained_stages = {}
     for name in system.stages:
         below = folder.path / name
-        own = open_run(str(below) if below.exists() else stages[name])
-        config = runtime.config(own)
-        found[name] = TrainedStage(name, load_best(config, own), config)
-    return system, found
+        stage_folder = open_run(str(below) if below.exists() else stages[name])
+        config = runtime.config(stage_folder)
+        trained_stages[name] = TrainedStage(name, load_best(config, stage_folder), config)
+    return system, trained_stages
 
 
 def questions_in_file(parts: Parts, path: str) -> list[TableExample]:

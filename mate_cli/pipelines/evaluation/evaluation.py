@@ -81,13 +81,13 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     digest = parts.data.encodings(split).digest
     ranks.require_agreement({split: digest[:12]}, "Give all the same data, as on a file system that all nodes share")
     predictions = predict(parts.task, loader, cfg)
-    given = judge(parts.task, examples, predictions)
+    result = judge(parts.task, examples, predictions)
     tokens = parts.data.encodings(split).uncut_tokens
     if not any(example.history for example in examples):
-        return with_parts(given, tokens)
-    own = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
-    right_before = {f"{name}/gold_previous": value for name, value in given.metrics.items() if "/" not in name}
-    return with_parts(replace(own, metrics={**own.metrics, **right_before}), tokens)
+        return with_parts(result, tokens)
+    result_in_turn = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
+    right_before = {f"{name}/gold_previous": value for name, value in result.metrics.items() if "/" not in name}
+    return with_parts(replace(result_in_turn, metrics={**result_in_turn.metrics, **right_before}), tokens)
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
@@ -112,16 +112,16 @@ def predict_in_turn(
     Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
     """
     turns = {example.example_id: len(example.history) for example in examples}
-    found = {prediction.example_id: prediction for prediction in first if not turns[prediction.example_id]}
+    by_id = {prediction.example_id: prediction for prediction in first if not turns[prediction.example_id]}
     names = {(example.conversation, len(example.history)): example.example_id for example in examples}
     for turn in range(1, max(turns.values()) + 1):
         asked = [example for example in examples if len(example.history) == turn]
-        before = [found.get(names.get((example.conversation, turn - 1), "")) for example in asked]
+        before = [by_id.get(names.get((example.conversation, turn - 1), "")) for example in asked]
         asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
         encodings = EncodedExamples(asked, parts.serializer)  # not cached, as they depend on the weights
         predictions = predict(parts.task, parts.data.loader_encoded(encodings), cfg)
-        found |= {prediction.example_id: prediction for prediction in predictions}
-    return list(found.values())
+        by_id |= {prediction.example_id: prediction for prediction in predictions}
+    return list(by_id.values())
 
 
 def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
@@ -183,14 +183,14 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> Calibrati
     calibration = calibrate(result) if split == "dev" else None
     if calibration:
         folder.write_json(CALIBRATION, calibration.to_json())
-    own = {prediction.example_id: prediction for prediction in result.predictions}
+    by_id = {prediction.example_id: prediction for prediction in result.predictions}
 
     def score(example: TableExample) -> dict[str, float]:
         name = example.example_id
         left = [result.pruned[name]] if name in result.pruned else []
-        return result.task.all_scores([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
+        return result.task.all_scores([by_id[name]] if name in by_id else [], {name: example}) | pruning_scores(left)
 
-    details = {name: result.task.details(prediction) for name, prediction in own.items()}
+    details = {name: result.task.details(prediction) for name, prediction in by_id.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
     return calibration
 
@@ -202,7 +202,7 @@ def describe_questions(split: str, examples: Iterable[TableExample]) -> dict[str
         `{"dev": "40:3f2a91c4d0e1", "dev/table": "22"}`; only runs with the same hash are compared.
     """
     known = {example.example_id: example for example in examples if example.answer}
-    answers = {name: one.answer and [*one.answer.texts, one.answer.label] for name, one in known.items()}
+    answers = {name: item.answer and [*item.answer.texts, item.answer.label] for name, item in known.items()}
     told = [[name, known[name].question, answers[name]] for name in sorted(known)]
     digest = hashlib.sha256(to_json(told).encode()).hexdigest()[:12]
     parts = {f"{split}/{part}": str(len(names)) for part, names in group_by_subset(known).items()}

@@ -27,8 +27,8 @@ class BarList:
     @property
     def top(self) -> float:
         """The value at the right edge."""
-        ends = [one.summary.center + (one.summary.spread or 0.0) for one in self.rows]
-        dots = [dot for one in self.rows for dot in one.dots]
+        ends = [row.summary.center + (row.summary.spread or 0.0) for row in self.rows]
+        dots = [dot for row in self.rows for dot in row.dots]
         return max([*ends, *dots, *(line.value for line in self.lines), 0.0]) or 1.0
 
     def texts(self, bar: Bar) -> tuple[str, str]:
@@ -43,10 +43,10 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     def content() -> Mapping[str, Any] | None:
         names = score_names(report)
         blocks = [(name, list(bar_lists(report, MetricName.parse(name)))) for name in names]
-        lists = [one for _, found in blocks for one in found]
-        has_spread = any(bar.summary.spread for one in lists for bar in one.rows)
+        lists = [bar_list for _, block in blocks for bar_list in block]
+        has_spread = any(bar.summary.spread for bar_list in lists for bar in bar_list.rows)
         notes = ["whiskers: the spread over seeds", "dots: single runs"] * has_spread
-        notes += ["outlined bars and dashed lines: published figures"] * any(one.lines for one in lists)
+        notes += ["outlined bars and dashed lines: published figures"] * any(bar_list.lines for bar_list in lists)
         menu = [(name, MetricName.parse(name).title) for name in names]
         return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if names else None
 

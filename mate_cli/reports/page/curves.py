@@ -55,5 +55,5 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
     """Draw the most telling score, or the loss without one, for pages without scripts."""
-    name = next((one for one in names if MetricName.parse(one).is_score), names[0])
+    name = next((metric for metric in names if MetricName.parse(metric).is_score), names[0])
     return draw_curves(drawn[:STILL_CURVES], name)

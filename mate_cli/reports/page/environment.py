@@ -26,9 +26,9 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
 
 def environment_facts(run: LoadedRun) -> dict[str, str]:
     """Return what a run recorded of its surroundings."""
-    own = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
+    facts = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
     versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
-    return {name: value for name, value in (own | versions).items() if value}
+    return {name: value for name, value in (facts | versions).items() if value}
 
 
 def environment_text(counts: Counter[str], total: int) -> str:

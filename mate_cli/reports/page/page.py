@@ -77,10 +77,10 @@ def render_sections(
         command: what writes it.
         **words: its title and heading, and what stands above the sections.
     """
-    parts = [(one, content) for one in sections if (content := one.content()) is not None]
+    parts = [(section, content) for section in sections if (content := section.content()) is not None]
     return render_template(
         "compare.html",
-        parts=[(one, {"note": "", **content}) for one, content in parts],
+        parts=[(section, {"note": "", **content}) for section, content in parts],
         folders=loaded.folders,
         created=f"{created:%d %B %Y, %H:%M %Z}",
         warnings=loaded.warnings,
@@ -120,7 +120,7 @@ def summary_cards(report: Report) -> list[Card]:
 
 def best_card(report: Report) -> Card:
     """Return the winner by the main metric."""
-    ranked = ((one, summary) for one in report.groups if (summary := one.summary(report.ranked_by or "")))
+    ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
     best, summary = next(ranked, (report.groups[0], None))
     if report.ranked_by is None or summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")

@@ -35,11 +35,11 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedFigur
     """Return published figures for a metric on a data set: of the models compared, else the best."""
     rows = published_results(dataset) if report.published else ()
     spec = MetricName.parse(metric).spec
-    found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
+    ranked = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
     models = {run.setting("model") for run in report.runs}
-    best = {one.model: one for one in reversed(found) if one.model in models}  # of a model the best, not its ablations
-    own = [one for one in found if best.get(one.model) is one][:MAX_LINES] or found[:1]
-    return [PublishedFigure(one.label, (value := one.metrics[metric]), spec.text(value), one.source) for one in own]
+    best = {row.model: row for row in reversed(ranked) if row.model in models}  # of a model the best, not its ablations
+    lines = [row for row in ranked if best.get(row.model) is row][:MAX_LINES] or ranked[:1]
+    return [PublishedFigure(row.label, (value := row.metrics[metric]), spec.text(value), row.source) for row in lines]
 
 
 def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
@@ -54,12 +54,12 @@ def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[st
         "blocks": list(blocks_of(report)),
         "groups": [
             {
-                "label": one.group.label,
-                "index": one.index,
-                "block": list(blocks_of(report)).index(one.group.block),
-                "runs": [run_data(run, log, names) for run, log in one.logs],
+                "label": curve.group.label,
+                "index": curve.index,
+                "block": list(blocks_of(report)).index(curve.group.block),
+                "runs": [run_data(run, log, names) for run, log in curve.logs],
             }
-            for one in drawn
+            for curve in drawn
         ],
     }
 

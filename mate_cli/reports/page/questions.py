@@ -35,19 +35,19 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
     groups = report.groups[:MAX_GROUPS]
     names = (name for name in score_names(report) if MetricName.parse(name).is_share)
     every = ((name, disagreements(groups, name, MAX_QUESTIONS)) for name in names)
-    metric, found = next(((name, questions) for name, questions in every if questions), ("", ()))
-    if not found:
+    metric, cases = next(((name, questions) for name, questions in every if questions), ("", ()))
+    if not cases:
         return None
-    labels = list(dict.fromkeys(answer.label for one in found for answer in one.answers))
+    labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
     places = {group.label: place for place, group in enumerate(groups)}
-    tables, missing = tables_of(found, groups, split_metric_name(metric)[0], report.cache)
-    note = f"The {plural(len(found), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
+    tables, missing = tables_of(cases, groups, split_metric_name(metric)[0], report.cache)
+    note = f"The {plural(len(cases), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
     note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     note += f" Tables are not shown: {missing.rstrip('.')}." if missing else ""
     return {
-        "cards": [question_card(one, tables.get(one.question.question_id), places) for one in found],
+        "cards": [question_card(case, tables.get(case.question.question_id), places) for case in cases],
         "choices": [("", "any"), *((label, label) for label in labels)],
-        "count": plural(len(found), "question"),
+        "count": plural(len(cases), "question"),
         "first": FIRST,
         "places": places,
         "note": note,
@@ -55,36 +55,36 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
 
 
 def tables_of(
-    found: Sequence[Disagreement], groups: Sequence[Configuration], split: str, cache: Path | None
+    cases: Sequence[Disagreement], groups: Sequence[Configuration], split: str, cache: Path | None
 ) -> tuple[dict[str, AnswerTable], str]:
     """Return the tables of questions by their ids, and why some are not there; a data set at a time."""
     runs = {group.label: group.runs for group in groups}
     datasets = {group.label: group.dataset for group in groups}
     asked: dict[str, list[Disagreement]] = {}
-    for one in found:
-        asked.setdefault(datasets[one.answers[0].label], []).append(one)
+    for case in cases:
+        asked.setdefault(datasets[case.answers[0].label], []).append(case)
     tables: dict[str, AnswerTable] = {}
     missing: dict[str, None] = {}
     for questions in asked.values():
-        told = [run for one in questions for answer in one.answers for run in runs[answer.label]]
-        read = read_tables(dict.fromkeys(told), split, [one.question.question_id for one in questions], cache)
+        told = [run for case in questions for answer in case.answers for run in runs[answer.label]]
+        read = read_tables(dict.fromkeys(told), split, [case.question.question_id for case in questions], cache)
         tables |= read.by_question
         missing |= {read.missing: None} if read.missing else {}
     return tables, "; ".join(missing)
 
 
-def question_card(found: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
+def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
     """Return one question: its text, the right answer, what each configuration answered, and the table."""
-    question = found.question
+    question = case.question
     facts = [subset_title(question.source), question.table_id.replace("_", " ")]
     return {
         "text": question.text or question.question_id,
         "gold": " / ".join(question.answers) or NOTHING,
         "detail": " · ".join(fact for fact in facts if fact),
-        "answers": [answer_row(answer, question, places[answer.label]) for answer in found.answers],
-        "right": [answer.label for answer in found.answers if answer.score >= 1.0],
-        "wrong": [answer.label for answer in found.answers if answer.score <= 0.0],
-        "table": QuestionTable(table, found.answers) if table else None,
+        "answers": [answer_row(answer, question, places[answer.label]) for answer in case.answers],
+        "right": [answer.label for answer in case.answers if answer.score >= 1.0],
+        "wrong": [answer.label for answer in case.answers if answer.score <= 0.0],
+        "table": QuestionTable(table, case.answers) if table else None,
     }
 
 
@@ -109,8 +109,8 @@ def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Map
 def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
     """Say whether what is right here is not the answer itself, but the cell whose passage holds it."""
     texts = {" ".join(text.lower().split()) for text in question.answers}
-    own = (" ".join(text.lower().split()) for text, _ in answer.texts)
-    return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in own)
+    predictions = (" ".join(text.lower().split()) for text, _ in answer.texts)
+    return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
 def verdict(score: float) -> tuple[str, str, str]:
@@ -171,9 +171,9 @@ class QuestionTable:
         """The meaning of the marks in it, and how much is not shown."""
         cells = [(row, column) for row in self.shown.rows for column in self.shown.columns]
         signs = {self.sign(row, column)[0] for row, column in cells if row is not None and column is not None}
-        said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if mark in signs]
-        said += ["coloured squares: the cells that each configuration chose"] * bool(self._chosen)
-        return "; ".join(filter(None, [*said, hidden_text(self.shown, "marked cell")]))
+        entries = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if mark in signs]
+        entries += ["coloured squares: the cells that each configuration chose"] * bool(self._chosen)
+        return "; ".join(filter(None, [*entries, hidden_text(self.shown, "marked cell")]))
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:

@@ -30,8 +30,8 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
         metric = MetricName.parse(report.metric) if report.metric else None
         keys = list_varying_settings(report)
         every = [{key: run.setting(key) for key in FIELDS} | settings(run) for run in report.runs]
-        differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
-        rows = [run_row(run, own, report, keys) for run, own in zip(report.runs, every, strict=True)]
+        differing = [key for key in keys if len({values.get(key, "") for values in every}) > 1]
+        rows = [run_row(run, values, report, keys) for run, values in zip(report.runs, every, strict=True)]
         return {
             "rows": rows[:FIRST],
             "later": partial(later_runs, rows[FIRST:]),
@@ -70,7 +70,7 @@ def list_varying_settings(report: Report) -> list[str]:
     return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
 
 
-def run_row(run: LoadedRun, own: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
+def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
     """Return the line of one run."""
     above, _, name = shown_name(run, report).rpartition("/")
     seconds = run.number("wall_seconds") or None
@@ -80,7 +80,7 @@ def run_row(run: LoadedRun, own: Mapping[str, str], report: Report, keys: Sequen
         "name": name,
         "above": above,
         "files": [(text, file) for text, file in FILES if (run.folder / file).exists()],
-        "settings": {key: own[key] for key in keys if own.get(key)},
+        "settings": {key: values[key] for key in keys if values.get(key)},
         "reason": "" if run.status == "finished" else reason_text(run, report.created),
         "seed": run.text("seed"),
         "score": score_texts(run, report.metric),

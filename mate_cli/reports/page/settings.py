@@ -19,11 +19,11 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Return a table of differing settings per dataset and task, and the settings that all runs share."""
 
     def content() -> Mapping[str, Any] | None:
-        parts = [comparison_content(one) for one in report.comparisons if one.common or one.differences]
+        parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
         shared = shared_settings(report)
         title = f"{plural(len(shared), 'setting')} that all runs share"
-        found = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
-        return found if parts or shared else None
+        section = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
+        return section if parts or shared else None
 
     return ReportSection("settings", "Settings that differ", "Settings", template="settings.html", content=content)
 
@@ -42,16 +42,16 @@ def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
         "common": comparison.common,
         "several": len(comparison.labels) > 1,
         "labels": labels,
-        "rows": [(one.key, [value_of(one, label) for label in labels]) for one in shown],
+        "rows": [(difference.key, [value_of(difference, label) for label in labels]) for difference in shown],
     }
 
 
 def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
     """Return the value of one configuration, None where it has none, and whether no other of several has it."""
-    found = next(((value, labels) for value, labels in difference.values.items() if label in labels), None)
-    if found is None or found[0] == ABSENT:
+    pair = next(((value, labels) for value, labels in difference.values.items() if label in labels), None)
+    if pair is None or pair[0] == ABSENT:
         return None, False
-    value, labels = found
+    value, labels = pair
     return value, len(labels) == 1 and sum(map(len, difference.values.values())) > 2
 
 
@@ -59,7 +59,7 @@ def shared_settings(report: Report) -> dict[str, str]:
     """Return every setting that is the same in all runs."""
     every = [settings(run) for run in report.runs]
     first = every[0] if every else {}
-    return {key: value for key, value in first.items() if all(one.get(key) == value for one in every)}
+    return {key: value for key, value in first.items() if all(values.get(key) == value for values in every)}
 
 
 def count_line(count: int, noun: str, most: int) -> str:

@@ -104,16 +104,16 @@ def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Par
     blocks = dict.fromkeys(group.block for group in report.groups)
     for block in blocks:
         groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
-        runs = [one for index, group in groups for one in score_runs(index, group, metric)]
-        if found := panels(runs):
+        runs = [run for index, group in groups for run in score_runs(index, group, metric)]
+        if panel_list := panels(runs):
             title = f"{metric.title_with_unit} on {block}" if len(blocks) > 1 else metric.title_with_unit
-            yield title, draw_coordinates(found, runs, metric), [draw_panel(one, runs) for one in found]
+            yield title, draw_coordinates(panel_list, runs, metric), [draw_panel(panel, runs) for panel in panel_list]
 
 
 def find_varied(report: Report) -> list[str]:
     """Return the settings that were varied, of those that change together the first; the most telling come first."""
     metric = MetricName.parse(report.metric or "")
-    runs = [one for place, group in enumerate(report.groups) for one in score_runs(place, group, metric)]
+    runs = [run for place, group in enumerate(report.groups) for run in score_runs(place, group, metric)]
     return [panel.keys[0] for panel in panels(runs)]
 
 
@@ -137,11 +137,11 @@ def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
         kinds = list(dict.fromkeys(values))
         if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MAX_VALUES, len(runs) // 2):
             together.setdefault(tuple(map(kinds.index, values)), []).append(key)
-    found = [
+    panel_list = [
         SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained_variance(places, runs))
         for places, keys in together.items()
     ]
-    return sorted(found, key=lambda one: -one.importance)[:MAX_PANELS]
+    return sorted(panel_list, key=lambda panel: -panel.importance)[:MAX_PANELS]
 
 
 def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
@@ -165,7 +165,7 @@ def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
         return round(BOTTOM - (score - low + room) / (high - low + 2 * room) * (BOTTOM - TOP), 1)
 
     pairs = list(zip(runs, panel.values, strict=True))
-    means = {value: statistics.fmean(run.score for run, own in pairs if own == value) for value in places}
+    means = {value: statistics.fmean(run.score for run, run_value in pairs if run_value == value) for value in places}
     name = " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
     return Plot(
         name,
@@ -181,14 +181,14 @@ def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
 
 
 def draw_coordinates(
-    found: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
+    panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
 ) -> ParallelCoordinates | None:
     """Draw runs as lines through all settings; None where one setting was varied alone."""
-    if len(found) < 2:
+    if len(panel_list) < 2:
         return None
     scores = [str(run.score) for run in runs]
-    columns = [*((" = ".join(one.keys[:2]), one.values) for one in found), (metric.short, scores)]
-    heights = [[round(BOTTOM + ABOVE - share * (BOTTOM - TOP), 1) for share in spread(own)] for _, own in columns]
+    columns = [*((" = ".join(panel.keys[:2]), panel.values) for panel in panel_list), (metric.short, scores)]
+    heights = [[round(BOTTOM + ABOVE - share * (BOTTOM - TOP), 1) for share in spread(values)] for _, values in columns]
     axes = [
         (STEP * (place + 0.5), name, axis_ticks(dict(zip(values, ys, strict=True))))
         for place, ((name, values), ys) in enumerate(zip(columns, heights, strict=True))
@@ -239,7 +239,7 @@ def x_places(values: Sequence[str]) -> dict[str, float]:
     places = {
         value: round(inner[0] + share * (inner[1] - inner[0]), 1) for value, share in value_shares(values).items()
     }
-    return dict(sorted(places.items(), key=lambda one: one[1]))
+    return dict(sorted(places.items(), key=lambda item: item[1]))
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:
