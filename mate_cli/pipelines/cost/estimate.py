@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,8 +69,8 @@ class Cost:
     refused: MateError | None = None
 
 
-def estimate(config: RunConfig, seconds: float) -> Cost:
-    """Count what a run has, and time a few of its steps for at most so many seconds."""
+def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], TableDataset]) -> Cost:
+    """Count what a run has, and time a few of its steps for at most so many seconds; see `open_dataset`."""
     cost = Cost(schedule=_planned_steps(config))
     config = _without_other_runs(config, cost)
     with (
@@ -78,20 +79,27 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
         _kernels_kept(config.paths.cache, cache),
     ):
         try:
-            _estimate(config, seconds, cache, cost, progress)
+            _estimate(config, seconds, cache, cost, progress, open_data)
         except MateError as error:
             cost.refused = error
     return cost
 
 
-def _estimate(config: RunConfig, seconds: float, cache: str, cost: Cost, progress: Progress) -> None:
+def _estimate(
+    config: RunConfig,
+    seconds: float,
+    cache: str,
+    cost: Cost,
+    progress: Progress,
+    open_data: Callable[[str], TableDataset],
+) -> None:
     """Fill in a cost.
 
     Raises:
         MateError: the run would be refused.
     """
-    dataset = instantiate({**config.data, "download": False} if "download" in config.data else config.data)
-    known = dataset
+    settings = {**config.data, "download": False} if "download" in config.data else config.data
+    known = dataset = open_data(json.dumps(settings, default=str))
     if isinstance(dataset, TableCorpus) and not dataset.is_prepared:
         cost.unknown.append("examples: the corpus is not prepared yet; tokens and time are those of the sample tables")
         known = instantiate({**config.data, "sources": ["sample"], "exclude": [], "cache": cache})
@@ -113,6 +121,11 @@ def _estimate(config: RunConfig, seconds: float, cache: str, cost: Cost, progres
         _add_time(config, parts, sample, seconds, cost)
     if known is not dataset:
         dataset.check_sources()
+
+
+def open_dataset(settings: str) -> TableDataset:
+    """Build a dataset of settings in JSON; it keeps what it has read."""
+    return cast(TableDataset, instantiate(json.loads(settings)))
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:
