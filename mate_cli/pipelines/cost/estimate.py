@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any, cast
 from unittest.mock import patch
 
 from hydra.utils import instantiate
@@ -99,7 +99,8 @@ def _estimate(
         MateError: the run would be refused.
     """
     settings = {**config.data, "download": False} if "download" in config.data else config.data
-    known = dataset = open_data(json.dumps(settings, default=str))
+    dataset: Any = open_data(json.dumps(settings, default=str))
+    known = dataset
     if isinstance(dataset, TableCorpus) and not dataset.is_prepared:
         cost.unknown.append("examples: the corpus is not prepared yet; tokens and time are those of the sample tables")
         known = instantiate({**config.data, "sources": ["sample"], "exclude": [], "cache": cache})
