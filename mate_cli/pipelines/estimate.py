@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -74,8 +75,8 @@ class Cost:
     refused: MateError | None = None
 
 
-def estimate(config: RunConfig, seconds: float) -> Cost:
-    """Count what a run has, and time a few of its steps for at most so many seconds."""
+def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], TableDataset]) -> Cost:
+    """Count what a run has, and time a few of its steps for at most so many seconds; see `open_dataset`."""
     cost = Cost(schedule=_planned_steps(config))
     config = _without_other_runs(config, cost)
     with (
@@ -84,19 +85,27 @@ def estimate(config: RunConfig, seconds: float) -> Cost:
         _kernels_kept(config.paths.cache, cache),
     ):
         try:
-            _estimate(config, seconds, cache, cost, progress)
+            _estimate(config, seconds, cache, cost, progress, open_data)
         except MateError as error:
             cost.refused = error
     return cost
 
 
-def _estimate(config: RunConfig, seconds: float, cache: str, cost: Cost, progress: Progress) -> None:
+def _estimate(
+    config: RunConfig,
+    seconds: float,
+    cache: str,
+    cost: Cost,
+    progress: Progress,
+    open_data: Callable[[str], TableDataset],
+) -> None:
     """Fill in a cost.
 
     Raises:
         MateError: the run would be refused.
     """
-    dataset = instantiate({**config.data, "download": False} if "download" in config.data else config.data)
+    settings = {**config.data, "download": False} if "download" in config.data else config.data
+    dataset: Any = open_data(json.dumps(settings, default=str))
     known = dataset
     if isinstance(dataset, TableCorpus) and not dataset.is_prepared:
         cost.unknown.append("examples: the corpus is not prepared yet; tokens and time are those of the sample tables")
@@ -119,6 +128,11 @@ def _estimate(config: RunConfig, seconds: float, cache: str, cost: Cost, progres
         _add_time(config, parts, sample, seconds, cost)
     if known is not dataset:
         dataset.check_sources()
+
+
+def open_dataset(settings: str) -> TableDataset:
+    """Build a dataset of settings in JSON; it keeps what it has read."""
+    return cast(TableDataset, instantiate(json.loads(settings)))
 
 
 def _planned_steps(config: RunConfig) -> Schedule | None:

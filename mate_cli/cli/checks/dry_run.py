@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -111,12 +111,14 @@ def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
     """Return the cost of each stage, measured once for all that cost the same."""
     from mate_cli.files.hub import nothing_fetched
-    from mate_cli.pipelines.estimate import estimate
+    from mate_cli.pipelines.estimate import estimate, open_dataset
 
     distinct = {_key(stage): stage for stage in stages}
     seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))
     with nothing_fetched():
-        return {key: estimate(stage.config, seconds) for key, stage in distinct.items()}
+        alike, opened = sorted(distinct, key=lambda key: str(distinct[key].config.data)), lru_cache(1)(open_dataset)
+        costs = {key: estimate(distinct[key].config, seconds, opened) for key in alike}
+    return {key: costs[key] for key in distinct}
 
 
 def _key(stage: Stage) -> str:
