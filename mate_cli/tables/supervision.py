@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from mate_cli.tables.example import Answer, Coordinates
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table
@@ -42,12 +44,12 @@ _FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)
 class CellFinder:
     """Finds the body cells of one table whose whole text is that of an answer.
 
-    Its cells are normalised once, however many answers are looked for.
+    Its cells are normalised once, however many answers are looked for; of each a hash is kept, as there are many.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._places: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
+        self._hashes: dict[Form, np.ndarray] = {}
 
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
         """Find one cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
@@ -59,19 +61,20 @@ class CellFinder:
         """
         reason = ABSENT
         for form in _FORMS:
-            places = self._places_in(form)
-            candidates = [places.get(form(text), []) for text in texts]
+            candidates = [self._places(form, form(text)) for text in texts]
             reason = _objection(candidates, strict)
             if not reason:
                 return tuple(cells[0] for cells in candidates), ""
         return (), reason
 
-    def _places_in(self, form: Form) -> dict[Hashable, list[tuple[int, int]]]:
-        if form not in self._places:
-            places = self._places[form] = {}
-            for row, column, cell in self.table.cells():
-                places.setdefault(form(cell.text), []).append((row, column))
-        return self._places[form]
+    def _places(self, form: Form, text: Hashable) -> list[tuple[int, int]]:
+        """Return the cells that are a text in a normal form, row by row."""
+        rows, width = self.table.rows, len(self.table.header)
+        if form not in self._hashes:
+            self._hashes[form] = np.array([hash(form(cell.text)) for _, _, cell in self.table.cells()], np.int64)
+        alike = np.flatnonzero(self._hashes[form] == hash(text)).tolist()
+        places = (divmod(number, width) for number in alike)
+        return [(row, column) for row, column in places if form(rows[row][column].text) == text]
 
 
 def supervise(

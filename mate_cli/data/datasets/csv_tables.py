@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from io import StringIO
 from pathlib import PurePosixPath
 
@@ -113,7 +114,8 @@ def parse_csv_table(
     if short := sum(len(row) < len(header) for row in rows):
         notes.append(Problem(file, "", f"rows that were too short and got empty cells: {short}"))
     body = (row + [""] * (len(header) - len(row)) for row in rows)
-    return Table(file, tuple(map(Cell, header)), tuple(tuple(Cell(clean(text)) for text in row) for row in body))
+    cell = cache(lambda text: Cell(clean(text)))  # columns repeat few texts
+    return Table(file, tuple(map(Cell, header)), tuple(tuple(map(cell, row)) for row in body))
 
 
 def _lines(

@@ -102,7 +102,6 @@ class WikiTableQuestions(Release):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._tables = CsvTables(self.content, self._parse)
-        self._finders: dict[str, CellFinder] = {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -119,14 +118,14 @@ class WikiTableQuestions(Release):
         """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
-        canonical = self._canonical(split)
+        canonical, finders = self._canonical(split), dict[str, CellFinder]()
         for row in rows(file, self.need(file), COLUMNS, problems, self.suspicions):
             key, question, context = (unescape(row[name]) for name in COLUMNS[:3])
             table = self._tables.get(context, problems)
             if not question.strip():
                 problems.append(Problem(file, key, "the question is empty"))
             elif table is not None:
-                finder = self._finders.setdefault(context, CellFinder(table))
+                finder = finders.setdefault(context, CellFinder(table))
                 texts = items(row["targetValue"])
                 stated = Answer(texts, canonical=canonical.get(key) or texts)
                 answer = supervise(stated, finder, mode) if "".join(stated.texts).strip() else None  # held back
