@@ -86,8 +86,8 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 def defaults_of(content: Mapping[str, Any]) -> list[Any]:
     """Return the defaults of a file; none where they are no list, which Hydra refuses."""
-    found = content.get("defaults")
-    return found if isinstance(found, list) else []
+    defaults = content.get("defaults")
+    return defaults if isinstance(defaults, list) else []
 
 
 def read_extended(command: str) -> Iterator[dict[str, Any]]:
@@ -108,10 +108,10 @@ def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def override_choices(group: str, name: str) -> dict[str, Any]:
     """Return the groups that a file overrides, and those that it extends, with what they choose."""
-    found: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for content in extended_choice(group, name):
-        found |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
-    return found
+        overrides |= {key.removeprefix("override /"): value for key, value in group_choices(content)}
+    return overrides
 
 
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:

@@ -41,11 +41,11 @@ def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]
             os.kill(os.getpid(), number)
 
     before = {number: signal.getsignal(number) for number in numbers}
-    taken = [number for number in numbers if not (number == signal.SIGHUP and before[number] == signal.SIG_IGN)]
-    for number in taken:
+    signals = [number for number in numbers if not (number == signal.SIGHUP and before[number] == signal.SIG_IGN)]
+    for number in signals:
         signal.signal(number, handle)
     try:
         yield
     finally:
-        for number in taken:
+        for number in signals:
             signal.signal(number, before[number] or signal.SIG_DFL)

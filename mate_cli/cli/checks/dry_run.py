@@ -89,15 +89,15 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
     width = max((len(told) for told, _ in jobs), default=0)
     for number, (told, stages) in enumerate(jobs):
         print(f"  {number:>3}  {told:<{width}}  {_duration([costs[_key(stage)] for stage in stages])}")
-    shared, own = {}, []
+    shared, separate = {}, []
     for _, stages in jobs:
         for stage in stages:
             if stage.shared:
                 shared[json.dumps(stage.values(), default=str, sort_keys=True)] = costs[_key(stage)]
             else:
-                own.append(costs[_key(stage)])
+                separate.append(costs[_key(stage)])
     together = ", shared stages counted once" if shared else ""
-    print(f"\n{len(jobs)} jobs, one after the other{together}: {_time([*own, *shared.values()])}")
+    print(f"\n{len(jobs)} jobs, one after the other{together}: {_time([*separate, *shared.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")
     return [find_refusal(stages, costs) for _, stages in jobs]
@@ -218,6 +218,8 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
 
     repository, _, revision = name.partition("@")
     try:
-        return any(isinstance(try_to_load_from_cache(repository, one, revision=revision or None), str) for one in files)
+        return any(
+            isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files
+        )
     except HFValidationError:
         return True  # no name of the hub

@@ -58,8 +58,8 @@ def _check_size(checkpoint: str, size: str, choice: str, key: str) -> None:
         ConfigError: with the sizes that are.
     """
     for prefix, sizes in PUBLISHED.items():
-        found = re.match(rf"{re.escape(prefix)}{re.escape(size)}(?=$|[-@])", checkpoint)
-        if not found or size in sizes:
+        match = re.match(rf"{re.escape(prefix)}{re.escape(size)}(?=$|[-@])", checkpoint)
+        if not match or size in sizes:
             continue
         whole = size.partition(":")[0]
         if whole in sizes:

@@ -40,7 +40,7 @@ class Finding(NamedTuple):
     """One line: what was looked at, what there is, whether that will do, and what to do where it will not."""
 
     name: str
-    found: str
+    state: str
     verdict: str = OK
     remedy: str = ""
 
@@ -60,12 +60,12 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.terminal.console import Console
 
     table = Table(box=None, show_header=False, pad_edge=False)
-    found = [finding for look in LOOKS for finding in look()]
-    for one in found:
-        told = Text(one.found) + Text(f"\n{one.remedy}." if one.remedy else "", style="dim")
-        table.add_row(one.name, Text(one.verdict, style=STYLES[one.verdict]), told)
+    findings = [finding for look in LOOKS for finding in look()]
+    for finding in findings:
+        told = Text(finding.state) + Text(f"\n{finding.remedy}." if finding.remedy else "", style="dim")
+        table.add_row(finding.name, Text(finding.verdict, style=STYLES[finding.verdict]), told)
     Console().print(table)
-    return int(any(one.verdict == BAD for one in found))
+    return int(any(finding.verdict == BAD for finding in findings))
 
 
 def look_at_packages() -> Iterator[Finding]:

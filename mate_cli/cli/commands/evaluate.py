@@ -112,7 +112,7 @@ def use_runs(cfg: Evaluate) -> None:
             (score if cfg.analysis is None else analyse)(cfg, runtime)
 
 
-def check_alone(cfg: Evaluate, given: str) -> None:
+def check_alone(cfg: Evaluate, source: str) -> None:
     """Refuse a checkpoint or answers without a dataset, and with options that only runs have.
 
     Raises:
@@ -120,10 +120,10 @@ def check_alone(cfg: Evaluate, given: str) -> None:
     """
     if "_target_" not in cfg.data:
         remedy = "Choose it, such as data=wtq; `mate data list` names all"
-        raise ConfigError(f"needs a value with {given}", where="data", remedy=remedy)
+        raise ConfigError(f"needs a value with {source}", where="data", remedy=remedy)
     for key, is_set in (("ensemble", cfg.ensemble), ("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
         if is_set:
-            raise ConfigError(f"is for runs, not for {given}", where=key, remedy="Leave it out")
+            raise ConfigError(f"is for runs, not for {source}", where=key, remedy="Leave it out")
 
 
 def score_answers(cfg: Evaluate) -> None:
@@ -185,7 +185,7 @@ def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     from mate_cli.terminal.console import report_console
 
     for run, split in product(cfg.run, cfg.split):
-        folder, found = analyse_run(run, split, runtime, instantiate(cfg.analysis))
+        folder, findings = analyse_run(run, split, runtime, instantiate(cfg.analysis))
         console = report_console()
-        for file in show_findings(found, folder.path / FOLDER, console):
+        for file in show_findings(findings, folder.path / FOLDER, console):
             console.print(f"written: {file}", soft_wrap=True)

@@ -67,27 +67,28 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
         key, stages = below, {name: stages[name]}
     width = min(shutil.get_terminal_size().columns, 120)
     parts, unknown = [], None
-    for name, own in stages.items():
+    for name, stage_words in stages.items():
         try:
-            found = [_name_experiment(one, name, words) for one in explain_keys(command, key, own)]
+            entries = [_name_experiment(entry, name, words) for entry in explain_keys(command, key, stage_words)]
         except ConfigError as error:
             unknown = unknown or error
             continue
-        shown = _one(found[0], width) if len(found) == 1 else _section(key, found, width)
+        shown = _one(entries[0], width) if len(entries) == 1 else _section(key, entries, width)
         parts.append(f"stage {name}\n{shown}" if name else shown)
     if unknown and not parts:
         return _elsewhere(command, key, next(iter(stages.values())), width, unknown)
     return "\n\n".join(dict.fromkeys(parts))
 
 
-def _name_experiment(found: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
+def _name_experiment(entry: KeyDescription, stage: str, words: Sequence[str]) -> KeyDescription:
     """Say of a value that a stage has from its experiment, and that nobody typed, where it stands."""
     typed = {word.partition("=")[0].lstrip("+~"): word for word in words}
-    if not stage or {found.key, f"stages.{stage}.{found.key}"} & typed.keys():
-        return found
+    if not stage or {entry.key, f"stages.{stage}.{entry.key}"} & typed.keys():
+        return entry
     ours = {"where": typed["experiment"], "comment": f"stages.{stage}.overrides"}
     return replace(
-        found, settings=tuple(replace(one, **ours) if one.where == "typed" else one for one in found.settings)
+        entry,
+        settings=tuple(replace(setting, **ours) if setting.where == "typed" else setting for setting in entry.settings),
     )
 
 
@@ -107,13 +108,13 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         return f"{key} is a group of {len(names)} choices: mate list {key}"
     known = choice_keys(command)
     parts = []
-    for one in find_named(key, known):
-        first = one.homes[0]
-        listed = f"{one.key} is a key of {', '.join(one.homes)}"
-        (found,) = explain_keys(command, one.key, [*words, first])
-        typed = f"  type    mate {command} {first} {quote_for_shell(f'{one.key}={found.value}')}"
+    for choice_key in find_named(key, known):
+        first = choice_key.homes[0]
+        listed = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
+        (entry,) = explain_keys(command, choice_key.key, [*words, first])
+        typed = f"  type    mate {command} {first} {quote_for_shell(f'{choice_key.key}={entry.value}')}"
         head = textwrap.fill(listed, width, subsequent_indent="  ")
-        parts.append("\n".join([head, *_one(found, width).splitlines()[1:], typed]))
+        parts.append("\n".join([head, *_one(entry, width).splitlines()[1:], typed]))
     if parts:
         return "\n\n".join(parts[:MAX_FOUND])
     if rows := search_keys(key, command, known)[:MAX_FOUND]:
@@ -143,25 +144,28 @@ def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
     return {stage.name: stage.overrides for stage in spec.stages if not stage.run}
 
 
-def _one(found: KeyDescription, width: int) -> str:
-    rows = [("may be", found.bounds)] if found.bounds else []
-    places = [(one.where, one.value, one.comment if one.comment != found.meaning else "") for one in found.settings]
+def _one(entry: KeyDescription, width: int) -> str:
+    rows = [("may be", entry.bounds)] if entry.bounds else []
+    places = [
+        (setting.where, setting.value, setting.comment if setting.comment != entry.meaning else "")
+        for setting in entry.settings
+    ]
     sizes = [max((len(place[part]) for place in places), default=0) for part in (0, 1)]
-    for number, (where, value, said) in enumerate(places):
-        row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {said}".rstrip()
+    for number, (where, value, comment) in enumerate(places):
+        row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {comment}".rstrip()
         rows.append(("" if number else "set by", row))
-    head = textwrap.fill(f"{found.key} = {found.value}", width)
-    meaning = [textwrap.indent(textwrap.fill(found.meaning, width - 2), "  ")] if found.meaning else []
-    return "\n".join([head, *meaning, *(f"  {name:<8}{said}" for name, said in rows)])
+    head = textwrap.fill(f"{entry.key} = {entry.value}", width)
+    meaning = [textwrap.indent(textwrap.fill(entry.meaning, width - 2), "  ")] if entry.meaning else []
+    return "\n".join([head, *meaning, *(f"  {name:<8}{line}" for name, line in rows)])
 
 
-def _section(key: str, found: Sequence[KeyDescription], width: int) -> str:
+def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
     from mate_cli.cli.config_dir import choices
 
-    size = max((len(one.key) for one in found), default=0)
+    size = max((len(entry.key) for entry in entries), default=0)
     rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
-    for one in found:
-        line = f"  {one.key:<{size}}  {one.value}"
-        said = "; ".join(filter(None, [one.meaning, f"({one.bounds})" if one.bounds else ""]))
-        rows += [line, *([textwrap.indent(textwrap.fill(said, width - 6), "      ")] if said else [])]
+    for entry in entries:
+        line = f"  {entry.key:<{size}}  {entry.value}"
+        meaning = "; ".join(filter(None, [entry.meaning, f"({entry.bounds})" if entry.bounds else ""]))
+        rows += [line, *([textwrap.indent(textwrap.fill(meaning, width - 6), "      ")] if meaning else [])]
     return "\n".join(rows)

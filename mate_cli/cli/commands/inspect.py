@@ -84,8 +84,8 @@ def run(cfg: Inspect) -> None:
     if name := reader.serializer.view:
         figure = reader.serializer.draw(example, encoding, reader.task and reader.task.encoder.eval())
     else:
-        kept = kept_tokens(reader, encoding) if reader.task else None
-        show(example, encoding, reader.serializer, cfg.tokens, kept)
+        kept_tokens = find_kept_tokens(reader, encoding) if reader.task else None
+        show(example, encoding, reader.serializer, cfg.tokens, kept_tokens)
         figure, name = draw_masks(reader.config, example, encoding), "masks"
     if figure is None:
         print("attention masks: none, as no layer of this network has attention")
@@ -157,9 +157,9 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
         check_run_types(cfg.run)
         folder = open_run(cfg.run)
         if stages := folder.read_record().stages:
-            own = folder.path / next(iter(stages))
+            run = folder.path / next(iter(stages))
             raise RunError(
-                "this run is a system of stages", where=cfg.run, remedy=f"Use one of them: {format_setting('run', own)}"
+                "this run is a system of stages", where=cfg.run, remedy=f"Use one of them: {format_setting('run', run)}"
             )
         config = runtime.config(folder)
         parts = load_best(config, folder)
@@ -168,7 +168,7 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     return ExampleReader(config, cast("WordSerializer", parts.serializer), examples, parts.task)
 
 
-def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
+def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
     """Find the tokens of an example that the network answers from; None where it reads all."""
     import numpy as np
     import torch
@@ -184,13 +184,13 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
         output = encoder(batch)
     if output.batch.places is None:
         return None
-    kept = np.zeros(len(encoding), bool)
-    kept[output.batch.places[0].numpy()] = True
+    is_kept = np.zeros(len(encoding), bool)
+    is_kept[output.batch.places[0].numpy()] = True
     scores = None if output.scores is None else output.scores[0].float().numpy()
     assert encoding.label_ids is not None
     in_answer = (encoding.label_ids > 0) & (reader.task.spec.label in OF_ANSWERS)
     place = encoding.kinds, encoding.row_ids, encoding.cells
-    return KeptTokens(*place, kept, scores, encoding.column_ids > 0, in_answer)
+    return KeptTokens(*place, is_kept, scores, encoding.column_ids > 0, in_answer)
 
 
 def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
@@ -218,7 +218,7 @@ def show(
     encoding: TableEncoding,
     serializer: WordSerializer,
     tokens: int,
-    kept: KeptTokens | None = None,
+    kept_tokens: KeptTokens | None = None,
 ) -> None:
     """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both."""
     from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
@@ -231,7 +231,7 @@ def show(
     console = report_console()
     additions = linked_texts(example, serializer) if isinstance(serializer, TextSerializer) else {}
     lengths = cell_lengths(example, encoding, serializer, additions)
-    print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
+    print_example(example, {cell for cell, (count, _) in lengths.items() if count}, console)
     if encoding.cut is not None:
         print_cut(f"{describe_cut(encoding.cut)}; at most {serializer.max_tokens:,} tokens", console)
     print_sentences(example, additions, lengths, console)
@@ -242,9 +242,9 @@ def show(
         pieces = [
             f"{piece} for {words[label]}" if label else piece for piece, label in zip(pieces, labels, strict=True)
         ]
-    if kept is not None:
-        print_kept(kept, pieces, console)
-    print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console, kept)
+    if kept_tokens is not None:
+        print_kept(kept_tokens, pieces, console)
+    print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console, kept_tokens)
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
@@ -264,11 +264,11 @@ def cell_lengths(
     """Return (tokens kept, tokens before cutting) of each body cell."""
     from collections import Counter
 
-    kept = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
+    counts = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
     cells = list(example.table.cells())
     texts = [" ".join([cell.text, *(additions[x] for x in cell.links if x in additions)]) for _, _, cell in cells]
     pieces = serializer.tokenizer.pieces(texts)
-    return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
+    return {(r, c): (counts[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
 
 
 def draw_masks(config: ModelConfig, example: TableExample, encoding: TableEncoding) -> Figure | None:

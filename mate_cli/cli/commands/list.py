@@ -77,18 +77,18 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
     """Yield a line for each of a kind whose name or line has all the words, below the papers that they are of."""
     group = _group(kind)
     rows = list(_sections()) if group == SECTIONS else [(name, read_summary(group, name)) for name in choices(group)]
-    found = [
+    matches = [
         (name, summary)
         for name, summary in rows
         if all(word.lower() in f"{name} {summary.paper} {summary.text}".lower() for word in words)
     ]
-    if not found:
+    if not matches:
         near = nearest(words[-1], [name for name, _ in rows])
         raise ConfigError(f"no {kind} with {' '.join(words)}", remedy=near or f"All: mate list {kind}")
-    width = max(len(name) for name, _ in found if len(name) <= MAX_NAME)
+    width = max(len(name) for name, _ in matches if len(name) <= MAX_NAME)
     if group != SECTIONS:
-        found.sort(key=lambda row: (not row[1].paper, row[1].paper.lower()))
-    for paper, rows_of_paper in groupby(found, key=lambda row: row[1].paper):
+        matches.sort(key=lambda row: (not row[1].paper, row[1].paper.lower()))
+    for paper, rows_of_paper in groupby(matches, key=lambda row: row[1].paper):
         yield from ([paper] if paper else [])
         yield from (_line(name, summary, width) for name, summary in rows_of_paper)
     if group != SECTIONS:
@@ -97,7 +97,7 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
 
 def _line(name: str, summary: Summary, width: int) -> str:
     """Return the line of a choice, shortened to the terminal's least width."""
-    start, end = f"  {name:<{width}}  ", YOURS if summary.own else ""
+    start, end = f"  {name:<{width}}  ", YOURS if summary.is_users else ""
     room = max(WIDTH - len(start) - len(end), 1)
     return f"{start}{textwrap.shorten(summary.text, room, placeholder='...')}{end}".rstrip()
 

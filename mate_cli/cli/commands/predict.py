@@ -46,16 +46,16 @@ TEXTS = (
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Quote what people write, which Hydra's grammar would stumble over, and gather what is written more than once."""
-    found: dict[str, list[str]] = {}
+    by_key: dict[str, list[str]] = {}
     rest: list[str] = []
     for word in words:
         key, sign, value = word.partition("=")
         if sign and key in TEXTS and value[:1] + value[-1:] != "[]" and not is_written(value):
-            found.setdefault(key, []).append(value)
+            by_key.setdefault(key, []).append(value)
         else:
             rest.append(word)
-    given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in given.items()}
+    final = {key: values if key in SEVERAL else values[-1:] for key, values in by_key.items()}
+    texts = {key: quote_text(values[0]) if len(values) == 1 else quote_list(values) for key, values in final.items()}
     return [*rest, *(f"{key}={text}" for key, text in texts.items())]
 
 
@@ -67,11 +67,13 @@ def run(cfg: Predict) -> None:
     """
     cfg.hardware.require_one_process("mate predict")
     sources = [name for name, source in cfg.sources.items() if source and source.get("file") is not None]
-    own = [*sources, *(key for key in ("table", "question", "questions") if getattr(cfg, key) not in (None, []))]
+    keys = [*sources, *(key for key in ("table", "question", "questions") if getattr(cfg, key) not in (None, []))]
     if cfg.input is not None:
-        if own:
+        if keys:
             raise ConfigError(
-                f"cannot be combined with {own[0]}", where="input", remedy="Ask about a dataset or about your own table"
+                f"cannot be combined with {keys[0]}",
+                where="input",
+                remedy="Ask about a dataset or about your own table",
             )
         if cfg.abstain is not None:
             raise ConfigError(
@@ -79,8 +81,8 @@ def run(cfg: Predict) -> None:
             )
         predict_dataset(cfg)
     elif sources and (cfg.table or len(sources) > 1):
-        raise ConfigError(f"cannot be combined with {own[1]}", where=own[0], remedy="Give one of them")
-    elif own:
+        raise ConfigError(f"cannot be combined with {keys[1]}", where=keys[0], remedy="Give one of them")
+    elif keys:
         predict_tables(cfg)
     else:
         remedy = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'

@@ -72,8 +72,10 @@ class Syntax:
         name = flag.lstrip("-").replace("-", "_")
         value = value if equals else _next(words, place) or "..."
         known = name in (*groups_of(self.config_name), *keys_of(self.config_name)) or "." in name
-        alike = [one for one in FLAGS if one.startswith("--") == flag.startswith("--")]
-        longer = next((f"Did you mean {one}?" for one in alike if len(one) > 2 and flag.startswith(f"{one}-")), None)
+        alike = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
+        longer = next(
+            (f"Did you mean {other}?" for other in alike if len(other) > 2 and flag.startswith(f"{other}-")), None
+        )
         if not known and (question := longer or nearest(flag, alike, cutoff=0.7)):
             raise ConfigError("unknown flag", where=words[place], remedy=question)
         others = [word for word in words if "=" in word and not word.startswith("-")]

@@ -82,7 +82,7 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
         wandb_mode(dashboard)
     for stage in trained:
         check_servers(stage.config.logger)
-    own = user_config_dir()
+    folder = user_config_dir()
     for stage in trained:
         check_root(spec, stage)
         try:
@@ -90,7 +90,9 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
             check_ranker(stage.config)
         except MateError as error:
             raise type(error)(error.problem, where=_prefix_stage(stage, error.where), remedy=error.remedy) from error
-        find_beside(find_targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
+        find_beside(
+            find_targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else [])
+        )
         check_data(stage.config)
 
 

@@ -41,24 +41,24 @@ def last_value(typed: Iterable[Override], key: str) -> str | None:
 
 def experiment_choices(experiment: str | None, more: Iterable[Override] = ()) -> dict[str, str]:
     """Return the choice of each group of `mate train`, with those of an experiment and of further overrides."""
-    found = {group: name for content in read_extended(COMMAND) for group, name in group_choices(content)}
-    found |= override_choices("experiment", experiment) if experiment else {}
-    return {**found, **{word.group: str(word.value) for word in more if word.group}}
+    groups = {group: name for content in read_extended(COMMAND) for group, name in group_choices(content)}
+    groups |= override_choices("experiment", experiment) if experiment else {}
+    return {**groups, **{word.group: str(word.value) for word in more if word.group}}
 
 
 def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
     """Hash the user's own files of choices that matter, and what they extend; by `conf/GROUP/NAME.yaml`."""
-    own = user_config_dir()
-    waiting = [f"{group}/{name}" for group, name in chosen.items() if own and name and _can_matter(group)]
-    found: dict[str, str] = {}
+    user_folder = user_config_dir()
+    waiting = [f"{group}/{name}" for group, name in chosen.items() if user_folder and name and _can_matter(group)]
+    hashes: dict[str, str] = {}
     while waiting:
         name = waiting.pop()
-        if own and (file := own / f"{name}.yaml").is_file() and f"{CONF}/{name}.yaml" not in found:
-            found[f"{CONF}/{name}.yaml"] = hash_file(file)
+        if user_folder and (file := user_folder / f"{name}.yaml").is_file() and f"{CONF}/{name}.yaml" not in hashes:
+            hashes[f"{CONF}/{name}.yaml"] = hash_file(file)
             extended = [entry for entry in read_config(file).get("defaults") or [] if isinstance(entry, str)]
             group = name.rpartition("/")[0]
             waiting += [entry.removeprefix("/") if "/" in entry else f"{group}/{entry}" for entry in extended]
-    return dict(sorted(found.items()))
+    return dict(sorted(hashes.items()))
 
 
 def _can_matter(group: str) -> bool:
@@ -115,11 +115,11 @@ def _beside_stages(file: Path) -> Iterator[Override]:
             yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))
 
 
-def fitting_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:
+def fitting_values(overrides: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:
     """Return a stage's own values, without those that another scale sets which was typed."""
-    values = [word for word in own if not word.group]
-    scale = last_value(own, "scale")
-    before, after = (_scale_values(str(one), base) for one in (scale, last_value(typed, "scale") or scale))
+    values = [word for word in overrides if not word.group]
+    scale = last_value(overrides, "scale")
+    before, after = (_scale_values(str(choice), base) for choice in (scale, last_value(typed, "scale") or scale))
     return [word for word in values if before.get(word.key) == after.get(word.key)]
 
 
@@ -136,7 +136,7 @@ def tell_recipe(hydra: Composer, typed: Sequence[Override], whole: Composition) 
     if keys := keys - {word.key for word in typed}:
         others = hydra.compose([word for word in typed if word.group and word.key != "model"])
         for key in sorted(keys):
-            before, now = (OmegaConf.select(one.config, key) for one in (others, whole))
+            before, now = (OmegaConf.select(composition.config, key) for composition in (others, whole))
             if before != now:
                 warnings.warn(f"model={model} takes {key}={now} at scale={scale}, not {before}", stacklevel=2)
 

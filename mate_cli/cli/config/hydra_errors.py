@@ -80,8 +80,8 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
         return _not_utf8()
     message = str(error) or str(error.__cause__)
     for pattern, answer in ANSWERS:
-        if found := re.search(pattern, message):
-            return answer(found, config_name, words)
+        if match := re.search(pattern, message):
+            return answer(match, config_name, words)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
 
@@ -228,15 +228,15 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
 
 
-def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    key = found[1]
+def _unknown_key(match: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    key = match[1]
     group, _, name = key.partition(".")
     config = known_keys(config_name, words)
     if name and (others := choices_with(group, name)):
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
         chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
-        homes = " or ".join(f"{group}={one}" for one in others)
+        homes = " or ".join(f"{group}={choice}" for choice in others)
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
     if key.startswith(OPEN) and isinstance(config.get(group), DictConfig):
         parts = config[group].items_ex(resolve=False)
@@ -258,11 +258,11 @@ def several_values(override: str) -> ConfigError:
     return ConfigError("has several values", where=override, remedy=f"Add -m to run each{a_list}")
 
 
-def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return several_values(found[1])
+def _several(match: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    return several_values(match[1])
 
 
-def _nameless(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+def _nameless(match: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
     typed = [word for word in map(Override.parse, words) if word.group and str(word.value).lower() in NOTHING]
     where = str(typed[0]) if typed else None
     none = [word.group for word in typed if NONE in choices(word.group)]
@@ -275,8 +275,8 @@ Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
 
 def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
     """Return an answer that only names what Hydra names, as `{command}` has it."""
-    return lambda found, command, _: ConfigError(
-        problem.format(command=command), where=f"{sign}{found[1]}", remedy=remedy
+    return lambda match, command, _: ConfigError(
+        problem.format(command=command), where=f"{sign}{match[1]}", remedy=remedy
     )
 
 

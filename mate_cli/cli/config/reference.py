@@ -108,9 +108,9 @@ class Composition:
         """Explain a key that there is."""
         settings = []
         for file, part in self.files:
-            for name, (value, said) in read_keys(file).items():
+            for name, (value, comment) in read_keys(file).items():
                 if ".".join(filter(None, [part, name])) == key:
-                    settings.append(Setting(_place(file), value, said))
+                    settings.append(Setting(_place(file), value, comment))
         if key in self.typed:
             settings.append(Setting("typed", self.typed[key]))
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
@@ -132,8 +132,8 @@ class Composition:
         section, _, name = key.rpartition(".")
         for other in choices(section) if section else ():
             file = find_config(f"{section}/{other}")
-            if file and (said := read_keys(file).get(name, ("", ""))[1]):
-                return said
+            if file and (comment := read_keys(file).get(name, ("", ""))[1]):
+                return comment
         return _find_description(_docstrings(self._target(section)), name) if section else ""
 
     def _target(self, section: str) -> str:
@@ -161,23 +161,23 @@ def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescri
     Raises:
         ConfigError: there is no such key; naming the nearest one.
     """
-    made = Composition.of(command, words)
-    if not has_key(made.config, key):
-        near = nearest_key(key, made.config)
+    composition = Composition.of(command, words)
+    if not has_key(composition.config, key):
+        near = nearest_key(key, composition.config)
         section, _, name = (near or "").rpartition(".")
-        if near is None or name != key or not section or not has_key(made.config, near):
+        if near is None or name != key or not section or not has_key(composition.config, near):
             remedy = f"Did you mean {near}?" if near else f"All keys: mate {command} --cfg job"
             raise ConfigError("unknown key", where=key, remedy=remedy)
         key = near
-    node = OmegaConf.select(made.config, key, throw_on_missing=False)
+    node = OmegaConf.select(composition.config, key, throw_on_missing=False)
     if isinstance(node, DictConfig) and (node or choices(key)):
-        return [made.explain(name) for name in made.keys(key)]
-    return [made.explain(key)]
+        return [composition.explain(name) for name in composition.keys(key)]
+    return [composition.explain(key)]
 
 
 def read_keys(file: Path) -> dict[str, tuple[str, str]]:
     """Return the keys of a YAML file with their values as they stand, and the comments beside them."""
-    found: dict[str, tuple[str, str]] = {}
+    keys: dict[str, tuple[str, str]] = {}
     outer: list[tuple[int, str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
         match = LINE.match(line)
@@ -188,8 +188,8 @@ def read_keys(file: Path) -> dict[str, tuple[str, str]]:
         key = ".".join([*(name for _, name in outer), match["key"]])
         outer.append((depth, match["key"]))
         if not key.startswith(("defaults", "hydra")):
-            found[key] = (match["value"].strip(), (match["said"] or "").strip())
-    return found
+            keys[key] = (match["value"].strip(), (match["said"] or "").strip())
+    return keys
 
 
 def type_text(hint: Any) -> str:  # noqa: ANN401 - any type at all
@@ -202,12 +202,12 @@ def type_text(hint: Any) -> str:  # noqa: ANN401 - any type at all
 
 def _phrase(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
-        parts = [_phrase(one) for one in schema["anyOf"]]
+        parts = [_phrase(option) for option in schema["anyOf"]]
         return " or ".join(dict.fromkeys(filter(None, parts)))
     if "enum" in schema:
         *most, last = map(str, schema["enum"])
         return f"{', '.join(most)} or {last}" if most else last
-    limits = [f"{said} {_number(schema[name])}" for name, said in LIMITS.items() if name in schema]
+    limits = [f"{phrase} {_number(schema[name])}" for name, phrase in LIMITS.items() if name in schema]
     kind = KINDS.get(str(schema.get("type", "")), "")
     return " ".join([kind, " and ".join(limits)]).strip()
 
@@ -218,8 +218,8 @@ def _number(value: float) -> str:
 
 def _types(target: str) -> Mapping[str, Any]:
     """Return the arguments of a class with their types; a class that is not ours is imported."""
-    found: Any = None if target.startswith("mate_cli.") else pydoc.locate(target)
-    return Parameters.of(found).hints if found else parameter_types(target)
+    foreign_class: Any = None if target.startswith("mate_cli.") else pydoc.locate(target)
+    return Parameters.of(foreign_class).hints if foreign_class else parameter_types(target)
 
 
 def _docstrings(target: str) -> list[str]:
@@ -232,15 +232,15 @@ def _docstrings(target: str) -> list[str]:
 def _find_description(texts: Sequence[str], name: str) -> str:
     """Return the text about an argument in the first docstring that has it."""
     for text in texts:
-        found = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
-        if found:
-            return " ".join(found[1].split())
+        match = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
+        if match:
+            return " ".join(match[1].split())
     return ""
 
 
 def _place(file: Path) -> str:
     """Name a file as people find it: below the folder `conf`, and whether it is their own."""
-    own = user_config_dir()
-    if own and file.is_relative_to(own):
-        return f"{Path(own.name) / file.relative_to(own)} (yours)"
+    user_folder = user_config_dir()
+    if user_folder and file.is_relative_to(user_folder):
+        return f"{Path(user_folder.name) / file.relative_to(user_folder)} (yours)"
     return str(Path("conf") / file.relative_to(config_dir()))

@@ -77,7 +77,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
             stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
             return replace(spec, stages=(stage,), settings=join_settings([plain]))
         shared = SharedWords.of([word for word in typed if not word.is_below(*WHOLE)], last_value(typed, "experiment"))
-        composed = {name: StageWords.of(hydra, name, one, typed, shared) for name, one in options.items()}
+        composed = {name: StageWords.of(hydra, name, stage, typed, shared) for name, stage in options.items()}
     _refuse_untaken([*shared.beside, *shared.typed], composed.values())
     system: Node | None = _resolve_part(whole.config, "system")
     stages = _connect_stages(list(composed.values()), system, as_list(_resolve_part(whole.config, "trust")))
@@ -88,7 +88,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
         system=system,
         conf=hash_own_files(whole.choices),
         taken={
-            str(word): tuple(name for name, one in composed.items() if word in one.shared_overrides)
+            str(word): tuple(name for name, stage in composed.items() if word in stage.shared_overrides)
             for word in shared.typed
         },
         settings=[
@@ -142,18 +142,18 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
         if below and word.sign != "~" and (name := name.split(".")[0]) not in known:
             listed = f"The stages are {', '.join(known)}" if known else "This experiment has none"
             raise ConfigError("no such stage", where=f"stages.{name}", remedy=nearest(name, known) or listed)
-    found = {}
+    options = {}
     for name, node in nodes.items():
         try:
             if node is not None:
-                found[str(name)] = StageOptions.model_validate(node)
+                options[str(name)] = StageOptions.model_validate(node)
         except ValidationError as error:
             raise ConfigError(
                 "\n       ".join(validation_messages(error, node, f"stages.{name}", StageOptions))
             ) from error
-    if nodes and not found:
+    if nodes and not options:
         raise ConfigError("all stages are left out", where="stages", remedy="Keep at least one")
-    return found
+    return options
 
 
 def _refuse_untaken(words: Iterable[Override], composed: Iterable[StageWords]) -> None:
@@ -163,22 +163,24 @@ def _refuse_untaken(words: Iterable[Override], composed: Iterable[StageWords]) -
         ConfigError: naming the key, and the nearest one of any stage if none has it.
     """
     every = list(composed)
-    stages = ", ".join(one.name for one in every)
+    stages = ", ".join(stage.name for stage in every)
     for word in words:
-        having = [one for one in every if word in one.fits]
-        if having and all(one.options.run for one in having) and not word.is_below(*MACHINE):
-            problem = f"finished runs replace all stages that have this key ({', '.join(one.name for one in having)})"
+        having = [stage for stage in every if word in stage.fits]
+        if having and all(stage.options.run for stage in having) and not word.is_below(*MACHINE):
+            problem = (
+                f"finished runs replace all stages that have this key ({', '.join(stage.name for stage in having)})"
+            )
             raise ConfigError(problem, where=str(word), remedy="Leave it out")
         if having:
             continue
         if word.group:
             remedy = f"Write stages.NAME.{word} to change it for one stage"
             raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=remedy)
-        near = [nearest_key(word.key, one.composed.config) for one in every]
-        found = next((key for key in near if key and key != word.key), None)
+        near = [nearest_key(word.key, stage.composed.config) for stage in every]
+        suggestion = next((key for key in near if key and key != word.key), None)
         remedy = (
-            offer(f"{word.sign.strip('+')}{found}", word.value)
-            if found
+            offer(f"{word.sign.strip('+')}{suggestion}", word.value)
+            if suggestion
             else f"Search for it: mate {COMMAND} --help {word.key}"
         )
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
@@ -191,7 +193,7 @@ def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: 
         ConfigError: weights or an order of rows that nobody takes, predictions that no system joins, nothing to train,
             rows ordered by a stage that is not there, or something set that the weights decide.
     """
-    found: list[Stage] = []
+    stages: list[Stage] = []
     before: Stage | None = None
     first = composed[0]
     for words in composed:
@@ -201,7 +203,7 @@ def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: 
             why = "no system combines them" if stage.after == "predictions" else "no stage follows"
             problem = f"passes on {stage.after}, but {why}"
             raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {end}")
-        _check_ranked(stage, found)
+        _check_ranked(stage, stages)
         if last and not system and (stage.run or stage.shared):
             where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
             raise ConfigError("the last stage must be trained by this run", where=where, remedy="Leave it out")
@@ -210,15 +212,15 @@ def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: 
             config = init_from_stage(stage.config, before.config, before.name)
             words.refuse_replaced(stage.config, config, first)
             stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
-        found.append(stage)
+        stages.append(stage)
         before = stage if stage.after == "weights" else None
-    read = {str(stage.config.encoding.get("ranked_by")) for stage in found}
-    for stage in found:
-        own = {FROM_STAGE + stage.name, str(Path(stage.run).absolute()) if stage.run else ""}
-        if stage.after == "rows" and read.isdisjoint(own):
+    read = {str(stage.config.encoding.get("ranked_by")) for stage in stages}
+    for stage in stages:
+        references = {FROM_STAGE + stage.name, str(Path(stage.run).absolute()) if stage.run else ""}
+        if stage.after == "rows" and read.isdisjoint(references):
             remedy = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
             raise ConfigError("passes row rankings that no stage uses", where=f"stages.{stage.name}", remedy=remedy)
-    return tuple(found)
+    return tuple(stages)
 
 
 def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
@@ -229,7 +231,7 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
     """
     ranked_by = str(stage.config.encoding.get("ranked_by"))
     name = ranked_by.removeprefix(FROM_STAGE)
-    if name != ranked_by and not any(one.name == name and one.after == "rows" for one in before):
+    if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in before):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
         raise ConfigError(
             f"no earlier stage named {name} ranks rows",

@@ -27,10 +27,10 @@ KNOWN = {
 @functools.cache
 def parameter_types(target: str) -> dict[str, Any]:
     """Return the types of what a class of ours is given, by name, as far as plain values can be of them."""
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for module, node in reversed([*_classes(target)]):
-        found |= dict(_evaluated(_annotations(node), _names(module)))
-    return found
+        hints |= dict(_evaluated(_annotations(node), _names(module)))
+    return hints
 
 
 def docstrings(target: str) -> list[str]:
@@ -53,8 +53,8 @@ def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
     """Return the annotations of a constructor, or of the fields of a class that has none."""
     for part in node.body:
         if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-            given = (*part.args.args, *part.args.kwonlyargs)
-            return {one.arg: one.annotation for one in given if one.annotation}
+            arguments = (*part.args.args, *part.args.kwonlyargs)
+            return {argument.arg: argument.annotation for argument in arguments if argument.annotation}
     fields = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
     return {ast.unparse(part.target): part.annotation for part in fields}
 
@@ -78,9 +78,9 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type
         for node in self._tree.body if self._tree else ():
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mate_cli."):
-                for one in node.names:
-                    if (one.asname or one.name) == name:
-                        return _names(str(node.module))[one.name]
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        return _names(str(node.module))[alias.name]
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return dict(_evaluated({name: node.value}, self))[name]
         raise KeyError(name)
@@ -93,7 +93,7 @@ def _home(module: str, name: str) -> str:
     """Return the full name of a class that a module defines or imports."""
     tree = _tree(module)
     for node in tree.body if tree else ():
-        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
+        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
             return f"{node.module}.{name}"
     return f"{module}.{name}"
 

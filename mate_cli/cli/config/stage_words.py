@@ -47,7 +47,7 @@ class StageWords:
 
     Args:
         composed: with all that it takes.
-        own: what was typed for it alone.
+        own_overrides: what was typed for it alone.
         fits: of what holds for every stage that has the key.
         beside: of these, those of the user's experiment.
     """
@@ -55,7 +55,7 @@ class StageWords:
     name: str
     options: StageOptions
     composed: Composition
-    own: tuple[Override, ...]
+    own_overrides: tuple[Override, ...]
     fits: tuple[Override, ...]
     beside: tuple[Override, ...]
 
@@ -69,7 +69,7 @@ class StageWords:
         overrides = [*map(Override.parse, self.options.overrides), *self.beside]
         chosen = experiment_choices(self.options.experiment, overrides)
         settings = {}
-        for word in (*(word for word in self.fits if word not in self.beside), *self.own):
+        for word in (*(word for word in self.fits if word not in self.beside), *self.own_overrides):
             if word.group and not is_ignored(word.group):
                 choice = self.composed.choices.get(word.group)
                 if str(choice) != str(chosen.get(word.group)):
@@ -112,8 +112,8 @@ class StageWords:
             ConfigError: it cannot be composed so.
         """
         below = [(word, stage_key(word)) for word in typed if not is_option(word)]
-        own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
-        alone = () if options.run else own
+        own_overrides = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
+        alone = () if options.run else own_overrides
         beside, offered = (
             [word for word in of_all if (word.group or word.key) not in options.keeps]
             for of_all in (words.beside, words.typed)
@@ -134,7 +134,7 @@ class StageWords:
         except ConfigCompositionException as error:
             raise _stage_error(error, name, texts([*first, *beside, *offered, *alone])) from error
         shared += [word for word in beside if word.group]
-        return cls(name, options, composed, own, (*shared, *fits), tuple(shared))
+        return cls(name, options, composed, own_overrides, (*shared, *fits), tuple(shared))
 
     def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
         """Return the stage, complete but for the weights of another.
@@ -151,19 +151,19 @@ class StageWords:
             )
         after: After = self.options.after or ("predictions" if system else "weights")
         if self.options.run:
-            if self.own:
+            if self.own_overrides:
                 raise ConfigError(
                     "a finished run replaces this stage",
-                    where=f"{where}.{self.own[0]}",
+                    where=f"{where}.{self.own_overrides[0]}",
                     remedy=f"Leave this out, or {where}.run",
                 )
-            own = self._validate()
-            outputs = Path(own.paths.outputs)
+            settings = self._validate()
+            outputs = Path(settings.paths.outputs)
             folder, record = resolve_finished_run(
                 self.options.run, self.name, self.composed.names.task, outputs, choices("experiment")
             )
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
-            config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
+            config = load_config(folder.path, trust).model_copy(update={key: getattr(settings, key) for key in MACHINE})
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
         config = self._validate()
         composed, conf = self.composed, hash_own_files(self.composed.choices)
@@ -175,11 +175,11 @@ class StageWords:
         Raises:
             ConfigError: naming the key, and where to set it.
         """
-        said, done = asked.model_dump(), config.model_dump()
-        for word in (*self.own, *self.shared_overrides, *map(Override.parse, self.options.overrides)):
+        values, done = asked.model_dump(), config.model_dump()
+        for word in (*self.own_overrides, *self.shared_overrides, *map(Override.parse, self.options.overrides)):
             chosen = word.group == "init" and "kind" in config.init
             if word in first.shared_overrides or not (
-                chosen or find_value(said, word.key) != find_value(done, word.key)
+                chosen or find_value(values, word.key) != find_value(done, word.key)
             ):
                 continue
             where = str(word) if word in self.shared_overrides else f"stages.{self.name}.{word}"

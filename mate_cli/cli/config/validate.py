@@ -63,8 +63,8 @@ def refuse(problems: Iterable[str], stage: str = "") -> None:
     Raises:
         ConfigError: a line per problem.
     """
-    if found := list(problems):
-        raise ConfigError("\n       ".join(found), where=f"stages.{stage}" if stage else None)
+    if lines := list(problems):
+        raise ConfigError("\n       ".join(lines), where=f"stages.{stage}" if stage else None)
 
 
 def resolve_values(config: DictConfig) -> dict[str, Any]:
@@ -183,17 +183,17 @@ class Parameters(NamedTuple):
     @classmethod
     def of(cls, target: Callable[..., object]) -> Parameters:
         """Read the signature of a class or function; the `**options` of a class are what the class above it takes."""
-        found = cls._of_one(target)
-        if not (found.takes_any and inspect.isclass(target)):
-            return found
+        parameters = cls._of_one(target)
+        if not (parameters.takes_any and inspect.isclass(target)):
+            return parameters
         with_constructor = [base for base in target.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
         for above in with_constructor[1:]:
-            taken = cls._of_one(above)
-            names = dict.fromkeys([*found.names, *taken.names])
-            found = cls([*names], taken.hints | found.hints, taken.takes_any)
-            if not found.takes_any:
+            inherited = cls._of_one(above)
+            names = dict.fromkeys([*parameters.names, *inherited.names])
+            parameters = cls([*names], inherited.hints | parameters.hints, inherited.takes_any)
+            if not parameters.takes_any:
                 break
-        return found
+        return parameters
 
     @classmethod
     def _of_one(cls, target: Callable[..., object]) -> Parameters:

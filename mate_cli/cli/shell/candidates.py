@@ -31,9 +31,9 @@ class Completer:
         key, equals, value = word.partition("=")
         name = key.lstrip("+~")
         if equals:
-            return [f"{key}={found}" for found in self._values(name, value)]
+            return [f"{key}={candidate}" for candidate in self._values(name, value)]
         sign = key[: len(key) - len(name)]
-        return sorted({f"{sign}{found}" for found in self._keys(name) if found.startswith(name)})
+        return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
 
     def _values(self, key: str, value: str) -> Iterator[str]:
         """Return values of a key; of several parted by commas, the last one is completed."""
@@ -78,14 +78,14 @@ class Completer:
             groups |= {name: value for name, value in group_choices(content) if " " not in name}
         typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
         experiment = typed.get("experiment")
-        said = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
-        return groups | {name: value for name, value in (said | typed).items() if name in groups}
+        overrides = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
+        return groups | {name: value for name, value in (overrides | typed).items() if name in groups}
 
 
 def newest_runs(outputs: str = "outputs") -> list[str]:
     """Return the newest run folders here, the newest first."""
-    found = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
-    newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]
+    runs = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
+    newest = sorted(runs, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]
     return [str(path) for path in newest]
 
 
@@ -96,8 +96,8 @@ def _ended(name: str, value: object) -> str:
 
 def _file(group: str, name: str) -> dict[str, Any]:
     """Return the content of a choice, with that of the choices that it extends."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for content in extended_choice(group, name):
-        found |= content
-    found.pop("defaults", None)
-    return found
+        values |= content
+    values.pop("defaults", None)
+    return values

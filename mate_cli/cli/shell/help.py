@@ -99,8 +99,8 @@ def _group(group: str, default: str | None) -> str:
 def _keys(source: Path) -> list[str]:
     """Return the keys of a primary configuration as they stand in the file, with their comments."""
     lines = source.read_text(encoding="utf-8").splitlines()
-    own = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
-    pairs = [line.partition("#")[::2] for line in own]
+    key_lines = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
+    pairs = [line.partition("#")[::2] for line in key_lines]
     width = max((len(key.rstrip()) for key, _ in pairs), default=0)
     indent = " " * (width + 4)
     return [

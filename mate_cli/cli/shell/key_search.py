@@ -37,17 +37,17 @@ def choice_keys(command: str) -> list[ChoiceKey]:
             file = find_config(f"{group}/{name}")
             if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
                 continue
-            own = read_keys(file)
+            file_keys = read_keys(file)
             for key in dict.fromkeys(_keys(group, name)):
                 homes.setdefault(f"{group}.{key}", []).append(f"{group}={name}")
-                if said := own.get(key, ("", ""))[1]:
-                    meanings.setdefault(f"{group}.{key}", said)
+                if comment := file_keys.get(key, ("", ""))[1]:
+                    meanings.setdefault(f"{group}.{key}", comment)
     return [ChoiceKey(key, tuple(names), meanings.get(key, "")) for key, names in homes.items()]
 
 
 def find_named(key: str, known: Sequence[ChoiceKey]) -> list[ChoiceKey]:
     """Return the keys of a name, which may lack the sections before it."""
-    return [one for one in known if one.key == key] or [one for one in known if one.key.endswith(f".{key}")]
+    return [entry for entry in known if entry.key == key] or [entry for entry in known if entry.key.endswith(f".{key}")]
 
 
 def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
@@ -60,16 +60,16 @@ def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tup
     if not words:
         return []
     phrase = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
-    plain = [(one, one.key.replace("_", " ").replace(".", " ")) for one in known]
-    found = [one for one, name in plain if phrase.search(name)]
-    found += [one for one in known if one not in found and phrase.search(one.meaning)]
+    plain = [(entry, entry.key.replace("_", " ").replace(".", " ")) for entry in known]
+    matches = [entry for entry, name in plain if phrase.search(name)]
+    matches += [entry for entry in known if entry not in matches and phrase.search(entry.meaning)]
     chosen = [
         (f"{group}={name}", read_summary(group, name).text)
         for group in groups_of(command)
         for name in choices(group)
         if name == word
     ]
-    return [*((one.key, one.meaning) for one in found), *chosen]
+    return [*((entry.key, entry.meaning) for entry in matches), *chosen]
 
 
 def _keys(group: str, name: str) -> Iterator[str]:

@@ -21,25 +21,25 @@ class Summary:
     Args:
         text: its first sentence; empty where nobody says.
         paper: the paper that it is of, or what else it is grouped by; empty without.
-        own: the file is the user's.
+        is_users: the file is the user's.
     """
 
     text: str
     paper: str = ""
-    own: bool = False
+    is_users: bool = False
 
 
 def read_summary(group: str, name: str) -> Summary:
     """Read the line of a choice; one that cannot be read has none."""
     file, folder = find_config(f"{group}/{name}"), user_config_dir()
-    own = bool(file and folder and file.is_relative_to(folder))
+    is_users = bool(file and folder and file.is_relative_to(folder))
     try:
         lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines() if file else []
     except OSError:
         lines = []
-    found = SENTENCE.match(" ".join(_comment(lines)))
-    assert found  # it matches anything
-    return Summary(found["text"].removesuffix("."), found["paper"] or "", own)
+    match = SENTENCE.match(" ".join(_comment(lines)))
+    assert match  # it matches anything
+    return Summary(match["text"].removesuffix("."), match["paper"] or "", is_users)
 
 
 def _comment(lines: list[str]) -> Iterator[str]:
@@ -47,9 +47,9 @@ def _comment(lines: list[str]) -> Iterator[str]:
     for line in lines:
         if line.strip() and not line.startswith("#"):
             return
-        said = line.strip("# \t")
-        if said and not SKIPPED.match(said):
-            yield said
+        text = line.strip("# \t")
+        if text and not SKIPPED.match(text):
+            yield text
 
 
 def group_names() -> list[str]:

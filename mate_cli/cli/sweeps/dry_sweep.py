@@ -43,11 +43,11 @@ def print_dry_sweep(words: Sequence[str]) -> int:
         print(f"{len(jobs)} jobs", flush=True)  # to compose and to count them takes seconds
         shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
         for number, job in enumerate(jobs):
-            own = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]
-            told = " ".join(word for word in own if word not in shared)
+            overrides = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]
+            told = " ".join(word for word in overrides if word not in shared)
             try:
-                with wrap_hydra_errors(COMMAND, own):
-                    run = resolve_planned(own)
+                with wrap_hydra_errors(COMMAND, overrides):
+                    run = resolve_planned(overrides)
                 data = check_dry(run.spec, number)
                 stages = stages_to_train(run.spec, run.missing)
                 planned.append((number, told, stages, [*run.missing.values(), *([data] if data else [])]))

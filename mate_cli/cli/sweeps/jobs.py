@@ -92,8 +92,8 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
         if StopHandler.current and StopHandler.current.asked:
             raise KeyboardInterrupt
-    found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
-    return found.value if found else FAILED
+    result = result_of(record.monitor, record.metrics) if record.status == "finished" else None
+    return result.value if result else FAILED
 
 
 def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
@@ -165,10 +165,10 @@ def follow_job(
             process.wait()
             raise
         file.seek(0)
-        said = file.read().decode(errors="replace")
+        stderr = file.read().decode(errors="replace")
     if code:
-        sys.stderr.write(said)
-    reason = end_reason(code, said)
+        sys.stderr.write(stderr)
+    reason = end_reason(code, stderr)
     record = folder.read_record()
     if record.status == "running" and code == MateError.exit_code:  # refused: that process has left it as it was
         folder.undo()
@@ -202,9 +202,9 @@ def _wait_for_folder(note: Path) -> str:
     raise RunError("the first process of this job did not create a run folder", where=str(note))
 
 
-def end_reason(code: int, said: str) -> str:
+def end_reason(code: int, stderr: str) -> str:
     """Return why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
         return f"killed ({signal.Signals(-code).name}): out of memory, or killed manually. {LOWER}"
-    message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
+    message = stderr.rpartition("error: ")[2].strip() if "error: " in stderr else stderr.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"

@@ -50,23 +50,23 @@ def parse_space(words: Sequence[str], config: DictConfig) -> SearchSpace:
         ConfigError: a key is both fixed and searched, no values can be chosen, or they are of the wrong kind.
     """
     fixed: dict[str, str] = {}
-    found: dict[str, BaseDistribution] = {}
+    distributions: dict[str, BaseDistribution] = {}
     signs: dict[str, str] = {}
     for word, override in zip(words, parse_overrides(words), strict=True):
         element = override.get_key_element()
         key = element.lstrip("+~")
         searched = override.is_sweep_override()
-        if key in found or (searched and key in fixed):
+        if key in distributions or (searched and key in fixed):
             raise ConfigError("is both searched and set", where=key, remedy="Remove one of them")
         if not searched:
             fixed[key] = word
             continue
         check_kind(key, override, config)
-        found[key], signs[key] = to_distribution(key, override), element[: len(element) - len(key)]
-    if not found:
+        distributions[key], signs[key] = to_distribution(key, override), element[: len(element) - len(key)]
+    if not distributions:
         remedy = "Add one, such as 'optimizer.lr=tag(log, interval(1e-5, 1e-3))'"
         raise ConfigError("the search has no key to vary", where="hydra/sweeper=optuna", remedy=remedy)
-    return SearchSpace(tuple(fixed.values()), found, signs)
+    return SearchSpace(tuple(fixed.values()), distributions, signs)
 
 
 def to_distribution(key: str, override: Override) -> BaseDistribution:
@@ -136,5 +136,5 @@ def problems_of(key: str, value: float, config: DictConfig) -> Iterator[str]:
         return
     OmegaConf.update(job, key, value)
     values: Any = OmegaConf.to_container(job)
-    found = [*plain_problems(values, "train"), *target_problems(values[part], part)]
-    yield from (problem for problem in found if problem.startswith(f"{key}:"))
+    problems = [*plain_problems(values, "train"), *target_problems(values[part], part)]
+    yield from (problem for problem in problems if problem.startswith(f"{key}:"))

@@ -178,29 +178,29 @@ def run_sweep(words: Sequence[str]) -> int:
     typed = [Override.parse(word) for word in words]
     settings = texts(word for word in typed if word.is_below(*WHOLE))
     hydra_settings = texts(word for word in typed if word.is_below("hydra"))
-    made, jobs, problem = list[Path](), None, None
+    folders, jobs, problem = list[Path](), None, None
     try:
         # Jobs share what the first composer has composed; the second one composes the sweep itself.
         with composer(), composer(hydra_settings), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
-            made = claim_folder(config)
-            jobs = made[0]
+            folders = claim_folder(config)
+            jobs = folders[0]
             if is_joblib(config):
                 start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
             make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
-        remove_unbegun(made)
+        remove_unbegun(folders)
         raise
     except SystemExit:  # the script of the jobs has been shown, and none is to run
-        remove_unbegun(made)
+        remove_unbegun(folders)
         jobs = None
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
         if not job_files(jobs) or no_slurm(error):
-            remove_unbegun(made)
+            remove_unbegun(folders)
             raise (no_slurm(error) or error) from None
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
@@ -209,7 +209,7 @@ def run_sweep(words: Sequence[str]) -> int:
         if files and not mistake:
             print_summary(files, problem)
         if mistake or not files:
-            remove_unbegun(made)
+            remove_unbegun(folders)
     if mistake:
         raise MateError(mistake)
     return 0 if is_complete(files) and not problem else 1
@@ -226,7 +226,7 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     """
     hydra, trust = GlobalHydra.instance().hydra, list[str]()
     assert hydra is not None
-    given: Any = {
+    arguments: Any = {
         "hydra_context": HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config)),
         "task_function": partial(
             run_job, jobs=str(jobs), trust=trust, sweep=os.getpid() if is_joblib(config) else None
@@ -239,9 +239,9 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed:
     if str(chosen._target_).endswith(".BasicSweeper"):
         rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
         sweeper: Any = GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)
-        sweeper.setup(**given)
+        sweeper.setup(**arguments)
     else:
-        sweeper = Plugins.instance().instantiate_sweeper(**given)
+        sweeper = Plugins.instance().instantiate_sweeper(**arguments)
     direction = chosen.get("direction")
     asked = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
@@ -263,15 +263,15 @@ def claim_folder(config: DictConfig) -> list[Path]:
     for number in range(1, 1000):
         folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
         try:
-            made = make_folders(folder / "jobs")
+            folders = make_folders(folder / "jobs")
         except OSError as error:
             problem = f"the folder of the sweep cannot be made: {error.strerror}"
             raise ConfigError(problem, where=str(folder), remedy="Choose another paths.outputs") from error
-        if folder / "jobs" not in made:
+        if folder / "jobs" not in folders:
             continue
         with open_dict(config):
             config.hydra.sweep.dir = str(folder)
-        return made
+        return folders
     raise ConfigError("this folder has a thousand sweeps", where=str(wanted), remedy="Choose another hydra.sweep.dir")
 
 
@@ -280,14 +280,14 @@ def job_files(jobs: Path | None) -> list[Path]:
     return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 
 
-def remove_unbegun(made: Sequence[Path]) -> None:
+def remove_unbegun(folders: Sequence[Path]) -> None:
     """Remove what a sweep that began no job has written, and the folders that it made, the first for its jobs."""
-    jobs = made[0] if made else None
+    jobs = folders[0] if folders else None
     if jobs is None or any(load_json(file).get("folder") for file in job_files(jobs)):
         return
     for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
         file.unlink(missing_ok=True)
-    for folder in made:
+    for folder in folders:
         with suppress(OSError):  # others lie in it
             folder.rmdir()
 

@@ -55,12 +55,12 @@ def read_job(file: Path) -> SweepJob:
     if folder and is_dead(folder, record):
         status, reason = "killed", "its process no longer exists"
     metrics: dict[str, float] = record.get("metrics") or {}
-    found = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
+    result = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
     return SweepJob(
         number=note["job"],
         overrides=tuple(note["overrides"]),
         status=status,
-        result=found,
+        result=result,
         reason=reason.removeprefix("ConfigError: ") or ("before this sweep" if note["before"] else ""),
         folder=folder,
         before=note["before"],
@@ -115,9 +115,9 @@ def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | No
     file = folder / "optimization_results.yaml"
     if not file.is_file() or not results:
         return None
-    found = read_yaml(file, RunError, "Remove it")
-    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in found.get("best_params", {}).items())
-    return f"best: {best} ({replace(results[0], value=found['best_value'])})" if best else None
+    search = read_yaml(file, RunError, "Remove it")
+    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in search.get("best_params", {}).items())
+    return f"best: {best} ({replace(results[0], value=search['best_value'])})" if best else None
 
 
 def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
