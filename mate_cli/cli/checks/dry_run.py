@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mate_cli.cli.config.check import check_parts, check_quickly
-from mate_cli.errors import DataError, MateError
+from mate_cli.cli.checks.check import check_parts, check_quickly
+from mate_cli.cli.config.resolve import resolve
+from mate_cli.errors import DataError, MateError, MissingRunError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.estimate import Cost
@@ -223,3 +225,34 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
         )
     except HFValidationError:
         return True  # no name of the hub
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run as it would be trained.
+
+    Args:
+        spec: of the run, in which stages whose runs are missing would be trained.
+        missing: why the run of such a stage cannot be used, by stage.
+    """
+
+    spec: RunSpec
+    missing: Mapping[str, MissingRunError]
+
+
+def resolve_planned(words: Sequence[str]) -> PlannedRun:
+    """Resolve a run; where the finished run of a stage is missing, as if the stage was trained.
+
+    Raises:
+        MateError: see `resolve`.
+    """
+    missing: dict[str, MissingRunError] = {}
+    while True:
+        try:
+            return PlannedRun(resolve(words), missing)
+        except MissingRunError as error:
+            typed = f"stages.{error.stage}.run="
+            words = [word for word in words if not word.lstrip("+").startswith(typed)]
+            if error.stage in missing:  # its experiment says so, and not the words
+                raise
+            missing[error.stage] = error

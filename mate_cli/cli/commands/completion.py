@@ -1,7 +1,11 @@
 """`mate completion bash|zsh|fish`: print the script that completes commands, groups, choices and keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from mate_cli.cli.config_dir import choices, extended_choice, group_choices, override_choices, read_extended, top_keys
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 
@@ -24,6 +28,13 @@ complete -c mate -f -a '(__mate_complete)'
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 DATA_ACTIONS = ("list", "check", "download", "export", "prune")
 """Actions of `mate data`; its own module takes longer to load."""
+FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
+"""What every command takes; `mate train` also the next ones."""
+OF_TRAIN = ("--multirun", "--config-dir", "--dry", "--print-script")
+RUNS = ("run", "resume", "runs", "show")
+"""Keys whose value is a run folder; so is `stages.NAME.run`."""
+NEWEST = 20
+"""Run folders that are offered."""
 HELP = """Print the completion script of a shell.
 
 Usage: mate completion bash|zsh|fish
@@ -58,7 +69,6 @@ def run_plain(words: Sequence[str]) -> int:
 def completions(line: str) -> list[str]:
     """Return what the last word of a command line, such as `mate train mod`, can become."""
     from mate_cli.cli.app import COMMANDS
-    from mate_cli.cli.shell.candidates import Completer
 
     before, word = line.split()[1:], ""
     if not line.endswith((" ", "\t")) and before:
@@ -78,3 +88,90 @@ def completions(line: str) -> list[str]:
         return [name.rstrip("=.") for name in Completer("train", words).complete(word) if "=" not in word]
     actions = DATA_ACTIONS if command == "data" and not words else ()
     return [action for action in actions if action.startswith(word)] + Completer(command, words).complete(word)
+
+
+@dataclass(frozen=True)
+class Completer:
+    """Completes words of one command."""
+
+    command: str
+    words: Sequence[str]
+
+    def complete(self, word: str) -> list[str]:
+        """List the completions of a word."""
+        if word.startswith("-"):
+            flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
+            return [flag for flag in flags if flag.startswith(word)]
+        key, equals, value = word.partition("=")
+        name = key.lstrip("+~")
+        if equals:
+            return [f"{key}={candidate}" for candidate in self._values(name, value)]
+        sign = key[: len(key) - len(name)]
+        return sorted({f"{sign}{candidate}" for candidate in self._keys(name) if candidate.startswith(name)})
+
+    def _values(self, key: str, value: str) -> Iterator[str]:
+        """Return values of a key; of several parted by commas, the last one is completed."""
+        before, comma, last = value.rpartition(",")
+        groups = self._groups()
+        if key in groups:
+            known: Sequence[str] = choices(key)
+        elif key in RUNS or (key.startswith("stages.") and key.endswith(".run")):
+            known = newest_runs()
+        else:
+            known = ("true", "false") if isinstance(self._default(key), bool) else ()
+        yield from (f"{before}{comma}{name}" for name in known if name.startswith(last))
+
+    def _keys(self, typed: str) -> Iterator[str]:
+        """List groups, keys and sections; of a section that is typed, what is in it."""
+        section = typed.rpartition(".")[0]
+        if section:
+            node = self._section(section)
+            yield from (f"{section}.{_ended(name, value)}" for name, value in node.items())
+            return
+        groups = self._groups()
+        yield from (f"{group}=" for group in groups)
+        yield from (f"{group}." for group in groups if self._section(group))
+        yield from (_ended(name, value) for name, value in top_keys(self.command).items() if name not in groups)
+
+    def _section(self, section: str) -> dict[str, Any]:
+        first, *inner = section.split(".")
+        chosen = self._groups().get(first)
+        node: Any = _file(first, chosen) if chosen else top_keys(self.command).get(first)
+        for part in inner:
+            node = node.get(part) if isinstance(node, dict) else None
+        return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
+
+    def _default(self, key: str) -> object:
+        section, _, name = key.rpartition(".")
+        return (self._section(section) if section else top_keys(self.command)).get(name)
+
+    def _groups(self) -> dict[str, str | None]:
+        """Return the groups of the command with their choices: typed, of the experiment, or by default."""
+        groups: dict[str, str | None] = {}
+        for content in read_extended(self.command):
+            groups |= {name: value for name, value in group_choices(content) if " " not in name}
+        typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
+        experiment = typed.get("experiment")
+        overrides = override_choices("experiment", experiment) if experiment and "experiment" in groups else {}
+        return groups | {name: value for name, value in (overrides | typed).items() if name in groups}
+
+
+def newest_runs(outputs: str = "outputs") -> list[str]:
+    """Return the newest run folders here, the newest first."""
+    runs = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
+    newest = sorted(runs, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]
+    return [str(path) for path in newest]
+
+
+def _ended(name: str, value: object) -> str:
+    """Return a key as it goes on: with a dot where more is in it."""
+    return f"{name}." if isinstance(value, dict) and value else f"{name}="
+
+
+def _file(group: str, name: str) -> dict[str, Any]:
+    """Return the content of a choice, with that of the choices that it extends."""
+    values: dict[str, Any] = {}
+    for content in extended_choice(group, name):
+        values |= content
+    values.pop("defaults", None)
+    return values

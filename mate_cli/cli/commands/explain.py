@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.override import Override
+from mate_cli.cli.config.reference import read_keys
+from mate_cli.cli.config_dir import choices, extended_choice, find_config
+from mate_cli.cli.shell.help import groups_of
+from mate_cli.cli.shell.summaries import read_summary
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
+from mate_cli.runs.identity import flat_keys
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import KeyDescription
@@ -102,7 +108,6 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     from mate_cli.cli.config.schema import SCHEMAS
     from mate_cli.cli.config_dir import choices
     from mate_cli.cli.shell.help import groups_of, keys_of, nearest
-    from mate_cli.cli.shell.key_search import choice_keys, find_named, search_keys
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"
@@ -169,3 +174,68 @@ def _section(key: str, entries: Sequence[KeyDescription], width: int) -> str:
         meaning = "; ".join(filter(None, [entry.meaning, f"({entry.bounds})" if entry.bounds else ""]))
         rows += [line, *([textwrap.indent(textwrap.fill(meaning, width - 6), "      ")] if meaning else [])]
     return "\n".join(rows)
+
+
+@dataclass(frozen=True)
+class ChoiceKey:
+    """A key of some choices of a group.
+
+    Args:
+        key: its full name.
+        homes: the choices that have it, as they are typed.
+        meaning: the first comment beside it; empty where nobody says.
+    """
+
+    key: str
+    homes: tuple[str, ...]
+    meaning: str
+
+
+def choice_keys(command: str) -> list[ChoiceKey]:
+    """Return the keys of all choices of a command's groups, but for those that set keys of others."""
+    homes: dict[str, list[str]] = {}
+    meanings: dict[str, str] = {}
+    for group in groups_of(command):
+        for name in choices(group):
+            file = find_config(f"{group}/{name}")
+            if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
+                continue
+            file_keys = read_keys(file)
+            for key in dict.fromkeys(_keys(group, name)):
+                homes.setdefault(f"{group}.{key}", []).append(f"{group}={name}")
+                if comment := file_keys.get(key, ("", ""))[1]:
+                    meanings.setdefault(f"{group}.{key}", comment)
+    return [ChoiceKey(key, tuple(names), meanings.get(key, "")) for key, names in homes.items()]
+
+
+def find_named(key: str, known: Sequence[ChoiceKey]) -> list[ChoiceKey]:
+    """Return the keys of a name, which may lack the sections before it."""
+    return [entry for entry in known if entry.key == key] or [entry for entry in known if entry.key.endswith(f".{key}")]
+
+
+def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:
+    """Return what speaks of a word: keys that have it in their name, then others by their comment, then choices.
+
+    Returns:
+        A key or choice as it is typed, and its line.
+    """
+    words = re.sub(r"[_\W]+", " ", word).strip()
+    if not words:
+        return []
+    phrase = re.compile(rf"\b{re.escape(words)}\b", re.IGNORECASE)
+    plain = [(entry, entry.key.replace("_", " ").replace(".", " ")) for entry in known]
+    matches = [entry for entry, name in plain if phrase.search(name)]
+    matches += [entry for entry in known if entry not in matches and phrase.search(entry.meaning)]
+    chosen = [
+        (f"{group}={name}", read_summary(group, name).text)
+        for group in groups_of(command)
+        for name in choices(group)
+        if name == word
+    ]
+    return [*((entry.key, entry.meaning) for entry in matches), *chosen]
+
+
+def _keys(group: str, name: str) -> Iterator[str]:
+    for content in extended_choice(group, name):
+        values = {key: value for key, value in content.items() if key != "defaults"}
+        yield from (key for key in flat_keys(values) if not key.rpartition(".")[2].startswith("_"))

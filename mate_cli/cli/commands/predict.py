@@ -117,7 +117,7 @@ def predict_dataset(cfg: Predict) -> None:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.pipelines.inference.check_model import check_model
+    from mate_cli.pipelines.inference.predict_request import check_model
     from mate_cli.terminal.progress import Progress
 
     if cfg.output is not None:

@@ -59,7 +59,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     Raises:
         RunError: it holds no run, or another process trains it.
     """
-    from mate_cli.cli.config.check import check_parts
+    from mate_cli.cli.checks.check import check_parts
     from mate_cli.files.io_errors import wrap_read_errors
     from mate_cli.files.outside import check_settings
     from mate_cli.files.targets import find_beside
@@ -171,7 +171,7 @@ def check_machine(spec: RunSpec) -> None:
     Raises:
         ConfigError: naming what is missing.
     """
-    from mate_cli.cli.config.check import check_devices
+    from mate_cli.cli.checks.check import check_devices
     from mate_cli.runs.launch import check_processes
 
     check_processes(spec.last.config.hardware, os.environ)

@@ -158,8 +158,7 @@ def print_dry(overrides: Sequence[str]) -> int:
     Raises:
         MateError: it would be refused; where data or a finished run are missing, after the rest is printed.
     """
-    from mate_cli.cli.checks.dry_run import check_dry, print_costs
-    from mate_cli.cli.checks.missing_runs import resolve_planned
+    from mate_cli.cli.checks.dry_run import check_dry, print_costs, resolve_planned
     from mate_cli.cli.commands.run import check_machine
 
     planned = resolve_planned(overrides)
@@ -195,7 +194,7 @@ def announce(spec: RunSpec) -> None:
     Raises:
         MateError: something the user can mend.
     """
-    from mate_cli.cli.config.check import check_parts, check_quickly
+    from mate_cli.cli.checks.check import check_parts, check_quickly
     from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)

@@ -28,8 +28,7 @@ def print_dry_sweep(words: Sequence[str]) -> int:
     Raises:
         MateError: there is no sweep, or a search, whose jobs follow from results.
     """
-    from mate_cli.cli.checks.dry_run import check_dry, print_sweep_costs, stages_to_train
-    from mate_cli.cli.checks.missing_runs import resolve_planned
+    from mate_cli.cli.checks.dry_run import check_dry, print_sweep_costs, resolve_planned, stages_to_train
 
     typed = [Override.parse(word) for word in words]
     planned: list[tuple[int, str, list[Stage], list[MateError]]] = []

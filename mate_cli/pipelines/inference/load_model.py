@@ -11,7 +11,7 @@ from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
 from mate_cli.metrics.calibration import CALIBRATION, Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.inference.check_model import check_model
+from mate_cli.pipelines.inference.predict_request import check_model
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run

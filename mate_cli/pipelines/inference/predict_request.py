@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.errors import ConfigError, DataError, MateError
+from mate_cli.errors import ConfigError, DataError, MateError, RunError
 from mate_cli.quoting import format_setting
+from mate_cli.runs.folders import open_run
 from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
@@ -149,3 +150,21 @@ def check_some(items: Sequence[object] | Mapping[Path, object], skipped: Mapping
     if not items:
         first = next(iter(skipped.values()))
         raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")
+
+
+def check_model(run: str | None, checkpoint: str | None) -> None:
+    """Refuse what cannot answer about any table or database.
+
+    Raises:
+        ConfigError: neither or both of a run and a checkpoint are given.
+        RunError: the run is not there, or is a chain of stages.
+    """
+    if (run is None) == (checkpoint is None):
+        problem = "needs a value" if run is None else "cannot be combined with checkpoint"
+        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+    if run is not None and open_run(run).read_record().stages:
+        raise RunError(
+            "this run is a system of stages, made for tables with linked passages",
+            where=run,
+            remedy="Give questions with tables and passages: input=questions.jsonl (docs/how-to/train_on_your_data.md)",
+        )
