@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from mate_cli.lit_modules.base import ExampleT, TableTask
-from mate_cli.lit_modules.losses.likelihood import soft_cross_entropy
+from mate_cli.lit_modules.losses.cell_selection import soft_cross_entropy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.candidates import CandidateScorer

@@ -18,7 +18,7 @@ from mate_cli.lit_modules.base import (
     Training,
     with_probabilities,
 )
-from mate_cli.lit_modules.losses.likelihood import binary, hard_em, marginal_likelihood
+from mate_cli.lit_modules.losses.cell_selection import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import score_rankings
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from mate_cli.data.cell_examples import negatives, reading_example
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, TaskSpec
-from mate_cli.lit_modules.losses.likelihood import span_loss
+from mate_cli.lit_modules.losses.cell_selection import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_answers
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput

@@ -15,8 +15,8 @@ from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.io_errors import find_machine_error
 from mate_cli.runs import ranks
 from mate_cli.runs.lock import release_lock
+from mate_cli.runs.metric_rows import seconds_so_far
 from mate_cli.runs.record import STOPPED, Clock, ReadOnlyFolder, RunFolder, RunRecord, now
-from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console, Transcript
 from mate_cli.terminal.streams import copy_streams
 

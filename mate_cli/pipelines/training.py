@@ -35,8 +35,8 @@ from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import TABLE_ROWS, log_table
+from mate_cli.runs.metric_rows import read_rows
 from mate_cli.runs.record import RunRecord
-from mate_cli.runs.tracking import read_rows
 from mate_cli.runs.weights import load_module, save_module, sha256
 from mate_cli.terminal.progress import track
 

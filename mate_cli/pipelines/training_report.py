@@ -8,8 +8,8 @@ from typing import Any
 
 from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.runs.metric_rows import Row
 from mate_cli.runs.record import NOT_LEARNT, RunRecord
-from mate_cli.runs.tracking import Row
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS, describe_cuts
 

@@ -18,8 +18,8 @@ from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.identity import FOLD, configuration_name, find_value, shown_name
+from mate_cli.runs.metric_rows import Row, open_wandb, rows_until
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.tracking import Row, open_wandb, rows_until
 from mate_cli.terminal.console import Transcript
 
 TABLE_ROWS = 50

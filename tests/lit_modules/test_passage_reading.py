@@ -7,7 +7,7 @@ from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.losses.likelihood import correct_spans
+from mate_cli.lit_modules.losses.cell_selection import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.base.task_context import TaskContext

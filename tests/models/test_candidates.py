@@ -11,7 +11,7 @@ from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.losses.likelihood import soft_cross_entropy
+from mate_cli.lit_modules.losses.cell_selection import soft_cross_entropy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates

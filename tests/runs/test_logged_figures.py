@@ -11,8 +11,8 @@ from torch import nn
 from mate_cli.lit_modules.optimization.schedules import BertLinear, LinearSchedule, PowerSchedule
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.loggers import MetricsFile
+from mate_cli.runs.metric_rows import read_rows
 from mate_cli.runs.record import Clock, RunFolder
-from mate_cli.runs.tracking import read_rows
 from mate_cli.terminal.console import Console
 
 

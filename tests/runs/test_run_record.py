@@ -14,8 +14,8 @@ import mate_cli
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.runs.folders import find_resumable, find_same, first_difference, new_folder
 from mate_cli.runs.identity import configuration_name, flat_keys
+from mate_cli.runs.metric_rows import seconds_so_far
 from mate_cli.runs.record import RunFolder, RunRecord, code_version
-from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")

@@ -70,7 +70,7 @@ class Evaluate(Section):
 
 
 class TableLimits(Section):
-    """The largest table that is read; see `tables/limits.py`."""
+    """The largest table that is read; see `Limits` of `tables/read_options.py`."""
 
     rows: PositiveInt
     columns: PositiveInt

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, nll_loss
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment, Verdict
-from mate_cli.lit_modules.losses.likelihood import binary
+from mate_cli.lit_modules.losses.cell_selection import binary
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder

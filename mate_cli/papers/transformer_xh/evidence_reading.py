@@ -15,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
-from mate_cli.lit_modules.losses.likelihood import binary
+from mate_cli.lit_modules.losses.cell_selection import binary
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.subsets import group_by_subset

@@ -14,8 +14,8 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.view import Row, View
+from mate_cli.runs.metric_rows import open_wandb
 from mate_cli.runs.record import NOT_TRAINED
-from mate_cli.runs.tracking import open_wandb
 
 JOB_TYPE = "comparison"
 MAX_QUESTIONS, MAX_ASKED = 50, 8

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.runs import ranks
 from mate_cli.runs.loggers import log_row
+from mate_cli.runs.metric_rows import Row
 from mate_cli.runs.record import Clock
-from mate_cli.runs.tracking import Row
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
 from mate_cli.tokenization.layout import TableBatch

@@ -8,7 +8,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.losses.likelihood import binary
+from mate_cli.lit_modules.losses.cell_selection import binary
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT

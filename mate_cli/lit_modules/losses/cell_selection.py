@@ -1,4 +1,4 @@
-"""Losses over candidates of which any may be the right one, and over spans.
+"""Losses of selecting cells or other candidates, of which any may be the right one, and of selecting spans.
 
 Those of candidates take scores [B, K], a mask [B, K] that is True where an entry is real, and [B, K] True where one is
 right or holds the answer. They return the loss of each example [B]; 0 where nothing is right, of `binary`
