@@ -80,7 +80,7 @@ def wait_for_all() -> None:
     try:
         arrival.wait()
     except RuntimeError as error:  # its connection has broken
-        remedy = "Read what it has printed, and continue with resume=last"
+        remedy = "Read what it has printed, and type the command again, of a training with resume=last"
         raise RunError("another process of this run has ended", remedy=remedy) from error
 
 

@@ -36,7 +36,7 @@ def test_the_terminal_shows_them_surest_first(run, capsys):
     first = next(line for line in lines if "=1+1" in line)
     assert "4:4" in first
     assert "0.95" in first
-    assert "wrong row" in words
+    assert "wrong number; wrong" in words
     assert "no answer" in words
     assert "3 of 4 questions are not answered right" in words
 

@@ -90,6 +90,7 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
                 raise KeyboardInterrupt
         except RunError as error:
             if isinstance(error.__cause__, ChildFailedError):
+                print(error.__cause__, file=sys.stderr)
                 raise RunError(error.problem, remedy="Type the command again") from error.__cause__
             raise
         return

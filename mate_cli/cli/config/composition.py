@@ -90,10 +90,10 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
     if override.package is not None:
         raise ConfigCompositionException(f"config group '{key}' does not exist")
     section, _, name = key.rpartition(".")
-    items = OmegaConf.select(config, section, throw_on_missing=False) if section else None
-    if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
-        raise ConfigError("lists are replaced as a whole", where=key, remedy=f"Type '{section}=[...]'")
     try:
+        items = OmegaConf.select(config, section, throw_on_missing=False) if section else None
+        if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
+            raise ConfigError("lists are replaced as a whole", where=key, remedy=f"Type '{section}=[...]'")
         current = OmegaConf.select(config, key, throw_on_missing=False)
         if override.is_delete():
             if current is None:

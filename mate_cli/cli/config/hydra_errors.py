@@ -172,9 +172,10 @@ def _unreadable(override: str) -> ConfigError:
     if (unquoted := QUOTED_KEY.sub(lambda found: escape_key(found["key"]), override)) != override:
         return ConfigError("keys stand without quotes", where=override, remedy=f"Type {quote_for_shell(unquoted)}")
     key, _, value = override.partition("=")
-    name, place = KEY.match(key), re.sub(r"\[(\d+)\]", r".\1", key)
+    name, place = KEY.match(key), re.sub(r"\.{2,}", ".", re.sub(r"\[(\d+)\]", r".\1", key))
     if name and (name[0] != key or value.startswith("=")):
-        setting = f"{place if KEY.fullmatch(place) else name[0]}={value.lstrip('=')}"
+        setting = place if KEY.fullmatch(place) else name[0]
+        setting += f"={value.lstrip('=')}" if "=" in override else ""
         remedy = f"Type {quote_for_shell(setting)}"
         return ConfigError("a key is names with dots between them, and one = behind it", where=override, remedy=remedy)
     values = re.sub(r",[, ]*", ",", value).strip(",")

@@ -22,7 +22,7 @@ MAX_NOTE = 1 << 12
 
 
 def list_runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each run, and each evaluation of answers or checkpoints, by experiment and start.
+    """Yield a line for each run, and each evaluation of answers or checkpoints, by command, experiment and start.
 
     Args:
         words: the name of an experiment, a status, and another folder of outputs, in any order.

@@ -75,7 +75,7 @@ def write_parts(
                     break
                 path = folder / f"{place:03}-{number:06}.parquet"
                 parts[path] = source
-                is_done = path.exists() or finished.is_file()
+                is_done = _is_whole(path) or finished.is_file()
                 if not (is_done or (are_others_trusted and is_being_written(path))):
                     with replace_file(path) as draft:
                         _write_part(draft, part, evaluation)
@@ -83,6 +83,17 @@ def write_parts(
         if all(path.exists() for path in parts):
             break
     return [(source, path) for path, source in parts.items()]
+
+
+def _is_whole(path: Path) -> bool:
+    """Tell whether a part is there and has its end, which a machine that lost its power may not have written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_metadata(path).num_row_groups > len(BOUNDS)
+    except (OSError, pa.ArrowInvalid):
+        return False
 
 
 def _write_part(path: Path, part: Sequence[Reader], evaluation: EvaluationTables) -> None:

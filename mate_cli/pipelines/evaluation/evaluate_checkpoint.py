@@ -47,7 +47,8 @@ def evaluate_checkpoint(
         DataError: a split is missing, or its questions are not what the checkpoint answers.
     """
     dataset = instantiate(data)
-    examples = {split: dataset.examples(split) for split in splits}  # quicker than weights, and may be missing
+    # Quicker than weights, and may be missing: the first process fetches.
+    examples = ranks.rank_zero_first(lambda: {split: dataset.examples(split) for split in splits})
     parts, config = open_checkpoint(name, runtime, dataset)
     for split in splits:
         check_answers(parts.task, examples[split], f"{data.get('name', type(dataset).__name__)} {split}", name)

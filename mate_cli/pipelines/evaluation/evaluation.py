@@ -26,6 +26,9 @@ from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.terminal.progress import track
 from mate_cli.tokenization.layout import TableBatch
 
+SAME_DATA = "Give all the same data, as on a file system that all nodes share"
+"""The remedy where processes have different questions."""
+
 
 @dataclass(frozen=True)
 class SplitResult:
@@ -76,10 +79,10 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     Raises:
         DataError: the split is missing or empty.
     """
-    examples = parts.data.examples(split)
+    examples = ranks.rank_zero_first(lambda: parts.data.examples(split))
     loader = parts.data.loader(split)
     digest = parts.data.encodings(split).digest
-    ranks.require_agreement({split: digest[:12]}, "Give all the same data, as on a file system that all nodes share")
+    ranks.require_agreement({split: digest[:12]}, SAME_DATA)
     predictions = predict(parts.task, loader, cfg)
     result = judge(parts.task, examples, predictions)
     tokens = parts.data.encodings(split).uncut_tokens

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
+from mate_cli.data.loading.cache import digest_examples
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.exact_match import score_answers
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.subsets import group_by_source
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation.evaluation import predict, save_predictions
+from mate_cli.pipelines.evaluation.evaluation import SAME_DATA, predict, save_predictions
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.record import RunFolder
@@ -35,7 +36,7 @@ class TrainedStage:
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Predict any examples; `name` is what the progress bar calls them."""
         loader = self.parts.data.loader_of(examples, name)
-        ranks.wait_for_all()
+        ranks.require_agreement({name: digest_examples(examples)[:12]}, SAME_DATA)
         return predict(self.parts.task, loader, self.config)
 
     def task_of(self, kind: type[Task]) -> Task:

@@ -17,7 +17,17 @@ from mate_cli.tables.formats.grid import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
-WESTERN = ("éèàçêâîôûùëïœæÿü", "äöüßéàè", "áéíóúñüç", "ãçáéíóúõâêàô", "àèéìòùóí", "åäöæøéü", "áðéíóúýþæö", "ëéïöüèóç")
+WESTERN = (
+    "éèàçêâîôûùëïœæÿü",
+    "äöüßéàè",
+    "áéíóúñüç",
+    "ãçáéíóúõâêàô",
+    "àèéìòùóí",
+    "åäöæøéü",
+    "áðéíóúýþæö",
+    "ëéïöüèóç",
+    "äöüõšž",
+)
 CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţșț", "čšž", "äöüß")
 TURKISH = ("çğıi\u0307öşüâî",)  # noqa: RUF001
 CYRILLIC = (
@@ -59,7 +69,7 @@ SIGNS = re.compile(
 """Signs, alone or where they stand beside letters."""
 _UNITS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
 _RUNS = re.compile(r"[^\x00-\x7f]+")
-_NOT_WESTERN = re.compile("õ(?!e)|œ[wklmr]")
+_NOT_WESTERN = re.compile("õ(?=[rlz])|œ[wkmr]")
 """Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250."""
 
 

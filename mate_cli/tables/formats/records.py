@@ -70,7 +70,9 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     """
     text = text_file(path, options.encoding)
     with text.open() as file:
-        in_lists = _LIST.match(file.read(PIECE)) is not None
+        begin = file.read(PIECE)
+    has_row_a_line = path.suffix.lower() in LINES and begin.lstrip().partition("\n")[0].rstrip().endswith("]")
+    in_lists = _LIST.match(begin) is not None and not has_row_a_line
     values = _read_values(text, options.limits, in_lists)
     start = list(islice(values, 2))
     if len(start) == 1 and not in_lists and path.suffix.lower() not in LINES:

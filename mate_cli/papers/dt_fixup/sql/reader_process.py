@@ -30,7 +30,7 @@ _OF_VIRTUAL_TABLES = frozenset({"data_version"})
 """Statements PRAGMA that full-text search uses itself."""
 _OF_SCHEMAS = _OF_VIRTUAL_TABLES | {"table_xinfo", "foreign_key_list"}
 _LONGEST_VALUE = 1 << 24
-_WAL_VERSION, _HEADER = 2, 20
+_WAL_VERSION, _HEADER = 2, 100
 _MODULE = re.compile(r"\bUSING\s+[\"'`\[]?(\w+)", re.IGNORECASE)
 _FULL_TEXT, _TREE = ("content", "segments", "segdir", "docsize", "stat"), ("node", "rowid", "parent")
 _SHADOWS: Mapping[str, tuple[str, ...]] = {
@@ -122,10 +122,12 @@ def _open_database(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
     else:
         with path.open("rb") as opened:
             header = opened.read(_HEADER)
-        size = int.from_bytes(header[16:18], "big")  # of a page; 1 stands for 65,536
-        if header.startswith(b"SQLite") and size > 1 and path.stat().st_size % size:
-            raise _OpenError("the file was cut off: it ends within a page")
-        how = "immutable=1" if _WAL_VERSION in header[18:] else how
+        size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+        size = 65536 if size == 1 else size  # of a page
+        is_counted = header.startswith(b"SQLite") and header[24:28] == header[92:96]  # else the number is an old one
+        if is_counted and path.stat().st_size < size * pages:
+            raise _OpenError("the file was cut off: it has fewer pages than it says")
+        how = "immutable=1" if _WAL_VERSION in header[18:20] else how
     connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=1, isolation_level=None)
     connection.text_factory = lambda content: content.decode(errors="replace")
     if hasattr(connection, "setlimit"):  # from Python 3.11 on

@@ -220,7 +220,7 @@ def test_what_is_no_whole_database(tmp_path):
     path = made(tmp_path / "x.sqlite", "CREATE TABLE t (a)", "INSERT INTO t VALUES (5)")
     content = path.read_bytes()
     for changed, says in (
-        (content[:5000], "the file was cut off: it ends within a page"),
+        (content[:5000], "the file was cut off: it has fewer pages than it says"),
         (gzip.compress(content), "neither packed nor encrypted"),
     ):
         path.write_bytes(changed)
