@@ -89,6 +89,7 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["logger.wandb.tags.append=c"], "tags.append: lists are replaced as a whole."),
         (["logger.wandb.tags[0]=x"], "Type logger.wandb.tags.0=x."),
         (["seed:=3"], "Type seed=3."),
+        (["trainer..max_steps=1"], "Type trainer.max_steps=1."),
         (["seed==3"], "Type seed=3."),
         (["seed=1,,2,"], "seed=1,,2,: has a comma too many. Type seed=1,2."),
         (["seed=rnge(3)"], "The functions of a sweep are choice(1,2), range(1,5),"),

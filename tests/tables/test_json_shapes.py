@@ -132,6 +132,11 @@ def test_tables_of_many_shapes(tmp_path, name):
     assert read(tmp_path / "t.json", content) == (expected, notes)
 
 
+def test_a_line_of_lists_is_a_row(tmp_path):
+    assert read(tmp_path / "t.jsonl", '[["a"], "b"]\n[["c"], "d"]\n')[0] == [['["a"]', "b"], ['["c"]', "d"]]
+    assert read(tmp_path / "t.jsonl", '[\n{"a": 1},\n{"a": 2}\n]\n')[0] == [["a"], ["1"], ["2"]]
+
+
 NONE = {
     "one object": ({"a": 1, "b": "x"}, "it has no table. Write a list of objects"),
     "an answer that failed": ({"error": {"code": 404, "message": "not found"}}, "it has no table"),

@@ -228,3 +228,5 @@ def test_what_is_no_whole_database(tmp_path):
             read_database_schema(path)
     with pytest.raises(DataError, match="is a folder"):
         read_database_schema(tmp_path)
+    path.write_bytes(content + b"\n")  # SQLite reads as many pages as the file says it has
+    assert [table.original for table in read_database_schema(path).tables[1:]] == ["t"]
