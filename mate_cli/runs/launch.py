@@ -35,6 +35,8 @@ TIMEOUT = timedelta(hours=2)
 PATIENCE, ENDING, STOPPING = 15.0, 10, 120
 """Seconds that processes get to end by themselves after one has failed, then to end when they are told to, and to save
 their states when the user or the scheduler stops the run."""
+PER_CORE = 4
+"""Processes that one core may be asked to do the work of."""
 INTERRUPTED = 130
 """Exit code of a process that was stopped."""
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -287,7 +289,7 @@ def _check_numbers(environment: Mapping[str, str], *names: str) -> None:
 
 
 def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
-    """Refuse to wait for processes that nobody has started, and more of them than this machine has GPUs.
+    """Refuse to wait for processes that nobody has started, and more of them than this machine has GPUs, or cores for.
 
     Raises:
         ConfigError: naming both numbers.
@@ -304,6 +306,9 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
         usual = "Start with srun (with submitit, set hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
         raise ConfigError(problem, where="hardware.nodes", remedy=missing_gpu_remedy(hardware, usual))
     accelerator = find_accelerator(hardware)
+    if accelerator == "cpu" and not place and hardware.devices > (most := PER_CORE * (os.cpu_count() or 1)):
+        problem = f"{hardware.devices} processes are too many for the cores of this machine"
+        raise ConfigError(problem, where="hardware.devices", remedy=f"Use {most} at most")
     if accelerator == "mps" and hardware.devices > 1:
         raise ConfigError("there is only one device of this kind", where="hardware.devices", remedy="Use 1")
     if accelerator == "gpu" and hardware.devices > 1 and (gpus := torch.cuda.device_count()) < hardware.devices:

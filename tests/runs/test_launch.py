@@ -94,6 +94,7 @@ def test_processes_and_configuration_must_agree():
     ("changes", "message"),
     [
         ({"accelerator": "gpu", "devices": 64}, "hardware.devices: torch sees .* GPUs here, fewer than 64"),
+        ({"accelerator": "cpu", "devices": 10_000}, "hardware.devices: 10000 processes are too many .* Use .* at most"),
         ({"accelerator": "mps", "devices": 2}, "hardware.devices: there is only one device of this kind"),
     ],
 )
