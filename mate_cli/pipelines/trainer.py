@@ -19,6 +19,7 @@ fused optimizer under bf16-mixed.
 import difflib
 import inspect
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -60,6 +61,8 @@ from mate_cli.tables.example import Example
 from mate_cli.tokenization.serializers.serializer import Serializer
 
 OPTIONS = "trainer.options"
+MAX_NAME = 200
+"""Bytes of the name of a file; Lightning writes a number and an ending behind it."""
 
 
 class ReservedOptions(NamedTuple):
@@ -237,12 +240,26 @@ def check_trainer(cfg: RunConfig) -> None:
     if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared
         metrics: list[Any] = [get_class(node["_target_"]) for node in cfg.task.get("metrics") or ()]
         check_monitors(built, task.spec.monitor, lambda: [*metric_specs(), *(metric.spec.name for metric in metrics)])
+    check_file_names(built)
     callbacks = [*built.values()]
     options = build_options(cfg.trainer.options)
     saves = any(isinstance(callback, lightning.Checkpoint) for callback in callbacks)
     one_cpu = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": saves}
     with quiet_lightning():
         _trainer(callbacks, {**options, **one_cpu})
+
+
+def check_file_names(callbacks: Mapping[str, pl.Callback]) -> None:
+    """Refuse names of files that no disk takes: they would end a run at its first checkpoint.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    for key, callback in callbacks.items():
+        name = str(getattr(callback, "filename", None) or "")
+        if "\0" in name or any(len(os.fsencode(part)) > MAX_NAME for part in name.split("/")):
+            remedy = f"Use {MAX_NAME} letters at most"
+            raise ConfigError("is not the name of a file", where=f"callbacks.{key}.filename", remedy=remedy)
 
 
 def build_callbacks(cfg: RunConfig, monitor: str, folder: Path | None = None) -> dict[str, pl.Callback]:

@@ -36,11 +36,16 @@ def monitor(name: str) -> list[str]:
     return [*CELLS, *(word.format(name) for word in STOP)]
 
 
+SAVER = "+callbacks.mine"
 REFUSED = {
     "wandb project": ([*WANDB, "logger.wandb.project=a/b"], "logger.wandb.project: must be a name of at most 128"),
     "wandb tags": ([*WANDB, "logger.wandb.tags=mine"], "logger.wandb.tags: must be a list (got 'mine')."),
     "wandb keyword": ([*WANDB, "+logger.wandb.foo=a"], "logger.wandb.foo: unknown key."),
     "no server": ([*CELLS, "logger=mlflow", "logger.mlflow.tracking_uri=http://127.0.0.1:9"], "cannot be reached"),
+    "a name of a file": (
+        [*CELLS, f"{SAVER}._target_=pytorch_lightning.callbacks.ModelCheckpoint", f"{SAVER}.filename={'x' * 300}"],
+        "callbacks.mine.filename: is not the name of a file.",
+    ),
     "figure of training": (monitor("train/loss"), "no validation computes train/loss. Did you mean dev/hits@1?"),
     "figure of Lightning": (monitor("val_loss"), "no validation computes val_loss. Did you mean dev/hits@1?"),
     "near figure": (monitor("dev/hits@2"), "no validation computes dev/hits@2. Did you mean dev/hits@1 or dev/hits@3"),

@@ -132,7 +132,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         where = " and ".join(f"mate {name}" for name in others)
         raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
-        near = nearest(key, [*groups_of(command), *(one.key for one in known)], cutoff=0.8)
+        near = nearest(key, [*groups_of(command), *(choice.key for choice in known)], cutoff=0.8)
         raise ConfigError(unknown.problem, where=unknown.where, remedy=near or unknown.remedy)
     raise unknown
 

@@ -20,9 +20,9 @@ WIDTH = 80
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
     """Return a question that offers the known name nearest to one that is mistyped or cut; None when none is near."""
     names = list(known)
-    longer = sorted((one for one in names if len(name) > 2 and one.startswith(name)), key=len)
-    found = difflib.get_close_matches(name, names, n=1, cutoff=cutoff) or longer
-    return f"Did you mean {prefix}{found[0]}?" if found else None
+    longer = sorted((candidate for candidate in names if len(name) > 2 and candidate.startswith(name)), key=len)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=cutoff) or longer
+    return f"Did you mean {prefix}{near[0]}?" if near else None
 
 
 def overview(commands: Mapping[str, str]) -> str:
@@ -64,7 +64,7 @@ def nearest_choice(group: str, name: str) -> str | None:
     One that contains the name comes first, then one that is spelled alike.
     """
     known = choices(group)
-    holding = [one for one in known if len(name) > 2 and name in one]
+    holding = [choice for choice in known if len(name) > 2 and name in choice]
     alike = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, known, n=1)
     return next(iter(alike), None)
 

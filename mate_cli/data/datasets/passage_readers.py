@@ -201,9 +201,8 @@ class MRQA(PassageQuestions):
             with note_damage(file, key, problems):
                 if "header" not in entry:
                     passage = require_text(entry, "context")
-                    yield from (
-                        (key, {"asked": question, "context": passage}) for question in require_part(entry, "qas", list)
-                    )
+                    questions = require_part(entry, "qas", list)
+                    yield from ((key, {"asked": question, "context": passage}) for question in questions)
 
     def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
         """Read one question, see `PassageQuestions`."""
