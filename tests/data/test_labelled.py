@@ -227,6 +227,17 @@ def test_a_file_of_a_folder_that_no_library_can_read_is_one_line(tmp_path):
         HubDataset(name=str(tmp_path)).examples("train")
 
 
+def test_a_folder_is_kept_in_our_own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "theirs")
+    folder = tmp_path / "asked"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text(json.dumps(ASKED | {"answers": ["north"]}))
+    assert len(HubDataset(name=str(folder)).examples("train")) == 1
+    assert (tmp_path / "cache" / "hub").is_dir()
+    assert not (tmp_path / "theirs").exists()
+
+
 def test_the_command_checks_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = [{**ASKED, "answer": "north"}, {**ASKED, "question": "how much?", "answer": "870"}]

@@ -28,6 +28,7 @@ from mate_cli.data.datasets.labelled.rows import (
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.errors import DataError
+from mate_cli.files.outside import default_cache
 from mate_cli.tables.example import UNUSABLE, Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
@@ -350,10 +351,8 @@ class HubDataset(LabelledRows):
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
         """Build the error for a split that is not there."""
-        there = ", ".join(self._tables)
-        return DataError(
-            f"it has the splits {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT"
-        )
+        problem = f"it has the splits {', '.join(self._tables)}"
+        return DataError(problem, where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 
     def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """Yield the rows of a split; see `LabelledRows.rows`."""
@@ -380,11 +379,12 @@ class HubDataset(LabelledRows):
         folder = Path(self.name).expanduser()
         if not folder.exists() and not is_reachable():
             constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True  # or else it is asked for half a minute
+        cache = None if "/" in self.name and not folder.exists() else str(Path(default_cache()).expanduser() / "hub")
         try:
             if any((folder / file).is_file() for file in SAVED):
                 data: Any = datasets.load_from_disk(str(folder))
             else:
-                data = datasets.load_dataset(self.name, self.subset, revision=self.revision)
+                data = datasets.load_dataset(self.name, self.subset, cache_dir=cache, revision=self.revision)
         except Exception as error:  # a damaged file can make any library fail in any way
             problem = " ".join(str(error).split())[:200] or type(error).__name__
             raise DataError(f"cannot be loaded: {problem}", where=self.name, remedy=self._remedy()) from error
