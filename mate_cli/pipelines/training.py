@@ -199,7 +199,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         if calibration := save_result(run.folder, split, result):
             run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
         log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
-    run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
+    run.record.facts |= parts.task.encoder.facts()
     print_results(run.console, run.folder, run.record)
 
 

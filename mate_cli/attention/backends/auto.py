@@ -1,6 +1,5 @@
 """The backend that should be fastest for each batch, by counted pairs."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -29,7 +28,7 @@ class Auto(AttentionBackend):
     """Dense attention where a batch is short or its rows and columns are long, segments elsewhere.
 
     On a CPU with a compiler that is `native`, on a GPU that can run it `triton`, else `segments`. All are exact, so
-    that the choice changes nothing but time. `chosen` counts the batches of each.
+    that the choice changes nothing but time.
     """
 
     leaves_choice: ClassVar[bool] = True
@@ -42,7 +41,7 @@ class Auto(AttentionBackend):
             "triton": Triton(),
         }
         self._by_device: dict[str, str] = {}
-        self.chosen: Counter[str] = Counter()
+        self.chosen: set[str] = set()
 
     def check_machine(self, device: str) -> None:
         """Look up what computes segments on a kind of device: GPUs can only be asked by the process that uses them."""
@@ -55,7 +54,7 @@ class Auto(AttentionBackend):
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""
         choice = self.choose(plan)
-        plan.derive("counted", lambda _: self.chosen.update([choice]))
+        self.chosen.add(choice)
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def work(self, plan: AttentionPlan) -> Work:
@@ -64,16 +63,7 @@ class Auto(AttentionBackend):
 
     def facts(self) -> Mapping[str, str]:
         """Return what was chosen so far."""
-        counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
-        return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
-
-    def counts(self) -> dict[str, int]:
-        """Return the batches of each backend."""
-        return dict(self.chosen)
-
-    def count_on(self, counts: Mapping[str, int]) -> None:
-        """Go on from the batches of each backend."""
-        self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
+        return {"attention": ", ".join(sorted(self.chosen))} if self.chosen else {}
 
     def choose(self, plan: AttentionPlan) -> str:
         """Return the backend for this batch, by its name in `conf/attention`.
