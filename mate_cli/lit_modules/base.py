@@ -208,16 +208,6 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         """Options that the pipelines of transformers read from a configuration."""
         return {}
 
-    def join_members(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
-        """Return one prediction per example, of those of several networks that were trained alike.
-
-        The mean of their scores.
-
-        Raises:
-            ConfigError: the task has no such mean.
-        """
-        raise ConfigError(f"{type(self).__name__} cannot combine several runs", where="run", remedy="Name one run")
-
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
         """Body rows and columns that it tells apart; None for as many as there are."""

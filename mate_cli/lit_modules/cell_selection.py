@@ -1,9 +1,7 @@
 """Stage 1 of PointR: select the cell that answers the question, or that links to the passage that does."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Annotated, Any, Literal
 
 import torch
@@ -132,17 +130,6 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     def auto_config(self) -> dict[str, Any]:
         """The statement that there are no aggregations."""
         return {"aggregation_labels": None}
-
-    def join_members(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
-        """Rank cells by the mean of their probabilities; a cell that a member did not keep has none of that member."""
-        shares: dict[str, Counter[tuple[int, int]]] = {}
-        for ranking in chain.from_iterable(members):
-            probabilities = dict(zip(ranking.cells, ranking.probabilities, strict=True))
-            shares.setdefault(ranking.example_id, Counter()).update(probabilities)
-        return [
-            CellRanking(name, tuple(cell for cell, _ in best), tuple(share / len(members) for _, share in best))
-            for name, best in ((name, counter.most_common(self.keep)) for name, counter in shares.items())
-        ]
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Return hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Annotated
 
 import torch
@@ -124,16 +123,6 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
             "span_logits": logits,
         }
 
-    def join_members(self, members: Sequence[Sequence[SpanPrediction]]) -> list[SpanPrediction]:
-        """Return the span with the best mean probability.
-
-        A span that is not the best of a member has none of that member.
-        """
-        by_example: dict[str, list[SpanPrediction]] = {}
-        for prediction in chain.from_iterable(members):
-            by_example.setdefault(prediction.example_id, []).append(prediction)
-        return [_mean_span(predictions, len(members)) for predictions in by_example.values()]
-
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """Return the text of each predicted span, by example."""
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
@@ -147,12 +136,3 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         """Return exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}
-
-
-def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPrediction:
-    shares: dict[tuple[int, int], float] = {}
-    for span in predictions:
-        shares[span.start, span.end] = shares.get((span.start, span.end), 0.0) + span.probability / members
-    (start, end), share = max(shares.items(), key=lambda item: item[1])
-    nothing = sum(span.no_answer for span in predictions) / members
-    return SpanPrediction(predictions[0].example_id, start, end, share, nothing)

@@ -55,7 +55,6 @@ class Trainer(Section):
     limit_train: PositiveInt | None
     limit_dev: PositiveInt | None
     limit_test: PositiveInt | None
-    compile: bool = False
     options: dict[str, Any] = {}
 
 

@@ -174,7 +174,6 @@ def test_a_wrong_file_is_refused_in_one_line_and_leaves_nothing(lines, told, tmp
 WRONG_WORDS = {
     "no data": (["split=train"], "data: needs a value with answers"),
     "a run": (["run=x", "data=wtq"], "run: cannot be combined with answers"),
-    "an ensemble": (["data=wtq", "ensemble=true"], "ensemble: is for runs, not for answers"),
     "no split": (["data=wtq", "data.root=WTQ", "split=tests"], "has no split 'tests'"),
 }
 

@@ -68,7 +68,6 @@ REFUSED = {
     "both": (["run=x", "checkpoint=CHECKPOINT"], "run: cannot be combined with checkpoint"),
     "no data": (["checkpoint=CHECKPOINT"], "data: needs a value with checkpoint. Choose it, such as data=wtq"),
     "a run with data": (["run=x", "data=wtq"], "data: a run already has a dataset"),
-    "an ensemble": (["checkpoint=CHECKPOINT", "data=wtq", "ensemble=true"], "ensemble: is for runs"),
     "an analysis": (["checkpoint=CHECKPOINT", "data=wtq", "analysis=attention_flow"], "analysis: is for runs"),
     "no checkpoint": (["checkpoint=nowhere", "data=wtq", "data.root=WTQ", "split=dev"], "'nowhere' is not a folder"),
     "no split": (["checkpoint=CHECKPOINT", "data=wtq", "data.root=WTQ", "split=test"], "has no split 'test'"),

@@ -63,12 +63,9 @@ def take_results(*folders: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "words", [["split=dev,test"], pytest.param(["split=test", "ensemble=true"], marks=pytest.mark.long)]
-)
-def test_two_processes_evaluate_what_one_does(nodes, tmp_path, words):
+def test_two_processes_evaluate_what_one_does(nodes, tmp_path):
     runs = [finished_run(tmp_path / "runs" / name, [f"seed={seed}"]) for seed, name in enumerate(("first", "second"))]
-    typed = [f"run={','.join(map(str, runs))}", *words]
+    typed = [f"run={','.join(map(str, runs))}", "split=dev,test"]
     (alone,) = finish(nodes(*typed, count=1))
     before = take_results(*runs, tmp_path / "outputs")
     printed, silent = finish(nodes(*typed, TWO))
@@ -117,7 +114,8 @@ def test_what_one_process_does_refuses_several(tmp_path, monkeypatch, capsys, wo
 @pytest.mark.long
 def test_a_command_starts_the_processes_itself(nodes, tmp_path):
     run, outputs = finished_run(tmp_path / "run", []), tmp_path / "outputs"
-    typed, memory = [f"run={run},{run}", "ensemble=true"], []
+    assert main(["export", f"run={run}", f"to={tmp_path / 'exported'}", "hardware.threads=1"]) == 0
+    typed, memory = [f"checkpoint={tmp_path / 'exported'}", "data=sample"], []
     results = []
     for words in (typed, [*typed, TWO]):
         finish(nodes(*words, count=1))

@@ -122,7 +122,7 @@ def check_alone(cfg: Evaluate, source: str) -> None:
     if "_target_" not in cfg.data:
         remedy = "Choose it, such as data=wtq; `mate data list` names all"
         raise ConfigError(f"needs a value with {source}", where="data", remedy=remedy)
-    for key, is_set in (("ensemble", cfg.ensemble), ("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
+    for key, is_set in (("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
         if is_set:
             raise ConfigError(f"is for runs, not for {source}", where=key, remedy="Leave it out")
 
@@ -159,19 +159,14 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
 
 def score(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
-    """Score runs on splits, each by itself or all as one, and sort what is wrong."""
-    from mate_cli.pipelines.evaluation.ensemble import evaluate_together
+    """Score runs on splits, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.terminal.console import report_console
 
-    runs, splits = cfg.run, cfg.split
-    if cfg.ensemble:
-        folders = [(evaluate_together(runs, split, runtime), [split]) for split in splits]
-    else:
-        folders = [(evaluate_run(run, splits, runtime), splits) for run in runs]
-    for folder, scored in folders:
-        for split in scored:
+    folders = [evaluate_run(run, cfg.split, runtime) for run in cfg.run]
+    for folder in folders:
+        for split in cfg.split:
             print_errors(folder.path / "predictions" / f"{split}.json", report_console())
 
 

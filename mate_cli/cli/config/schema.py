@@ -62,7 +62,6 @@ class Evaluate(Section):
     answers: str | None
     name: str | None
     split: SomeTexts
-    ensemble: bool
     whole: bool
     data: Node
     analysis: Node | None
@@ -178,8 +177,6 @@ class Export(Section):
     to: str
     overwrite: bool
     license: str | None
-    push: str | None
-    private: bool
     trust: Texts
 
 
