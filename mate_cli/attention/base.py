@@ -87,6 +87,13 @@ class AttentionBackend(Attention):
         """Return what a record should say of its work so far, in words."""
         return {}
 
+    def counts(self) -> dict[str, int]:
+        """Return what `facts` tell, for a run that is resumed to count on from."""
+        return {}
+
+    def count_on(self, counts: Mapping[str, int]) -> None:
+        """Go on from `counts`."""
+
 
 class SegmentBackend(AttentionBackend):
     """A way to compute patterns that are made of segments, and no others."""

@@ -20,8 +20,8 @@ from mate_cli.metrics.pruning import pruning_scores
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
 
-LOSSES = "losses"
-"""Key of a checkpoint for the counts of examples with a loss."""
+COUNTS, LOSSES = "attention", "losses"
+"""Keys of a checkpoint for the counts of attention backends, and of examples with a loss."""
 
 
 class LitTask(pl.LightningModule):
@@ -99,11 +99,14 @@ class LitTask(pl.LightningModule):
         self.log_dict(named, logger=False)  # a row of them has the epoch of the data, which Lightning cannot know
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the counts of examples with a loss."""
+        """Keep the counts of the attention backends, and of examples with a loss."""
+        checkpoint[COUNTS] = [backend.counts() for backend in self.task.encoder.backends]
         checkpoint[LOSSES] = add_up(self.task.loss_counts)
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         """Count on."""
+        for backend, counts in zip(self.task.encoder.backends, checkpoint[COUNTS], strict=True):
+            backend.count_on(counts)
         self.task.loss_counts = {kind: torch.tensor(counts) for kind, counts in checkpoint[LOSSES].items()}
 
 

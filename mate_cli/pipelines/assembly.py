@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -46,13 +46,24 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """Parts of a run."""
+    """Parts of a run.
+
+    Args:
+        replaced: what this machine lacks of what the run was trained with, and what stands in.
+    """
 
     task: TableTask[Any, Any]
     data: TableDataModule
     serializer: Serializer
     initializer: Initializer
     report: LoadReport
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Facts about the machine for a record: what was replaced, of a run that ranks rows, too."""
+        ranker = getattr(self.serializer, "ranker", None)
+        return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
 
 def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, moved: bool = False) -> Parts:
@@ -76,7 +87,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
         raise ConfigError("follows from the tokenizer", where="model.vocab_size", remedy="Leave it out")
     serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
-    backend = _attention(cfg.attention, device.type, moved=moved)
+    backend, replaced = _attention(cfg.attention, device.type, moved=moved)
     cache = open_cache(cfg.paths.cache)
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
     encoder: TableEncoder = build_encoder()
@@ -110,7 +121,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     )
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
-    return Parts(task, data, serializer, initializer, report)
+    return Parts(task, data, serializer, initializer, report, replaced)
 
 
 def plan_steps(cfg: RunConfig, examples: int, processes: int) -> Schedule:
@@ -137,8 +148,8 @@ def use_machine(hardware: Hardware) -> None:
     torch.backends.cuda.matmul.allow_tf32 = hardware.tf32 and hardware.accelerator == "gpu"
 
 
-def _attention(chosen: Node, device: str, *, moved: bool) -> AttentionBackend:
-    """Build the backend, or `Auto` in place of one that this machine lacks.
+def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
+    """Build the backend; say where `Auto` has to stand in for one that this machine lacks.
 
     Raises:
         ConfigError: the machine lacks it, and the run was not trained before.
@@ -147,12 +158,11 @@ def _attention(chosen: Node, device: str, *, moved: bool) -> AttentionBackend:
     if not moved:
         backend.check_machine(device)
     usable = portable(backend, device)
-    if usable is not backend:
-        name = type(backend).__name__.lower()
-        Console(stderr=True).print(
-            f"attention={name} cannot run here: attention=auto computes the same", soft_wrap=True
-        )
-    return usable
+    if usable is backend:
+        return backend, {}
+    name = type(backend).__name__.lower()
+    Console(stderr=True).print(f"attention={name} cannot run here: attention=auto computes the same", soft_wrap=True)
+    return usable, {"attention replaced": f"{name} by auto"}
 
 
 def build_serializer(cfg: ModelConfig) -> Serializer:
@@ -216,6 +226,12 @@ class CellRanker:
                     rows[ranking.example_id] = tuple(dict.fromkeys(row for row, _ in ranking.cells))
         task.to("cpu")
         return rows
+
+    @property
+    def replaced(self) -> Mapping[str, str]:
+        """Parts that the machine lacks of what its network was trained with, as far as it was asked."""
+        loaded: Parts | None = vars(self).get("_parts")
+        return {f"ranker, {name}": fact for name, fact in loaded.replaced.items()} if loaded else {}
 
     @cached_property
     def _parts(self) -> Parts:

@@ -1,28 +1,35 @@
-"""The cost of a training run, counted before it begins; nothing is written or downloaded."""
+"""The cost of a training run: counts, and a few steps on real examples, timed; nothing is written or downloaded."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 from unittest.mock import patch
 
+import torch
 from hydra.utils import instantiate
 
+from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.data.loading.table_data_module import TableDataset
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
+from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
 from mate_cli.models.checkpoints.files import HUB_FILES
-from mate_cli.pipelines.assembly import Parts, assemble, plan_steps
-from mate_cli.pipelines.machine import resolve_profile
+from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
+from mate_cli.pipelines.machine import device_of, resolve_profile
 from mate_cli.pipelines.memory import step_memory
 from mate_cli.pipelines.run_spec import FROM_STAGE
 from mate_cli.pipelines.trainer import check_scores
@@ -31,10 +38,12 @@ from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.layout import TableEncoding
 
 SAMPLED = 48
-"""Examples that are encoded."""
+"""Examples that are encoded and timed."""
 SPLITS = ("train", "dev", "test")
 TOKENIZER = "init.tokenizer"
 """A key whose value may be fetched by the run itself."""
+FORWARD = 1 / 3
+"""The share of a step that is its forward pass: a backward pass has twice the products of matrices."""
 
 
 @dataclass
@@ -47,6 +56,9 @@ class Cost:
         schedule: steps and micro-batches; None where nobody knows.
         parameters: that are trained or kept as they are.
         memory: bytes of a step, counted.
+        seconds: of training and validations on this machine; None where nothing was timed.
+        at_least: no step was done in the time there was.
+        timed: batches that were.
         unknown: what cannot be counted, and why.
         refused: why it could not be trained; None where it could.
     """
@@ -56,27 +68,37 @@ class Cost:
     schedule: Schedule | None = None
     parameters: int | None = None
     memory: int | None = None
+    seconds: float | None = None
+    at_least: bool = False
+    timed: int = 0
     unknown: list[str] = field(default_factory=list)
     refused: MateError | None = None
 
 
-def estimate(config: RunConfig, open_data: Callable[[str], TableDataset]) -> Cost:
-    """Count what a run has; see `open_dataset`."""
+def estimate(config: RunConfig, seconds: float, open_data: Callable[[str], TableDataset]) -> Cost:
+    """Count what a run has, and time a few of its steps for at most so many seconds; see `open_dataset`."""
     cost = Cost(schedule=_planned_steps(config))
     config = _without_other_runs(config, cost)
     with (
-        Progress("counting examples"),
+        Progress("counting examples") as progress,
         TemporaryDirectory(prefix="mate_") as cache,
         _kernels_kept(config.paths.cache, cache),
     ):
         try:
-            _estimate(config, cache, cost, open_data)
+            _estimate(config, seconds, cache, cost, progress, open_data)
         except MateError as error:
             cost.refused = error
     return cost
 
 
-def _estimate(config: RunConfig, cache: str, cost: Cost, open_data: Callable[[str], TableDataset]) -> None:
+def _estimate(
+    config: RunConfig,
+    seconds: float,
+    cache: str,
+    cost: Cost,
+    progress: Progress,
+    open_data: Callable[[str], TableDataset],
+) -> None:
     """Fill in a cost.
 
     Raises:
@@ -86,7 +108,7 @@ def _estimate(config: RunConfig, cache: str, cost: Cost, open_data: Callable[[st
     dataset: Any = open_data(json.dumps(settings, default=str))
     known = dataset
     if isinstance(dataset, TableCorpus) and not dataset.is_prepared:
-        cost.unknown.append("examples: the corpus is not prepared yet; tokens are those of the sample tables")
+        cost.unknown.append("examples: the corpus is not prepared yet; tokens and time are those of the sample tables")
         known = instantiate({**config.data, "sources": ["sample"], "exclude": [], "cache": cache})
     here = _on_this_machine(config, cost)
     parts = _build(here, cache, known, cost)
@@ -102,6 +124,8 @@ def _estimate(config: RunConfig, cache: str, cost: Cost, open_data: Callable[[st
         cost.memory = step_memory(parts.task, parts.task.encoder, max(cost.tokens), here.hardware).total(
             cost.schedule.micro_batch
         )
+        progress.begin("planning attention and timing steps")
+        _add_time(config, parts, sample, seconds, cost)
     if known is not dataset:
         dataset.check_sources()
 
@@ -152,7 +176,7 @@ def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> 
         if error.where != TOKENIZER:
             raise
         missing = f"the vocabulary of {config.tokenizer} is not downloaded yet"
-        cost.unknown.append(f"tokens and parameters: {missing}")
+        cost.unknown.append(f"tokens, parameters and time: {missing}")
         return None
 
 
@@ -162,7 +186,7 @@ def _on_this_machine(config: RunConfig, cost: Cost) -> RunConfig:
         resolve_profile(config.hardware)
         return config
     except ConfigError as error:
-        cost.unknown.append(f"precision on that device, memory is for 32 bits: {error}")
+        cost.unknown.append(f"time: {error}")
         lower = {"accelerator": "cpu", "precision": "32-true", "devices": 1, "nodes": 1}
         return config.model_copy(update={"hardware": config.hardware.model_copy(update=lower)})
 
@@ -225,7 +249,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
         except MateError as error:
             if not _is_fetched(config, data.dataset):
                 raise
-            cost.unknown.append(f"examples: {_describe_missing_data(error)}")
+            cost.unknown.append(f"examples and time: {_describe_missing_data(error)}")
             return []
         cost.examples["train"] = data.epoch_size(examples)
         encodings = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
@@ -235,3 +259,121 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
         if data.has_examples(split):
             cost.examples[split] = len(data.examples(split))
     return sample
+
+
+def _add_time(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], seconds: float, cost: Cost) -> None:
+    """Time some steps, and add what the run, its validations and its last scores take."""
+    schedule = cast(Schedule, cost.schedule)
+    if any(reason.startswith("time:") for reason in cost.unknown):
+        return
+    timing = time_steps(config, parts, sample, schedule.micro_batch, seconds)
+    tokens = sum(cost.tokens) / len(cost.tokens)
+    trained = schedule.total_steps * schedule.batch_size / schedule.ranks
+    examples = cost.examples.get("train", 0)  # of data that others stand in for nobody knows how often they are scored
+    validations = -(-schedule.total_steps // steps_between_validations(config, schedule, examples)) if examples else 0
+    predicted = cost.examples.get("dev", 0) * (validations + 1) + cost.examples.get("test", 0)
+    passes = trained + FORWARD * predicted / schedule.ranks
+    cost.seconds = passes * tokens * timing.per_token + schedule.total_steps * timing.update
+    cost.timed, cost.at_least = timing.batches, not timing.batches
+
+
+MAX_BATCHES = 12
+"""Batches that are timed where there is time."""
+HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+MAX_TIMED = 32
+"""Examples of a batch that is timed; a larger micro-batch takes as long per token."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Duration of steps.
+
+    Args:
+        per_token: seconds of a forward and a backward pass, for each token.
+        update: seconds of an optimizer step.
+        batches: that were timed; 0 where not even one was done, and `per_token` is what it took at least.
+    """
+
+    per_token: float
+    update: float
+    batches: int
+
+
+class _TimeIsUpError(Exception):
+    """The time for a measurement has passed."""
+
+
+def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding], size: int, seconds: float) -> Timing:
+    """Time forward and backward passes on batches of similar length, and an update after each.
+
+    Args:
+        config: of the run.
+        parts: its network, task and loaders; the weights are changed.
+        sample: what batches are made of.
+        size: examples of a micro-batch.
+        seconds: after which it ends.
+    """
+    hardware, device, task = resolve_profile(config.hardware), device_of(config.hardware), parts.task
+    if device.type == "cpu":
+        native_kernels()  # compiled before the first batch is timed
+    task.to(device).train()
+    optimizer = optimizer_recipe(config.optimizer, set()).build(task, fused=hardware.precision != "16-mixed")
+    batches = _spread(sorted(sample, key=len), min(size, MAX_TIMED))
+    took: list[tuple[int, float, float]] = []
+    began = time.perf_counter()
+    try:
+        with _alarm(seconds):
+            for group in islice(cycle(batches), MAX_BATCHES):
+                start = time.perf_counter()
+                if took and start - began > seconds / 2:
+                    break
+                with _autocast(device, hardware.precision):
+                    loss = task.loss(parts.data.loading.batch(group).to(device))
+                loss.backward()  # type: ignore[no-untyped-call]
+                _wait_for(device)
+                passed = time.perf_counter()
+                optimizer.step()
+                optimizer.zero_grad()
+                _wait_for(device)
+                took.append((sum(map(len, group)), passed - start, time.perf_counter() - passed))
+    except _TimeIsUpError:
+        if not took:
+            return Timing((time.perf_counter() - began) / sum(map(len, batches[0])), 0.0, 0)
+    took = took[1:] or took  # the first one also makes room
+    tokens, passes, updates = (sum(values) for values in zip(*took, strict=True))
+    return Timing(passes / tokens, updates / len(took), len(took))
+
+
+def _spread(encodings: Sequence[TableEncoding], size: int) -> list[list[TableEncoding]]:
+    """Return batches of neighbours, those of middle length first; the last ones fill up a batch that is not full."""
+    starts = [min(start, max(0, len(encodings) - size)) for start in range(0, len(encodings), size)]
+    starts.sort(key=lambda start: abs(2 * start + size - len(encodings)))
+    return [list(encodings[start : start + size]) for start in starts]
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Raise `_TimeIsUpError` after so many seconds; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise _TimeIsUpError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _autocast(device: torch.device, precision: str) -> Any:  # noqa: ANN401 - either of two contexts
+    return torch.autocast(device.type, HALF[precision]) if precision in HALF else nullcontext()
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

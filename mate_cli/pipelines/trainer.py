@@ -48,6 +48,7 @@ from mate_cli.metrics.specs.names import MetricName, spec_to_follow
 from mate_cli.metrics.specs.spec import metric_specs
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.initialization.base import Initializer
+from mate_cli.pipelines.compilation import check_compiler
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
@@ -232,6 +233,8 @@ def check_trainer(cfg: RunConfig) -> None:
         check_kind(getattr(cfg, name), kind, name)
     for key, node in _parts_of(cfg.logger).items():
         check_kind(node, Logger, f"logger.{key}")
+    if cfg.trainer.compile:
+        check_compiler(cfg.hardware)
     task: Any = get_class(cfg.task["_target_"])
     built = build_callbacks(cfg, task.spec.monitor)
     if cfg.task["_target_"].startswith("mate_cli."):  # whose scores are all declared

@@ -22,6 +22,7 @@ from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
+from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
 from mate_cli.pipelines.machine import device_of
@@ -118,6 +119,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)
+    if cfg.trainer.compile:
+        compile_layers(task.encoder)
     follow = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
         interval = steps_between_validations(cfg, schedule, len(training)) * schedule.accumulate
@@ -196,7 +199,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
         if calibration := save_result(run.folder, split, result):
             run.record.facts["confidence"] = f"calibrated on {calibration.answers:,} questions of {split}"
         log_table(run.loggers, f"predictions/{split}", *result.table(TABLE_ROWS))
-    run.record.facts |= parts.task.encoder.facts()
+    run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)
 
 

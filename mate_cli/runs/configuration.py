@@ -55,6 +55,7 @@ class Trainer(Section):
     limit_train: PositiveInt | None
     limit_dev: PositiveInt | None
     limit_test: PositiveInt | None
+    compile: bool = False
     options: dict[str, Any] = {}
 
 

@@ -271,5 +271,6 @@ def test_auto_is_dense_for_short_tables_and_segmented_for_long_ones():
     fast = "native" if native_kernels() else "segments"
     assert [auto.choose(plan) for plan in plans] == ["sdpa", fast, "sdpa"]
     for plan in plans:
-        attend_padded(auto, projections(plan.batch), plan)
-    assert auto.facts() == {"attention": f"{fast}, sdpa"}
+        for _ in range(2):  # two layers count as one batch
+            attend_padded(auto, projections(plan.batch), plan)
+    assert auto.facts()["attention"] == f"sdpa in 2, {fast} in 1 of 3 batches"

@@ -32,7 +32,7 @@ def value(out: str, name: str) -> str:
     return found[1]
 
 
-def test_a_run_is_counted(capsys):
+def test_a_run_is_counted_and_timed(capsys):
     out = dry(capsys, "experiment=quickstart_cells", "trainer.max_epochs=2", "trainer.max_steps=null")
     counts = re.findall(r"(\d[\d,]*) (\w+)", value(out, "examples"))
     examples = {split: int(count.replace(",", "")) for count, split in counts}
@@ -42,20 +42,30 @@ def test_a_run_is_counted(capsys):
     assert re.fullmatch(r"[\d,]{5,}", value(out, "parameters"))
     mean, most = map(int, re.match(r"(\d+) on average, (\d+) at most", value(out, "tokens")).groups())
     assert 10 < mean <= most
+    assert re.match(r"about \d.* on this machine, by \d+ batch", value(out, "time"))
 
 
 def test_work_that_takes_long_is_shown(capsys, monkeypatch):
     for name in ("PLAIN_DELAY", "PLAIN_SECONDS", "REFRESH"):
         monkeypatch.setattr(f"mate_cli.terminal.progress.{name}", 0.01)
     assert main(["train", "experiment=quickstart_cells", *HERE, "--dry"]) == 0
-    assert "counting examples" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "counting examples" in shown
+    assert "planning attention and timing steps" in shown
 
 
 def test_a_chain_is_counted_by_stage(capsys):
     out = dry(capsys, "experiment=quickstart", "debug=fast")
     assert re.findall(r"^(cell selection|span reading)$", out, re.MULTILINE) == ["cell selection", "span reading"]
     assert out.count("  steps       2 of 4") == 2
-    assert "\nall stages  4 steps" in out
+    assert "\nall stages  about " in out
+
+
+def test_steps_that_do_not_fit_the_time_take_at_least_so_long(capsys, monkeypatch):
+    monkeypatch.setattr("mate_cli.cli.checks.dry_run.SECONDS", 1e-4)
+    monkeypatch.setattr("mate_cli.cli.checks.dry_run.MIN_SECONDS", 1e-4)
+    out = dry(capsys, "experiment=quickstart_cells")
+    assert re.match(r"at least \d.*no batch finished within the time limit", value(out, "time"))
 
 
 def test_absent_data_and_weights_are_named(capsys):
@@ -65,7 +75,7 @@ def test_absent_data_and_weights_are_named(capsys):
     assert "not known   examples: data/wtq: there is no such folder" in out
     out = dry(capsys, "experiment=hybridqa_mate", "init=random", "init.tokenizer=sample", "model.size=tiny")
     assert "parameters  " in out
-    assert "not known   examples: data/hybridqa: there is no such folder" in out
+    assert "not known   examples and time: data/hybridqa: there is no such folder" in out
 
 
 def test_a_corpus_is_not_prepared_to_be_counted(tmp_path_factory, capsys):
@@ -82,10 +92,10 @@ def test_parts_that_do_not_fit_are_refused(capsys):
 
 def test_jobs_of_a_sweep_are_listed_and_summed(capsys):
     out = dry(capsys, "-m", "experiment=quickstart_cells", "debug=fast", "model=mate,tapas", "seed=1,2")
-    assert re.findall(r"^ +\d  (model=\w+ seed=\d) +2 steps$", out, re.MULTILINE) == [
+    assert re.findall(r"^ +\d  (model=\w+ seed=\d) +about [^,\n]+$", out, re.MULTILINE) == [
         f"model={model} seed={seed}" for model in ("mate", "tapas") for seed in (1, 2)
     ]
-    assert re.search(r"^4 jobs: 8 steps$", out, re.MULTILINE)
+    assert re.search(r"^4 jobs, one after the other: about ", out, re.MULTILINE)
 
 
 def test_a_job_that_cannot_be_trained_is_named(capsys):
@@ -105,5 +115,7 @@ def test_a_search_has_no_jobs_before_its_results(capsys):
 def test_what_jobs_read_alike_is_read_once(capsys, monkeypatch):
     read, splits = Sample.read, []
     monkeypatch.setattr(Sample, "read", lambda self, split, wrong: splits.append(split) or read(self, split, wrong))
+    monkeypatch.setattr("mate_cli.cli.checks.dry_run.SECONDS", 0.1)
+    monkeypatch.setattr("mate_cli.cli.checks.dry_run.MIN_SECONDS", 0.1)
     dry(capsys, "-m", "experiment=quickstart_cells", "model=mate,tapas")
     assert splits.count("train") == 1

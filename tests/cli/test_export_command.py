@@ -43,9 +43,14 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
         (["run={run}", "to={run}", "overwrite=true"], "is not an exported model, and is not replaced"),
         (["run={run}", "to=x", "overwrite=maybe"], "overwrite: must be"),
         (["run={run}", "too=x"], "too: unknown key"),
+        (["run={run}", "to=x", "push=a/b/c"], "push=a/b/c: "),
+        (["run={run}", "to=x", "push='no spaces/x'"], "Type push=USER/NAME."),
+        (["run={run}", "to=x", "push=name"], "push=name: lacks the user name. Type push=USER/name."),
+        (["run={run}", "to=x", "push=me/name"], "no Hugging Face token found. Log in with hf auth"),
     ],
 )
-def test_mistakes_are_told_in_one_line(run, words, said, capsys):
+def test_mistakes_are_told_in_one_line(run, words, said, capsys, monkeypatch):
+    monkeypatch.setattr("mate_cli.pipelines.export.hub.get_token", lambda: None)
     assert main(["export", *(word.format(run=run) for word in words)]) == 2
     message = capsys.readouterr().err
     assert said in message

@@ -1,5 +1,6 @@
 """The backend that should be fastest for each batch, by counted pairs."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ class Auto(AttentionBackend):
     """Dense attention where a batch is short or its rows and columns are long, segments elsewhere.
 
     On a CPU with a compiler that is `native`, on a GPU that can run it `triton`, else `segments`. All are exact, so
-    that the choice changes nothing but time.
+    that the choice changes nothing but time. `chosen` counts the batches of each.
     """
 
     leaves_choice: ClassVar[bool] = True
@@ -41,7 +42,7 @@ class Auto(AttentionBackend):
             "triton": Triton(),
         }
         self._by_device: dict[str, str] = {}
-        self.chosen: set[str] = set()
+        self.chosen: Counter[str] = Counter()
 
     def check_machine(self, device: str) -> None:
         """Look up what computes segments on a kind of device: GPUs can only be asked by the process that uses them."""
@@ -54,7 +55,7 @@ class Auto(AttentionBackend):
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""
         choice = self.choose(plan)
-        self.chosen.add(choice)
+        plan.derive("counted", lambda _: self.chosen.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
     def work(self, plan: AttentionPlan) -> Work:
@@ -63,7 +64,16 @@ class Auto(AttentionBackend):
 
     def facts(self) -> Mapping[str, str]:
         """Return what was chosen so far."""
-        return {"attention": ", ".join(sorted(self.chosen))} if self.chosen else {}
+        counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
+        return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
+
+    def counts(self) -> dict[str, int]:
+        """Return the batches of each backend."""
+        return dict(self.chosen)
+
+    def count_on(self, counts: Mapping[str, int]) -> None:
+        """Go on from the batches of each backend."""
+        self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
     def choose(self, plan: AttentionPlan) -> str:
         """Return the backend for this batch, by its name in `conf/attention`.

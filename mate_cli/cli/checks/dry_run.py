@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec, Stage
     from mate_cli.runs.configuration import RunConfig
 
+SECONDS = 10.0
+"""For measurements, of all stages together."""
+MIN_SECONDS = 1.0
+"""For those of one stage of many."""
 GIGABYTE = 10**9
+UNKNOWN = "time not known"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 VOCABULARIES = ("vocab.txt", "tokenizer.json", "vocab.json")
 FULL = 4
@@ -59,7 +64,7 @@ def print_costs(spec: RunSpec, left_out: Collection[str] = ()) -> None:
         print(f"\n{stage.name.replace('_', ' ')}" if stage.name else "")
         print("\n".join(_lines(stage, costs[_key(stage)])))
     if len(stages) > 1:
-        print(f"\nall stages  {_steps([costs[_key(stage)] for stage in stages])}")
+        print(f"\nall stages  {_time([costs[_key(stage)] for stage in stages])}")
     if refused := find_refusal(stages, costs):
         raise refused
 
@@ -74,7 +79,7 @@ def find_refusal(stages: Sequence[Stage], costs: Mapping[str, Cost]) -> MateErro
 
 
 def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateError | None]:
-    """Print the steps of each job of a sweep, and of all of them.
+    """Print what each job of a sweep costs, and all of them one after the other.
 
     Args:
         jobs: what tells a job from the others, and the stages that it trains.
@@ -85,7 +90,7 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
     costs = stage_costs([stage for _, stages in jobs for stage in stages])
     width = max((len(told) for told, _ in jobs), default=0)
     for number, (told, stages) in enumerate(jobs):
-        print(f"  {number:>3}  {told:<{width}}  {_steps([costs[_key(stage)] for stage in stages])}")
+        print(f"  {number:>3}  {told:<{width}}  {_duration([costs[_key(stage)] for stage in stages])}")
     shared, separate = {}, []
     for _, stages in jobs:
         for stage in stages:
@@ -94,7 +99,7 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
             else:
                 separate.append(costs[_key(stage)])
     together = ", shared stages counted once" if shared else ""
-    print(f"\n{len(jobs)} jobs{together}: {_steps([*separate, *shared.values()])}")
+    print(f"\n{len(jobs)} jobs, one after the other{together}: {_time([*separate, *shared.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")
     return [find_refusal(stages, costs) for _, stages in jobs]
@@ -106,20 +111,31 @@ def stages_to_train(spec: RunSpec, left_out: Collection[str] = ()) -> list[Stage
 
 
 def stage_costs(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Return the cost of each stage, counted once for all that cost the same."""
+    """Return the cost of each stage, measured once for all that cost the same."""
     from mate_cli.files.hub import nothing_fetched
     from mate_cli.pipelines.estimate import estimate, open_dataset
 
     distinct = {_key(stage): stage for stage in stages}
+    seconds = max(MIN_SECONDS, SECONDS / max(len(distinct), 1))
     with nothing_fetched():
         alike, opened = sorted(distinct, key=lambda key: str(distinct[key].config.data)), lru_cache(1)(open_dataset)
-        costs = {key: estimate(distinct[key].config, opened) for key in alike}
+        costs = {key: estimate(distinct[key].config, seconds, opened) for key in alike}
     return {key: costs[key] for key in distinct}
 
 
 def _key(stage: Stage) -> str:
-    """Return a key that is equal for stages that cost the same: seeds and rates change no count."""
-    return json.dumps(stage.config.model_dump(exclude={"seed", "logger", "optimizer", "scheduler"}), default=str)
+    """Return a key that is equal for stages that cost the same: rates and shares of dropout take no time."""
+    values = stage.config.model_dump(exclude={"seed", "logger"})
+    for part in ("model", "task", "optimizer", "scheduler"):
+        values[part] = _without_sizes(values[part], part in ("optimizer", "scheduler", "task"))
+    return json.dumps(values, default=str, sort_keys=True)
+
+
+def _without_sizes(value: object, every: bool) -> object:
+    """Return values of which shares are only there or not: all of them, or those of dropout."""
+    if isinstance(value, dict):
+        return {key: _without_sizes(part, every or "dropout" in str(key)) for key, part in value.items()}
+    return bool(value) if every and isinstance(value, float) else value
 
 
 def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
@@ -137,16 +153,33 @@ def _lines(stage: Stage, cost: Cost) -> Iterator[str]:
         yield f"  parameters  {cost.parameters:,}"
     if cost.memory is not None:
         yield f"  memory      about {cost.memory / GIGABYTE:.1f} GB in a step, counted for its longest examples"
+    if cost.seconds is not None:
+        yield f"  time        {_time([cost])}"
     for name in downloads(stage.config, cost.parameters):
         yield f"  downloads   {name}"
     for reason in cost.unknown:
         yield f"  not known   {reason}"
 
 
-def _steps(costs: Sequence[Cost]) -> str:
-    """Return the optimizer steps of runs, in words."""
-    known = [cost.schedule.total_steps for cost in costs if cost.schedule]
-    return f"{'at least ' * (0 < len(known) < len(costs))}{sum(known):,} steps" if known else "steps not known"
+def _time(costs: Sequence[Cost]) -> str:
+    """Return the time of runs one after the other, and how it was measured."""
+    duration, batches = _duration(costs), sum(cost.timed for cost in costs)
+    if duration == UNKNOWN:
+        return duration
+    if not batches:
+        return f"{duration} on this machine, where no batch finished within the time limit"
+    return f"{duration} on this machine, by {batches} batch{'es' * (batches > 1)}"
+
+
+def _duration(costs: Sequence[Cost]) -> str:
+    """Return the time of runs one after the other, in words."""
+    from mate_cli.reports.format import duration_text
+
+    known = [cost.seconds for cost in costs if cost.seconds is not None]
+    if not known:
+        return UNKNOWN
+    is_known = len(known) == len(costs) and all(cost.timed and not cost.at_least for cost in costs)
+    return f"{'about' if is_known else 'at least'} {duration_text(sum(known))}"
 
 
 def downloads(config: RunConfig, parameters: int | None) -> Iterator[str]:

@@ -11,13 +11,21 @@ CONFIG = "export"
 
 
 def run(cfg: Export) -> None:
-    """Write weights, tokenizer, settings and a model card; prints what was written."""
+    """Write weights, tokenizer, settings and a model card, and upload them; prints what was written."""
     from mate_cli.cli.config.validate import check_run_types
 
     cfg.hardware.require_one_process("mate export")
     check_run_types(cfg.run, cfg.trust)  # quick; what follows loads torch
-    from mate_cli.pipelines.export.export import export_run
+    from mate_cli.pipelines.export.export import EXPORTED, export_run
+    from mate_cli.pipelines.export.hub import check_push, push_folder
     from mate_cli.pipelines.machine import RuntimeOverrides
+    from mate_cli.terminal.console import Console
 
+    if cfg.push is not None:
+        check_push(cfg.push)
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
-    export_run(cfg.run, cfg.to, runtime, overwrite=cfg.overwrite, licence=cfg.license)
+    folder = export_run(cfg.run, cfg.to, runtime, overwrite=cfg.overwrite, licence=cfg.license, hub=cfg.push)
+    if cfg.push is not None:
+        Console(highlight=False).print(
+            f"pushed: {push_folder(folder, EXPORTED, cfg.push, private=cfg.private)}", soft_wrap=True
+        )

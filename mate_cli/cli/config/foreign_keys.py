@@ -21,7 +21,7 @@ NAMES = {
     **dict.fromkeys(("log_every_n_steps", "logging_steps"), "trainer.log_every"),
     **dict.fromkeys(("model_checkpoint", "save_steps", "save_top_k"), "trainer.checkpoint_every=..."),
     **{f"limit_{name}_batches": f"trainer.limit_{short}=..." for name, short in (("train", "train"), ("val", "dev"))},
-    **{"limit_test_batches": "trainer.limit_test=..."},
+    **{"limit_test_batches": "trainer.limit_test=...", "compile": "trainer.compile"},
     **{name: f"+trainer.options.{name}" for name in ("profiler", "max_time", "detect_anomaly", "benchmark")},
     **dict.fromkeys(("learning_rate",), "optimizer.lr"),
     **dict.fromkeys(("warmup", "warmup_steps", "warmup_ratio", "num_warmup_steps"), "scheduler.warmup=..."),

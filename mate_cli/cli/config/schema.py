@@ -177,6 +177,8 @@ class Export(Section):
     to: str
     overwrite: bool
     license: str | None
+    push: str | None
+    private: bool
     trust: Texts
 
 

@@ -17,7 +17,7 @@ FULL, HALF = 4, 2
 """Bytes of a number in 32 bits, and in 16."""
 OPTIMIZER = 3 * FULL
 """Bytes of a weight's gradient and of Adam's two moments."""
-COPIED = ("Segments", "Sdpa", "Bucketed", "Eager")
+COPIED = ("Segments", "Sdpa", "Flex", "Bucketed", "Eager")
 """Attention that keeps sorted or padded copies of queries, keys, values and outputs, besides these themselves."""
 
 

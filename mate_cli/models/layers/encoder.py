@@ -121,8 +121,20 @@ class ResidualOutput(nn.Module):
         return self.LayerNorm(total) if self.norm == "post" else total
 
 
+def attend(attention: nn.Module, *arguments: Any) -> Tensor:
+    """Call attention."""
+    states: Tensor = attention(*arguments)
+    return states
+
+
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none."""
+    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
+
+    Attributes:
+        attend: how attention is called; outside of the graph where the layer is compiled.
+    """
+
+    attend: Callable[..., Tensor] = staticmethod(attend)
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -145,7 +157,8 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """Map states [P, D] to states [P, D]."""
         attended, output = self.sub_layers
-        states = attended(self.attention["self"](attended.before(states), plan, key_bias), states)
+        arguments = attended.before(states), plan, key_bias
+        states = attended(self.attend(self.attention["self"], *arguments), states)
         return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 

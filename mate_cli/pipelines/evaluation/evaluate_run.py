@@ -1,7 +1,7 @@
 """Uses of a finished run: score it again, answer new questions."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, an
 from mate_cli.pipelines.training_report import record_digest
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run
-from mate_cli.runs.record import RunFolder
+from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import count_noun
 from mate_cli.terminal.console import Console
@@ -46,13 +46,14 @@ def evaluate_run(run: str, splits: Sequence[str], runtime: RuntimeOverrides) -> 
     """
     folder = broadcast_folder(lambda: open_run(run))
     record = folder.read_record()
-    score = partial(answer_split, *open_stages(folder, runtime)) if record.stages else _scorer(folder, runtime)
+    score, stages = _system_scorer(folder, runtime) if record.stages else _scorer(folder, runtime)
     to = broadcast_folder(lambda: _results_folder(folder, runtime))
     named: dict[str, float] = {}
     for split in splits:
         scores = {f"{split}/{name}": value for name, value in score(split, to).items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", scores)
         named |= scores
+    note_machine(record, folder, stages)
     console = Console()
     console.print(results_table(named, f"{record.experiment}, best weights"))
     console.print(f"run folder: {folder.path}", soft_wrap=True)
@@ -77,8 +78,22 @@ def _results_folder(folder: RunFolder, runtime: RuntimeOverrides) -> RunFolder:
     raise AssertionError
 
 
-def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> Scorer:
-    """Return what predicts and scores a split by the weights of one run."""
+def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
+    """Say in a run's record what this machine lacks of it, and what stood in; of a system by the names of stages."""
+    pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
+    if facts := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
+        record.facts |= facts
+        folder.write_record(record)
+
+
+def _system_scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
+    """Return what predicts and scores a split by the stages of a run, and the parts of these."""
+    system, stages = open_stages(folder, runtime)
+    return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
+
+
+def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> tuple[Scorer, Mapping[str, Parts]]:
+    """Return what predicts and scores a split by the weights of one run, and its parts."""
     config = runtime.config(folder)
     parts = load_best(config, folder)
 
@@ -89,7 +104,7 @@ def _scorer(folder: RunFolder, runtime: RuntimeOverrides) -> Scorer:
         save_result(to, split, result)
         return result.metrics
 
-    return score
+    return score, {"": parts}
 
 
 def predict_file(run: str, questions: str, output: Path, runtime: RuntimeOverrides) -> Path:

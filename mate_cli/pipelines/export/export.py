@@ -59,6 +59,7 @@ def export_run(
     *,
     overwrite: bool = False,
     licence: str | None = None,
+    hub: str | None = None,
 ) -> Path:
     """Write the best weights of a run, its tokenizer, its settings and a model card.
 
@@ -68,6 +69,7 @@ def export_run(
         runtime: the machine and the folders of now.
         overwrite: replace an export that is there.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+        hub: the repository of the hub, USER/NAME, that the folder is for, for the card; None for none.
 
     Returns:
         The folder.
@@ -88,7 +90,7 @@ def export_run(
     check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
     parts = load_best(config, folder, NoDataset())
     about = parts.task.spec.table_answers
-    card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence)
+    card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
     if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _write_folder(target) as partial:

@@ -38,6 +38,7 @@ class ExportedModel:
         transformers_class: the class of transformers that loads it.
         table_answers: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+        hub: the repository that the folder is uploaded to.
     """
 
     record: RunRecord
@@ -46,6 +47,7 @@ class ExportedModel:
     transformers_class: str
     table_answers: TableAnswerSpec | None
     licence: str | None = None
+    hub: str | None = None
 
     @property
     def has_pipeline(self) -> bool:
@@ -124,6 +126,7 @@ def model_card(model: ExportedModel, folder: str) -> str:
         folder=folder,
         folder_text=json.dumps(folder, ensure_ascii=False),  # as Python writes it, too
         setting=format_setting,
+        command=format_command,
         pruner=pruner,
         auto_class=name if name.startswith("Tapas") else auto_name(name),
         question=TableAnswerSpec().question,
