@@ -22,8 +22,7 @@ from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps
-from mate_cli.pipelines.machine import resolve_profile
-from mate_cli.pipelines.memory import step_memory
+from mate_cli.pipelines.machine import resolve_profile, step_memory
 from mate_cli.pipelines.run_spec import FROM_STAGE
 from mate_cli.pipelines.trainer import check_scores
 from mate_cli.runs.configuration import Node, RunConfig
