@@ -9,7 +9,7 @@ from golden import ROOT
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
 

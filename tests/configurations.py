@@ -153,7 +153,7 @@ def choosable_classes() -> list[str]:
     """Every class of ours that a configuration should be able to name, by what its package is for."""
     from mate_cli.lit_modules.base import TableTask
     from mate_cli.models.base.table_encoder import TableEncoder
-    from mate_cli.models.initialization.base import Initializer
+    from mate_cli.models.initialization.initial_weights import Initializer
 
     def is_network(one: type) -> bool:
         return issubclass(one, TableEncoder) and one is not TableEncoder

@@ -29,7 +29,7 @@ def attacks(mark: Path) -> list[dict[str, Any]]:
         {"_target_": "mate_cli.data.download.fetch", "url": "x"},
         {"_target_": "mate_cli.models.auto_encoder.load_file", "filename": str(mark)},
         {"_target_": "mate_cli.tokenization.vocabulary.Path", "_args_": [str(mark)]},
-        {"_target_": "mate_cli.lit_modules.processes.torch.load", "f": str(mark)},
+        {"_target_": "mate_cli.lit_modules.base.torch.load", "f": str(mark)},
         {"_target_": "torch.optim.sgd.torch.load", "f": str(mark)},
         {"_target_": "timeit.timeit", "stmt": code},
         {"_target_": ["os", "system"], "command": touch},

@@ -17,7 +17,7 @@ from PIL import Image
 from mate_cli.cli import app
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.metrics.specs.spec import metric_specs
+from mate_cli.metrics.specs import metric_specs
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 import mate_cli.metrics
-from mate_cli.metrics.specs.names import MetricName, result_of
-from mate_cli.metrics.specs.spec import metric_specs, subset_specs
+from mate_cli.metrics.specs import MetricName, metric_specs, result_of, subset_specs
 from mate_cli.pipelines.export.model_card import ExportedModel, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
 from mate_cli.reports.compare.report import build_report
@@ -26,7 +25,7 @@ from mate_cli.runs.record import RunFolder, RunRecord
 from tests.reports.runs import build_run
 
 SOURCE = """
-from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs import MetricSpec, MetricTable, SubsetSpec
 
 SURPRISE = MetricSpec(
     "surprise", "Surprise", -1, ".2f", order=15, importance=9, table=MetricTable("Doubt"), hub_name="brier_score"

@@ -24,8 +24,8 @@ from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.release_check import count_examples
 from mate_cli.data.loading.table_data_module import NoDataset
-from mate_cli.metrics.specs.names import MetricName, result_of
-from mate_cli.models.base.flops import attention_flops, dense_flops, encoder_flops
+from mate_cli.metrics.specs import MetricName, result_of
+from mate_cli.models.base.costs import attention_flops, dense_flops, encoder_flops
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.reports.plots import attention_masks

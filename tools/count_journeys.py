@@ -74,7 +74,7 @@ def reach_loss() -> None:
 
     from mate_cli.cli.config_dir import config_dir
     from mate_cli.data.loading.collate import collate
-    from mate_cli.models.base.task_context import TaskContext
+    from mate_cli.models.base.table_encoder import TaskContext
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
     with initialize_config_dir(str(config_dir()), version_base=None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mate_cli.attention.backends.auto import Auto
-from mate_cli.models.base.memory import TrainingMemory
+from mate_cli.models.base.costs import TrainingMemory
 from mate_cli.models.base.sizes import encoder_size
 from mate_cli.models.mate import MateEncoder
 

@@ -20,15 +20,15 @@ These are the parts from which you build a network, a task or a metric of your o
 SECTIONS = {
     "Networks": (
         "mate_cli.models.base.table_encoder.TableEncoder",
-        "mate_cli.models.base.encoder_output.EncoderOutput",
+        "mate_cli.models.base.table_encoder.EncoderOutput",
         "mate_cli.models.layers.encoder.LayerSpec",
         "mate_cli.models.tapas.Tapas",
         "mate_cli.models.mate.MateEncoder",
         "mate_cli.models.dot.Dot",
     ),
     "Attention": (
-        "mate_cli.attention.pattern.AttentionPattern",
-        "mate_cli.attention.pattern.SegmentedPattern",
+        "mate_cli.attention.patterns.AttentionPattern",
+        "mate_cli.attention.patterns.SegmentedPattern",
         "mate_cli.attention.base.AttentionBackend",
     ),
     "Tables and encodings": (
@@ -43,9 +43,9 @@ SECTIONS = {
     "Tasks and metrics": (
         "mate_cli.lit_modules.base.TableTask",
         "mate_cli.lit_modules.base.TaskSpec",
-        "mate_cli.models.base.task_context.TaskContext",
-        "mate_cli.metrics.specs.spec.Metric",
-        "mate_cli.metrics.specs.spec.MetricSpec",
+        "mate_cli.models.base.table_encoder.TaskContext",
+        "mate_cli.metrics.specs.Metric",
+        "mate_cli.metrics.specs.MetricSpec",
     ),
 }
 

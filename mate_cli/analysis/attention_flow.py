@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mate_cli.analysis.base import Analysis, pick_evenly
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import SelfAttention

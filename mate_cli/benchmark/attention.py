@@ -11,16 +11,14 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa, split_heads
-from mate_cli.attention.base import AttentionBackend, Planner
-from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
-from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionBackend, AttentionPlan, Planner
+from mate_cli.attention.patterns import AttentionPattern, Full, RowColumnHeads, all_pairs, needed_pairs
 from mate_cli.benchmark.backends import find_backends, list_backends
 from mate_cli.benchmark.cases import Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
 from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, time_call, warm_up
-from mate_cli.models.base.flops import attention_flops, work_flops
+from mate_cli.models.base.costs import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch

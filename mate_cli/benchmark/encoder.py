@@ -11,8 +11,8 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import REHEARSED, time_plan
 from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
 from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases, real_lengths
@@ -20,10 +20,9 @@ from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
 from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.flops import dense_flops, encoder_flops, work_flops
+from mate_cli.models.base.costs import dense_flops, encoder_flops, work_flops
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 PADDED = "_padded"

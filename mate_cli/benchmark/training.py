@@ -26,11 +26,10 @@ from mate_cli.benchmark.options import count_down
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
 from mate_cli.benchmark.timing import NotRun, Timing, machine_facts
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
-from mate_cli.lit_modules.losses.cell_selection import marginal_likelihood
+from mate_cli.lit_modules.losses import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.heads.cell_selection import CellSelectionHead
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.models.heads.scores import CellSelectionHead
 from mate_cli.models.layers.encoder import Dropout, SelfAttention
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 

@@ -1,30 +1,39 @@
 """The base of all tasks: a head on a network, its loss, its predictions and their scores; torch alone."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from statistics import fmean
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.processes import HasExampleId, gather_predictions
-from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.pruning import Pruning
-from mate_cli.metrics.specs.spec import Metric
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.metrics.specs import Metric
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, Example
-from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
 NO_ANSWER = "no answer"
 
+
+class HasExampleId(Protocol):
+    """Anything about one example."""
+
+    @property
+    def example_id(self) -> str:
+        """The example."""
+
+
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=HasExampleId)
+Share = TypeVar("Share")
 Training = Callable[[], Sequence[ExampleT]]
 """Reads the examples that may be learnt from."""
 
@@ -274,3 +283,65 @@ def missing_answer(example: Example) -> str:
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
     """Return cells as [row, column, probability]."""
     return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
+
+
+def prunings(batch: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
+    """Return what is left of each example, and of its answer where labels mark it.
+
+    An empty list where every token is kept.
+    """
+    left = output.batch
+    if left.places is None:
+        return []
+    tokens = (left.attention_mask == 1).sum(1).tolist()
+    answer_kept: list[bool | None] = [None] * len(tokens)
+    margins: list[float | None] = [None] * len(tokens)
+    if of_answers and batch.label_ids is not None and left.label_ids is not None:
+        known, survive = ((labels > 0).any(1).tolist() for labels in (batch.label_ids, left.label_ids))
+        answer_kept = [some if there else None for there, some in zip(known, survive, strict=True)]
+        if output.scores is not None:
+            differences = _margins(output.scores, batch.label_ids > 0, left)
+            margins = [value if math.isfinite(value) else None for value in differences.tolist()]
+    columns = zip(batch.example_ids, tokens, answer_kept, margins, strict=True)
+    return [Pruning(*values) for values in columns]
+
+
+def _margins(scores: torch.Tensor, in_answer: torch.Tensor, left: TableBatch) -> torch.Tensor:
+    """Return the mean score of the answer's tokens less that of the table's that are left [B].
+
+    NaN where there are none.
+    """
+    assert left.places is not None
+    in_table = (left.column_ids > 0) & (left.attention_mask == 1)
+    return _mean(scores, in_answer) - _mean(gather_tokens(scores, left.places), in_table)
+
+
+def _mean(scores: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """Return the mean over the chosen tokens of each example, [B, T] to [B]; NaN where none is."""
+    return scores.float().masked_fill(~chosen, 0.0).sum(1) / chosen.sum(1)
+
+
+def gather_predictions(batches: list[list[Prediction]]) -> list[Prediction]:
+    """Return the predictions of all processes, in the order in which one process would make them; all must call this.
+
+    Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
+    """
+    in_turn = chain.from_iterable(zip_longest(*_gather(batches), fillvalue=[]))
+    predictions: dict[str, Prediction] = {}
+    for prediction in chain.from_iterable(in_turn):
+        predictions.setdefault(prediction.example_id, prediction)
+    return list(predictions.values())
+
+
+def add_up(counts: Mapping[str, Tensor]) -> dict[str, list[int]]:
+    """Return the sum of each of some counts over all processes; all must call this, with the same names."""
+    shares = _gather({name: count.tolist() for name, count in counts.items()})
+    return {name: [sum(column) for column in zip(*(share[name] for share in shares), strict=True)] for name in counts}
+
+
+def _gather(share: Share) -> list[Share]:
+    if not (dist.is_available() and dist.is_initialized()):
+        return [share]
+    shares = [share for _ in range(dist.get_world_size())]
+    dist.all_gather_object(shares, share)
+    return shares

@@ -16,13 +16,11 @@ from mate_cli.lit_modules.base import (
     Training,
     with_probabilities,
 )
-from mate_cli.lit_modules.losses.cell_selection import binary, hard_em, marginal_likelihood
+from mate_cli.lit_modules.losses import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import score_rankings
-from mate_cli.metrics.specs.spec import Metric
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
+from mate_cli.metrics.specs import Metric
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
+from mate_cli.models.heads.scores import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample

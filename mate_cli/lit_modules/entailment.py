@@ -10,12 +10,10 @@ from torch.nn.functional import cross_entropy
 
 from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
-from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import average_by_part
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.score import ClassHead
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
+from mate_cli.models.heads.scores import ClassHead
 from mate_cli.tables.example import VERDICTS, TableExample
 from mate_cli.tokenization.layout import TableBatch
 

@@ -13,9 +13,8 @@ from torch.utils.data import DataLoader
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.errors import RunError
-from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.base import TableTask, add_up
 from mate_cli.lit_modules.optimization.recipe import Optimization
-from mate_cli.lit_modules.processes import add_up
 from mate_cli.metrics.pruning import pruning_scores
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch

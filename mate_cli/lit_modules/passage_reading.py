@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
-from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import group_by_subset
 from mate_cli.metrics.system_answers import exact_match_of_any, score_reading
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 

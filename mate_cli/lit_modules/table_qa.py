@@ -11,16 +11,14 @@ from torch import Tensor
 
 from mate_cli.data.baselines import Guess, most_frequent_column, tfidf_cell
 from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec, Training
-from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
+from mate_cli.lit_modules.losses import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
-from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import average_by_part
 from mate_cli.metrics.wtq_official import official_accuracy
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
+from mate_cli.models.heads.scores import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mate_cli.metrics.accuracy import ACCURACIES
-from mate_cli.metrics.specs.spec import MetricSpec
+from mate_cli.metrics.specs import MetricSpec
 from mate_cli.tables.denotation import denotation_of, normal_form
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table

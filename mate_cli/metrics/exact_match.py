@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from mate_cli.errors import DataError
-from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.specs import MetricSpec, MetricTable
 from mate_cli.metrics.subsets import average_by_group, group_by_source
 from mate_cli.tables.example import Example
 

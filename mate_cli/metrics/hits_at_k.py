@@ -6,7 +6,7 @@ Source: Eisenschlos et al. 2021 (MATE), section 7; google-research/tapas counts 
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
-from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.specs import MetricSpec, MetricTable
 from mate_cli.metrics.subsets import average_by_group, group_by_source, group_by_subset
 from mate_cli.tables.example import TableExample
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
+from mate_cli.metrics.specs import MetricSpec, MetricTable
 
 PRUNING = MetricTable("Pruning", layout="subsets")
 KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from mate_cli.metrics.accuracy import ACCURACIES, accuracy
-from mate_cli.metrics.specs.spec import MetricSpec, SubsetSpec
+from mate_cli.metrics.specs import MetricSpec, SubsetSpec
 from mate_cli.tables.example import TableExample
 
 PLACES = 3

@@ -8,7 +8,7 @@ WikiTableQuestions and TabFact.
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from mate_cli.metrics.specs.spec import SubsetSpec
+from mate_cli.metrics.specs import SubsetSpec
 from mate_cli.tables.example import Example, TableExample
 
 LIMITS = (128, 256, 512, 1024)

@@ -15,7 +15,7 @@ from mate_cli.metrics.denotation_accuracy import true_denotation
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer, score_answers
 from mate_cli.metrics.hits_at_k import score_rankings
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
-from mate_cli.metrics.specs.spec import SubsetSpec
+from mate_cli.metrics.specs import SubsetSpec
 from mate_cli.metrics.subsets import average_by_group, average_by_part, group_by_subset
 from mate_cli.metrics.wtq_official import is_right
 from mate_cli.tables.denotation import Denotation, answer_texts, denotation_of, normal_form, official_items

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mate_cli.metrics.accuracy import ACCURACIES
 from mate_cli.metrics.denotation_accuracy import SelectedCells
-from mate_cli.metrics.specs.spec import MetricSpec
+from mate_cli.metrics.specs import MetricSpec
 from mate_cli.metrics.subsets import average_by_part
 from mate_cli.tables.denotation import denotation_of, official_items
 from mate_cli.tables.example import TableExample

@@ -28,9 +28,7 @@ from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutpu
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import is_exported
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext, is_exported
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer

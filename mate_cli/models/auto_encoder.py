@@ -25,9 +25,8 @@ from mate_cli.models.auto_loading import (
     resolve_device,
     wrap_loading_errors,
 )
-from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import TableEncoder, initialise, is_exported
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise, is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_ids
 

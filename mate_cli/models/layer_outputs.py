@@ -5,11 +5,9 @@ from typing import cast
 from torch import Tensor
 
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionBackend, AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
 from mate_cli.models.layers.encoder import EncoderLayer, SelfAttention, record_layers
 from mate_cli.tokenization.layout import TableBatch
 

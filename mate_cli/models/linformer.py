@@ -11,10 +11,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import Attention, AttentionBackend, Work
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan, Work
+from mate_cli.attention.patterns import AttentionPattern, Full
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder

@@ -10,13 +10,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, AttentionPlan
 from mate_cli.attention.patterns import Window
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import TableEncoder, initialise
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, ResidualOutput
 from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links

@@ -19,9 +19,7 @@ from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.models.base.freezing import freeze
-from mate_cli.models.base.table_encoder import TableEncoder, check_network
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TableEncoder, TaskContext, check_network
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import (
     aggregation_names,
@@ -29,8 +27,8 @@ from mate_cli.models.checkpoints.settings import (
     different_positions,
     different_tables,
 )
-from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.layers.low_rank import add_adapters
+from mate_cli.models.initialization.initial_weights import Initializer, LoadReport
+from mate_cli.models.layers.low_rank import add_adapters, freeze
 from mate_cli.pipelines.machine import device_of, open_cache, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config

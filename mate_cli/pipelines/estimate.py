@@ -26,11 +26,10 @@ from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.data.loading.table_data_module import TableDataset
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
-from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
+from mate_cli.lit_modules.optimization.recipe import optimizer_recipe
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
-from mate_cli.pipelines.machine import device_of, resolve_profile
-from mate_cli.pipelines.memory import step_memory
+from mate_cli.pipelines.machine import device_of, resolve_profile, step_memory
 from mate_cli.pipelines.run_spec import FROM_STAGE
 from mate_cli.pipelines.trainer import check_scores
 from mate_cli.runs.configuration import Node, RunConfig

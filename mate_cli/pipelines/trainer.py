@@ -44,10 +44,9 @@ from mate_cli.errors import ConfigError
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.pruning import PRUNING_SCORES
-from mate_cli.metrics.specs.names import MetricName, spec_to_follow
-from mate_cli.metrics.specs.spec import metric_specs
+from mate_cli.metrics.specs import MetricName, metric_specs, spec_to_follow
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.initialization.base import Initializer
+from mate_cli.models.initialization.initial_weights import Initializer
 from mate_cli.pipelines.compilation import check_compiler
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run

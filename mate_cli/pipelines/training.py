@@ -14,23 +14,28 @@ from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
 from mate_cli.errors import RunError, known_cause
 from mate_cli.files.io_errors import find_machine_error, shorten_reason
+from mate_cli.lit_modules.base import add_up
 from mate_cli.lit_modules.lit_task import LitData, LitTask
-from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
-from mate_cli.lit_modules.optimization.recipe import Optimization
-from mate_cli.lit_modules.processes import add_up
-from mate_cli.models.base.flops import encoder_flops
+from mate_cli.lit_modules.optimization.recipe import Optimization, optimizer_recipe, schedule_recipe
+from mate_cli.models.base.costs import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
 from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
-from mate_cli.pipelines.machine import device_of
-from mate_cli.pipelines.memory import device_memory, explain_memory_errors, memory_error, step_memory
+from mate_cli.pipelines.machine import device_memory, device_of, explain_memory_errors, memory_error, step_memory
 from mate_cli.pipelines.run import Run, peak_memory_mb
-from mate_cli.pipelines.summary import count_parameters, print_results, print_start
+from mate_cli.pipelines.summary import (
+    count_parameters,
+    print_results,
+    print_start,
+    record_digest,
+    record_learning,
+    record_skipped,
+    record_truncation,
+)
 from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
-from mate_cli.pipelines.training_report import record_digest, record_learning, record_skipped, record_truncation
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig

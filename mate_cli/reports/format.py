@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.statistics import Summary
 
 NOTHING = "–"  # noqa: RUF001

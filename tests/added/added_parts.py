@@ -10,15 +10,15 @@ from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
-from mate_cli.attention.pattern import AttentionPattern, global_tokens
+from mate_cli.attention.patterns import AttentionPattern, global_tokens
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.lit_modules.base import Selection, TableAnswerSpec, TableTask, TaskSpec
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.metrics.specs.spec import Metric, MetricSpec
+from mate_cli.metrics.specs import Metric, MetricSpec
 from mate_cli.models.base.sizes import encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.heads.cell_selection import CellSelectionHead
-from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.models.heads.scores import CellSelectionHead
+from mate_cli.models.initialization.initial_weights import Initializer, LoadReport
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.systems.base import System, SystemAnswers

@@ -11,7 +11,7 @@ from finished_runs import finished_run
 
 from mate_cli.analysis.attention_flow import TARGETS, observe, refuse_slots, target_kinds
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.table_encoder import TableEncoder

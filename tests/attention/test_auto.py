@@ -13,9 +13,8 @@ from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.base import Planner
+from mate_cli.attention.base import Planner, Plans
 from mate_cli.attention.patterns import RowColumnHeads, SameRowOrColumn
-from mate_cli.attention.plan import Plans
 from mate_cli.benchmark.cases import SHAPES, draw_table, together
 from mate_cli.tokenization.tensor_buffer import map_tensors
 

@@ -15,9 +15,8 @@ from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import Planner
+from mate_cli.attention.base import AttentionPlan, Planner
 from mate_cli.attention.patterns import CandidateBlocks, Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 
 PATTERNS = [Full(4), CandidateBlocks(4), *(RowColumnHeads(4, ratio) for ratio in (0.0, 0.25, 0.5, 1.0))]

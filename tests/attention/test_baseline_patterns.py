@@ -9,8 +9,7 @@ from hypothesis import given
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn, SatLayer, Window
+from mate_cli.attention.patterns import AttentionPattern, Full, RowColumnHeads, SameRowOrColumn, SatLayer, Window
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder

@@ -8,8 +8,7 @@ import torch
 from batches import batches
 from hypothesis import assume, given
 
-from mate_cli.attention.pattern import global_tokens
-from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
+from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn, global_tokens
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from torch.nn.attention.flex_attention import flex_attention
 from mate_cli.attention.backends import flex
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.flex import Flex
-from mate_cli.attention.base import Planner
+from mate_cli.attention.base import AttentionPlan, Planner
 from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 
 PATTERNS = [RowColumnHeads(4), RowColumnHeads(3, 0.34), RowColumnHeads(2, 0.0), Full(2)]

@@ -13,8 +13,8 @@ from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.native import Native, _task_lists
 from mate_cli.attention.backends.native_op import native_attention
 from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 

@@ -10,9 +10,8 @@ from mate_cli.attention.backends.flex import Flex
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.base import Planner
+from mate_cli.attention.base import AttentionPlan, Planner
 from mate_cli.attention.patterns import RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.cases import draw_table, together
 
 PATTERN = RowColumnHeads(4)

@@ -4,8 +4,8 @@ import torch
 from batches import batches
 from hypothesis import given
 
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
 
 
 @given(batches())

@@ -9,8 +9,8 @@ from batches import attend_padded, batch_from, exact_backends
 from golden import tapas
 
 from mate_cli.attention.backends.bucketed import Bucketed
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 
 MASKS = np.load(tapas("g1_masks.npz"))

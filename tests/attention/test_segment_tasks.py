@@ -5,8 +5,8 @@ from batches import batches
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 
 PATTERNS = st.sampled_from([Full(4), RowColumnHeads(4), RowColumnHeads(4, 0.25), RowColumnHeads(4, 0.0)])

@@ -15,8 +15,8 @@ from hypothesis import given
 
 from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.backends.triton_tiles import cut_tiles
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 

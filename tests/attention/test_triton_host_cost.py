@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from mate_cli.attention.backends import triton_op
 from mate_cli.attention.backends.triton import Triton
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 
 CALLS = 200
 

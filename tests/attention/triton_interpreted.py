@@ -12,9 +12,8 @@ from torch.utils.checkpoint import checkpoint
 from mate_cli.attention.backends import triton, triton_tiles
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.base import Planner
+from mate_cli.attention.base import AttentionPlan, Planner
 from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 
 SMALL = Triton(tiles=(16, 32), step=16)

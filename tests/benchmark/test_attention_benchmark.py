@@ -9,8 +9,8 @@ from batches import batches, projections
 from hypothesis import given
 
 from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import attend_by_definition
 from mate_cli.cli.app import main
 

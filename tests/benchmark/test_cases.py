@@ -4,8 +4,7 @@ import pytest
 import torch
 from golden import shared
 
-from mate_cli.attention.pattern import all_pairs, needed_pairs
-from mate_cli.attention.patterns import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads, all_pairs, needed_pairs
 from mate_cli.benchmark.cases import SHAPES, draw_cases, draw_table, encode_dataset, pick_cases, real_lengths, spread
 from mate_cli.errors import ConfigError, DataError
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from depth import VARIANTS, DepthBenchmark
 
-from mate_cli.attention.plan import Plans
+from mate_cli.attention.base import Plans
 from mate_cli.papers.dt_fixup.models.schemes import scaled_weights
 
 SMALL = DepthBenchmark(layers=[2, 24], variants=list(VARIANTS), draws=4)

@@ -7,8 +7,7 @@ import pytest
 import torch
 from batches import one_table, pad
 
-from mate_cli.attention.pattern import needed_pairs
-from mate_cli.attention.patterns import RowColumnHeads
+from mate_cli.attention.patterns import RowColumnHeads, needed_pairs
 from mate_cli.benchmark.encoder import declare_padding_real
 from mate_cli.cli.app import main
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from mate_cli.cli.sweeps.sweep_summary import SweepJob, common_root, reason_lines, summary_table
-from mate_cli.metrics.specs.names import MonitoredResult
+from mate_cli.metrics.specs import MonitoredResult
 
 REASON = "OutOfMemoryError: 12.4 GB needed, 8.0 GB free. Lower hardware.micro_batch"
 

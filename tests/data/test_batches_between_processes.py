@@ -85,7 +85,7 @@ from pathlib import Path
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns import RowColumnHeads
-from mate_cli.attention.segment_tables import CALL_COST
+from mate_cli.attention.segment_tasks import CALL_COST
 from mate_cli.benchmark.cases import draw_table
 from mate_cli.data.loading.table_data_module import Batches, LoaderOptions, TableDataModule
 

@@ -12,7 +12,7 @@ import torch
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns import RowColumnHeads
-from mate_cli.attention.segment_tables import CALL_COST
+from mate_cli.attention.segment_tasks import CALL_COST
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import VERSION, encode_split, prune_encodings

@@ -7,7 +7,7 @@ import pytest
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -16,7 +16,7 @@ from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.dot import Dot
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas

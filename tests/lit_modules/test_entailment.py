@@ -8,9 +8,8 @@ import torch
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
-from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.models.mate import MateEncoder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.data.loading.table_data_module import batches_of_rank
-from mate_cli.lit_modules.processes import dist, gather_predictions
+from mate_cli.lit_modules.base import dist, gather_predictions
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.lit_modules.losses.cell_selection import correct_spans, hard_em, marginal_likelihood, span_loss
+from mate_cli.lit_modules.losses import correct_spans, hard_em, marginal_likelihood, span_loss
 
 SEEDS = st.integers(0, 10_000)
 

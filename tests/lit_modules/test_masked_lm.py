@@ -12,7 +12,7 @@ from mate_cli.attention.backends.eager import Eager
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces, masked_logits
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas

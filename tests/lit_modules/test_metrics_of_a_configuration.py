@@ -6,9 +6,8 @@ import torch
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.entailment import Entailment, Verdict
-from mate_cli.metrics.specs.names import MetricName, spec_to_follow
-from mate_cli.metrics.specs.spec import Metric, MetricSpec
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.metrics.specs import Metric, MetricName, MetricSpec, spec_to_follow
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -7,10 +7,10 @@ from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.losses.cell_selection import correct_spans
+from mate_cli.lit_modules.losses import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -7,13 +7,13 @@ import pytest
 import torch
 from test_dot_tasks import CASES, made
 
+from mate_cli.lit_modules.base import prunings
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment
-from mate_cli.lit_modules.pruning import prunings
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.metrics.pruning import Pruning, pruning_scores
-from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
 
 MOST = 200

@@ -11,9 +11,9 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.optimization.adamw import AdamW, BertAdamW
-from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
+from mate_cli.lit_modules.optimization.recipe import optimizer_recipe
 from mate_cli.lit_modules.optimization.schedules import LinearSchedule, PowerSchedule
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.papers.dt_fixup.models.extra import Extra
 

@@ -16,8 +16,7 @@ from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.models.mate import MateEncoder
 from mate_cli.papers.hybrider.links import link_examples
 from mate_cli.papers.hybrider.node_ranking import NodeRanking

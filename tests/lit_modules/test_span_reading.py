@@ -6,7 +6,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -10,7 +10,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment, Verdict
 from mate_cli.lit_modules.table_qa import TableAnswer, TableQA, likely_cells
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

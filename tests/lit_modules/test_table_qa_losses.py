@@ -12,15 +12,15 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.lit_modules.losses.table_answer import (
+from mate_cli.lit_modules.losses import (
     TableAnswerLoss,
     answer_loss,
     expected_result,
     free_selection_loss,
     share_among_tokens,
 )
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.heads.score import Score
+from mate_cli.models.base.table_encoder import EncoderOutput
+from mate_cli.models.heads.scores import Score
 from mate_cli.models.heads.table_answer import HeadOptions, TableAnswerHead
 from mate_cli.tokenization.layout import TableBatch
 

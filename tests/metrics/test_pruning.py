@@ -1,7 +1,7 @@
 import pytest
 
 from mate_cli.metrics.pruning import Pruning, pruning_scores
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 
 
 def test_each_mean_is_over_the_examples_that_have_it():

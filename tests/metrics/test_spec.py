@@ -11,10 +11,9 @@ from hydra.utils import get_class
 
 import mate_cli.metrics
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.metrics.accuracy import PERPLEXITY, masked_scores
 from mate_cli.metrics.exact_match import EM
-from mate_cli.metrics.masked_pieces import PERPLEXITY, masked_scores
-from mate_cli.metrics.specs.names import MetricName, subset_rank
-from mate_cli.metrics.specs.spec import metric_specs, spec_of, subset_specs
+from mate_cli.metrics.specs import MetricName, metric_specs, spec_of, subset_rank, subset_specs
 
 TASKS = sorted((config_dir() / "task").glob("*.yaml"))
 
@@ -60,7 +59,7 @@ def test_words_judge_a_metric_that_nobody_declared(name, direction, is_share):
 
 
 def test_a_name_is_declared_once(tmp_path, monkeypatch):
-    source = 'from mate_cli.metrics.specs.spec import MetricSpec\nX = MetricSpec("em", "Another", -1)\n'
+    source = 'from mate_cli.metrics.specs import MetricSpec\nX = MetricSpec("em", "Another", -1)\n'
     (tmp_path / "another.py").write_text(source)
     monkeypatch.setattr(mate_cli.metrics, "__path__", [*mate_cli.metrics.__path__, str(tmp_path)])
     with pytest.raises(ValueError, match="em is declared twice"):

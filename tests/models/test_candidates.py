@@ -11,9 +11,9 @@ from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.losses.cell_selection import soft_cross_entropy
-from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.lit_modules.losses import soft_cross_entropy
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.papers.hybrider.candidate_choice import CandidateHead

@@ -15,8 +15,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError, MissingDependencyError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.checkpoints import files
-from mate_cli.models.initialization.base import Initializer
-from mate_cli.models.initialization.initial_weights import InitialWeights
+from mate_cli.models.initialization.initial_weights import Initializer, InitialWeights
 from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 1, 2, 32, 24)

@@ -12,10 +12,9 @@ from batches import IDS, batch_from, one_table, pad
 from golden import tapas
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.dot import Dot
-from mate_cli.models.heads.token_scores import TokenScores, best_tokens
+from mate_cli.models.base.table_encoder import EncoderOutput
+from mate_cli.models.dot import Dot, TokenScores, best_tokens
 from mate_cli.models.layers.encoder import FirstState
 from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas

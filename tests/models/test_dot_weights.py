@@ -14,9 +14,8 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.dot import Dot
-from mate_cli.models.heads.token_scores import TokenScores
+from mate_cli.models.base.table_encoder import TaskContext
+from mate_cli.models.dot import Dot, TokenScores
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
 

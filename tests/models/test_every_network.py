@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.layers.low_rank import Lora, add_adapters, merge_state
 from mate_cli.tokenization.lexical_features import FEATURES
 

@@ -13,12 +13,11 @@ from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.pattern import all_pairs, needed_pairs
-from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn, SatLayer
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan
+from mate_cli.attention.patterns import Full, RowColumnHeads, SameRowOrColumn, SatLayer, all_pairs, needed_pairs
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.benchmark.cases import draw_table, together
-from mate_cli.models.base.flops import attention_flops, dense_flops, encoder_flops, work_flops
+from mate_cli.models.base.costs import attention_flops, dense_flops, encoder_flops, work_flops
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
 from mate_cli.models.layers.global_local import find_links

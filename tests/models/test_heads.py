@@ -7,9 +7,9 @@ from golden import tapas
 from torch import nn
 
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.heads.cell_selection import NO_LOGIT, CellSelectionHead
-from mate_cli.models.heads.span import SpanHead, allowed_spans
+from mate_cli.lit_modules.span_reading import SpanHead, allowed_spans
+from mate_cli.models.base.table_encoder import EncoderOutput
+from mate_cli.models.heads.scores import NO_LOGIT, CellSelectionHead
 from mate_cli.tokenization.layout import TableBatch
 
 LOSSES = np.load(tapas("g4_losses.npz"))

@@ -8,9 +8,8 @@ from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.layers.low_rank import Lora, add_adapters, merge_adapters, merge_state
+from mate_cli.models.layers.low_rank import Lora, add_adapters, freeze, merge_adapters, merge_state
 from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 12, 2, 32, 128)

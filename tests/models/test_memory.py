@@ -9,7 +9,7 @@ from golden import ROOT
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.benchmark.cases import draw_table, together
-from mate_cli.models.base.memory import TrainingMemory, training_memory
+from mate_cli.models.base.costs import TrainingMemory, training_memory
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.mate import MateEncoder
 

@@ -14,7 +14,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.papers.dt_fixup.options import OptionSerializer
-from mate_cli.pipelines.export.companion_files import write_tokenizer
+from mate_cli.pipelines.inference.checkpoint import write_tokenizer
 from mate_cli.tables.example import ChoiceExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.vocabulary import load_tokenizer

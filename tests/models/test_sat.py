@@ -9,13 +9,13 @@ from test_encoder_golden import assert_same, beside, network
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, SameRowOrColumn, SatLayer
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.lit_modules.span_reading import allowed_spans
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.heads.cell_selection import CellSelectionHead
-from mate_cli.models.heads.span import allowed_spans
+from mate_cli.models.heads.scores import CellSelectionHead
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.mate import MateEncoder

@@ -9,8 +9,8 @@ from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads, Window
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights

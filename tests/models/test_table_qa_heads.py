@@ -7,10 +7,9 @@ import pytest
 import torch
 from batches import batch_from
 
-from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
-from mate_cli.models.heads.cell_selection import NO_LOGIT
-from mate_cli.models.heads.score import ClassHead
+from mate_cli.models.heads.scores import NO_LOGIT, ClassHead
 from mate_cli.models.heads.table_answer import HeadOptions, TableAnswerHead
 from mate_cli.tokenization.layout import SUMMARY_ROW
 

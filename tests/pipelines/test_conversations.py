@@ -11,9 +11,8 @@ from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
 from mate_cli.metrics.calibration import CALIBRATION, Calibration
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.initialization.base import LoadReport
-from mate_cli.models.initialization.initial_weights import InitialWeights
+from mate_cli.models.base.table_encoder import TaskContext
+from mate_cli.models.initialization.initial_weights import InitialWeights, LoadReport
 from mate_cli.models.tapas import Tapas
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation import evaluation

@@ -47,7 +47,7 @@ def waits_of(monkeypatch, card, *words):
     batch = next(parts.data.sample_batches(8, 8))
     monkeypatch.setattr(triton_op, "_launch", lambda *_: None)
     monkeypatch.setattr(triton, "is_interpreted", lambda: True)
-    monkeypatch.setattr("mate_cli.attention.plan.AttentionPlan.__init__", planned_for_the_card)
+    monkeypatch.setattr("mate_cli.attention.base.AttentionPlan.__init__", planned_for_the_card)
     with Waits() as found:
         parts.task.loss(batch).backward()
     return sorted(found.places)

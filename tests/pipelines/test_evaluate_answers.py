@@ -11,7 +11,7 @@ from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.errors import DataError
 from mate_cli.metrics.system_answers import HybridAnswers, Passages, TableAnswers
 from mate_cli.papers.transformer_xh.metrics.supporting import SupportedAnswers
-from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
+from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
 from mate_cli.reports.sections.cost import recorded_costs

@@ -7,8 +7,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
-from mate_cli.models.initialization.base import LoadReport
-from mate_cli.models.initialization.initial_weights import InitialWeights
+from mate_cli.models.initialization.initial_weights import InitialWeights, LoadReport
 from mate_cli.models.tapas import Tapas
 
 ARGUMENTS = [

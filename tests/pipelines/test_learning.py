@@ -12,9 +12,9 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.lit_task import LitTask
 from mate_cli.lit_modules.table_qa import TableQA
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
-from mate_cli.pipelines.training_report import record_learning
+from mate_cli.pipelines.summary import record_learning
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -12,13 +12,13 @@ from pretended_gpu import pretended_gpu
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
 from mate_cli.errors import RunError
-from mate_cli.models.base.memory import TrainingMemory
+from mate_cli.models.base.costs import TrainingMemory
 from mate_cli.models.base.sizes import SIZES
 from mate_cli.models.mate import MateEncoder
-from mate_cli.pipelines import memory, training
+from mate_cli.pipelines import machine, training
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.memory import (
+from mate_cli.pipelines.machine import (
     explain_memory_errors,
     is_out_of_memory,
     memory_error,
@@ -113,4 +113,4 @@ def test_predictions_end_in_one_line(monkeypatch):
 
 def test_the_memory_of_a_card_is_asked_of_the_card():
     with pretended_gpu(gigabytes=24):
-        assert memory.device_memory() == 24e9
+        assert machine.device_memory() == 24e9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report, main_metric
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.page.page import render_page

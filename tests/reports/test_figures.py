@@ -6,7 +6,7 @@ import pytest
 from matplotlib.collections import PathCollection
 
 from mate_cli.errors import RunError
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.plots.figures import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare import tables
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize

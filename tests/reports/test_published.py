@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from runs import build_run
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.published import published_results
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.tables import paper_cell

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.compare.disagreements import ModelAnswer
 from mate_cli.reports.compare.questions import ScoredQuestion

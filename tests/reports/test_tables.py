@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import pytest
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report, main_metric, reason_text
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.compare.tables import result_tables

@@ -27,8 +27,8 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import Plans
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import Plans
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers

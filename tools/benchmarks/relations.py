@@ -15,9 +15,8 @@ from rich.table import Table as RichTable
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import Attention
+from mate_cli.attention.base import Attention, AttentionPlan
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention

@@ -11,10 +11,8 @@ from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pattern import SegmentedPattern
-from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionBackend, AttentionPlan, Work
+from mate_cli.attention.patterns import Full, SegmentedPattern
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 

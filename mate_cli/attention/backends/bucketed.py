@@ -13,10 +13,8 @@ from torch.nn.functional import pad as pad_end
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import additive_mask, split_heads
-from mate_cli.attention.base import SegmentBackend, Work, attention_dtype
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
-from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan, SegmentBackend, Work, attention_dtype
+from mate_cli.attention.patterns import AttentionPattern, Full, SegmentedPattern
 from mate_cli.errors import ConfigError
 
 MINIMUM_BUCKETS = 3

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pattern import all_pairs
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionBackend, AttentionPlan, Work
+from mate_cli.attention.patterns import all_pairs
 
 
 class Eager(AttentionBackend):

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-from mate_cli.attention.base import SegmentBackend, attention_dtype
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
+from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 

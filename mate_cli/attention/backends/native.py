@@ -5,9 +5,8 @@ from torch import Tensor
 
 from mate_cli.attention.backends.native_build import native_kernels, say_if_missing
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import SegmentBackend, attention_dtype
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
+from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.attention.segment_tasks import segment_tasks
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")

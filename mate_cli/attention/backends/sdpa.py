@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import AttentionBackend, Work, attention_dtype
-from mate_cli.attention.pattern import AttentionPattern, all_pairs
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionBackend, AttentionPlan, Work, attention_dtype
+from mate_cli.attention.patterns import AttentionPattern, all_pairs
 
 
 class Sdpa(AttentionBackend):

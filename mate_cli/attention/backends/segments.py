@@ -8,10 +8,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import Sdpa, additive_mask
-from mate_cli.attention.base import SegmentBackend, attention_dtype
+from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan
-from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables
+from mate_cli.attention.segment_tasks import SegmentTables, TaskClass, segment_tables
 
 Context = Any
 """The context that torch hands to the two passes of an autograd function."""

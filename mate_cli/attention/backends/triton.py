@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.triton_tiles import Tiling, cut_tiles, is_interpreted
-from mate_cli.attention.base import SegmentBackend, attention_dtype
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
+from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 

@@ -134,7 +134,7 @@ def score_answers(cfg: Evaluate) -> None:
     file = Path(cfg.answers or "").expanduser()
     answers = read_answers(file)  # quick; what follows reads the dataset
 
-    from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
+    from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.terminal.console import report_console
 
@@ -146,7 +146,7 @@ def score_answers(cfg: Evaluate) -> None:
 
 def score_checkpoints(cfg: Evaluate) -> None:
     """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong."""
-    from mate_cli.pipelines.evaluation.evaluate_checkpoint import evaluate_checkpoint
+    from mate_cli.pipelines.evaluation.evaluate_others import evaluate_checkpoint
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.terminal.console import report_console

@@ -68,7 +68,7 @@ def read_note(folder: Path) -> str:
 
 def describe_run(run: IndexedRun, status: str) -> str:
     """Return status, score, seed and settings of a run in words."""
-    from mate_cli.metrics.specs.names import MetricName
+    from mate_cli.metrics.specs import MetricName
     from mate_cli.runs.identity import telling_settings
 
     scores = [f"{MetricName.parse(name).title} {MetricName.parse(name).spec.text(v)}" for name, v in run.score.items()]

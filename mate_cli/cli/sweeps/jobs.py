@@ -51,7 +51,7 @@ def run_job(_: Any, jobs: str, trust: Sequence[str], sweep: int | None) -> float
         The monitored metric, for a search; None for a job without one.
     """
     from mate_cli.files.safe_load import load_json
-    from mate_cli.metrics.specs.names import result_of
+    from mate_cli.metrics.specs import result_of
     from mate_cli.pipelines.run_spec import load_spec
     from mate_cli.runs.lock import end_with
     from mate_cli.runs.record import RunFolder

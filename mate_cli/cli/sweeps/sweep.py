@@ -300,7 +300,7 @@ def check_direction(spec: RunSpec, asked: str) -> None:
     """
     from hydra.utils import get_class
 
-    from mate_cli.metrics.specs.names import spec_to_follow
+    from mate_cli.metrics.specs import spec_to_follow
 
     judge: Any = get_class((spec.system or spec.last.config.task)["_target_"])
     monitor = judge.monitor if spec.system else judge.spec.monitor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import torch
 from pydantic import Field
@@ -13,17 +13,17 @@ from torch import Tensor, nn
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import Attention, AttentionBackend, Planner
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.plan import Packing, Plans
+from mate_cli.attention.base import Attention, AttentionBackend, Packing, Planner, Plans
+from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.layers.added import AddedLayers, ExtraOptions
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.low_rank import Lora
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TOKEN_TYPES, Array, TableBatch
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 INITIAL_DEVIATION = 0.02
 """Standard deviation of all weights before training, as in BERT."""
@@ -300,3 +300,72 @@ def keep_padding(batch: TableBatch, patterns: Iterable[AttentionPattern]) -> Tab
     examples, tokens = batch.input_ids.shape
     packing = PaddedBatch((examples, tokens), (examples * tokens,), None, batch.attention_mask)
     return replace(batch, prepared={(pattern, "packing"): packing for pattern in patterns})
+
+
+class EncoderOutput(NamedTuple):
+    """States, and the batch that they are of.
+
+    A network may return fewer tokens than it was given, or others: heads and losses read masks, ids, labels and names
+    from `batch`, never from what the network was given.
+
+    Args:
+        states: of every token of `batch`, [B, T, D].
+        pooled: of every example, [B, D].
+        batch: whose tokens the states are of; what was given where the network changes nothing.
+        early: states of an earlier stage, with the batch that these are of, such as those by which a network chooses
+            the tokens that it keeps: for a loss on the way, and for people to look at. None where there is no such
+            stage.
+        scores: by which tokens were chosen: the logarithm of the probability that each token of what was given matters,
+            [B, T], without gradient. None where none are scored.
+    """
+
+    states: Tensor
+    pooled: Tensor
+    batch: TableBatch
+    early: EncoderOutput | None = None
+    scores: Tensor | None = None
+
+    def with_states(self, states: Tensor) -> EncoderOutput:
+        """Return the same with other states [B, T, D], such as after dropout."""
+        return self._replace(states=states)
+
+    def spread(self, length: int) -> Tensor:
+        """Return the states where their tokens stand in the encodings, [B, length, D]; zero where no token was kept."""
+        return self.spread_out(self.states, length, 0.0)
+
+    def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:
+        """Return what belongs to its tokens [B, T, ...] where these stand in the encodings, [B, length, ...].
+
+        Else `fill`.
+        """
+        places = self.batch.places
+        if places is None:
+            return values
+        empty = values.new_full((len(values), length, *values.shape[2:]), fill)
+        return empty.scatter(1, places.reshape(*places.shape, *(1,) * (values.ndim - 2)).expand_as(values), values)
+
+
+class NoSerializer:
+    """Stands where nothing reads words."""
+
+    def span_text(self, example: TableExample, start: int, end: int) -> str:
+        """Refuse: there is nothing to read with."""
+        raise RuntimeError("TaskContext needs a serializer to read words")
+
+
+NO_SERIALIZER = NoSerializer()
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """The surroundings of a task.
+
+    Args:
+        encoder: the network below its head.
+        serializer: encodes its examples, and says what text their tokens are of.
+        cache_dir: a folder for what is worked out of examples; None: it is worked out each time.
+    """
+
+    encoder: TableEncoder
+    serializer: SpanSerializer = NO_SERIALIZER
+    cache_dir: Path | None = None

@@ -1,1 +1,1 @@
-"""Heads: scores of cells, spans, classes, words and queries from the states of a network."""
+"""Heads: scores of cells, classes and aggregations from the states of a network."""

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
-from mate_cli.models.heads.cell_selection import NO_LOGIT
-from mate_cli.models.heads.score import Score
+from mate_cli.models.heads.scores import NO_LOGIT, Score
 
 
 @dataclass(frozen=True)

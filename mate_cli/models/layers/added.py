@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from mate_cli.attention.plan import Plans
+from mate_cli.attention.base import Plans
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import Encoder, LayerSpec
 from mate_cli.tokenization.layout import TableBatch

@@ -14,9 +14,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mate_cli.attention.base import Attention, AttentionBackend, attention_dtype
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.plan import AttentionPlan, Plans
+from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan, Plans, attention_dtype
+from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout

@@ -14,10 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
-from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pattern import AttentionPattern, needed_pairs
-from mate_cli.attention.patterns import Window
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import Attention, AttentionPlan, Work
+from mate_cli.attention.patterns import AttentionPattern, Window, needed_pairs
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 

@@ -6,12 +6,10 @@ from torch import nn
 
 from mate_cli.data.baselines import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
-from mate_cli.lit_modules.candidate_choice import CandidateTask, Choice
-from mate_cli.metrics.specs.spec import Metric
+from mate_cli.lit_modules.candidate_choice import CandidateLogits, CandidateTask, Choice, first_tokens, logits_of
+from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import average_by_part
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.candidates import CandidateLogits, first_tokens, logits_of
+from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import ChoiceExample

@@ -13,10 +13,8 @@ from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, TaskSpec
-from mate_cli.metrics.specs.spec import Metric
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.metrics.specs import Metric
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
 from mate_cli.papers.dt_fixup.models.nodes import node_kinds

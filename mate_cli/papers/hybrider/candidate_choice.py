@@ -10,14 +10,11 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from mate_cli.lit_modules.candidate_choice import CandidateTask, Choice
+from mate_cli.lit_modules.candidate_choice import CandidateLogits, CandidateTask, Choice, first_tokens, logits_of
 from mate_cli.metrics.accuracy import accuracy
-from mate_cli.metrics.specs.names import MetricName
-from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.specs import Metric, MetricName
 from mate_cli.metrics.subsets import group_by_source
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.candidates import CandidateLogits, first_tokens, logits_of
+from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.papers.hybrider.links import link_examples
 from mate_cli.papers.hybrider.nodes import Candidate, LinkedExample, Node
 from mate_cli.tables.example import TableExample

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.metrics.specs.spec import Metric
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.metrics.specs import Metric
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.hybrider.links import link_examples
 from mate_cli.papers.hybrider.page_examples import page_example

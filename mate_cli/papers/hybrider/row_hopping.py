@@ -8,8 +8,8 @@ from pydantic import Field
 
 from mate_cli.lit_modules.base import TaskSpec
 from mate_cli.lit_modules.candidate_choice import Choice
-from mate_cli.metrics.specs.spec import Metric
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.metrics.specs import Metric
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.papers.hybrider.candidate_choice import CandidateChoice
 from mate_cli.papers.hybrider.nodes import Candidate, LinkedExample
 from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_labels

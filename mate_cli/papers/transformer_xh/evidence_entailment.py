@@ -13,11 +13,9 @@ from torch.nn.functional import cross_entropy, nll_loss
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import Entailment, Verdict
-from mate_cli.lit_modules.losses.cell_selection import binary
-from mate_cli.metrics.specs.spec import Metric
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.lit_modules.losses import binary
+from mate_cli.metrics.specs import Metric
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
 from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead, MixtureOutput

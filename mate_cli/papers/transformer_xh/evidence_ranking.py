@@ -6,9 +6,8 @@ Source: Zhao et al. 2020, "Transformer-XH", section 3; the choice among cells as
 from dataclasses import replace
 
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.heads.cell_selection import CellLogits
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.models.heads.scores import CellLogits
 from mate_cli.papers.transformer_xh.models.evidence_heads import NodeHead
 
 

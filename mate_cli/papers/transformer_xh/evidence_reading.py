@@ -15,14 +15,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
-from mate_cli.lit_modules.losses.cell_selection import binary
+from mate_cli.lit_modules.losses import binary
 from mate_cli.metrics.accuracy import accuracy
-from mate_cli.metrics.specs.spec import Metric
+from mate_cli.metrics.specs import Metric
 from mate_cli.metrics.subsets import group_by_subset
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
+from mate_cli.models.heads.scores import NO_LOGIT
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, SENTENCE_IDS
 from mate_cli.papers.transformer_xh.metrics.supporting import score_documents

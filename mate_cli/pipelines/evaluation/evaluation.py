@@ -13,12 +13,11 @@ from mate_cli.files.safe_load import to_json
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import CALIBRATION, Calibration, fit_calibration
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.metrics.subsets import group_by_subset, parts_by_tokens
 from mate_cli.metrics.wtq_official import OFFICIAL_ACCURACY
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.machine import device_of, resolve_profile
-from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
+from mate_cli.pipelines.machine import device_of, explain_memory_errors, prediction_advice, resolve_profile
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder

@@ -21,16 +21,17 @@ from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.export.companion_files import (
+from mate_cli.pipelines.export.model_card import ExportedModel, model_card
+from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.pipelines.inference.checkpoint import (
     FOUND_BESIDE,
+    SETTINGS,
     TOKENIZER_FILES,
+    check_built,
     tokenizer_class,
     write_settings,
     write_tokenizer,
 )
-from mate_cli.pipelines.export.model_card import ExportedModel, model_card
-from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
-from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import Node, RunConfig, read_settings

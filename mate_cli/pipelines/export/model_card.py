@@ -14,7 +14,7 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader
 
 from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
 from mate_cli.lit_modules.base import TableAnswerSpec
-from mate_cli.metrics.specs.names import MetricName, subset_rank
+from mate_cli.metrics.specs import MetricName, subset_rank
 from mate_cli.models.auto_classes import MateForQuestionAnswering, auto_name
 from mate_cli.quoting import format_command, format_setting
 from mate_cli.runs.record import RunRecord

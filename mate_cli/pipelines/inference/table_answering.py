@@ -17,7 +17,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import MateForTask
-from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
+from mate_cli.pipelines.inference.checkpoint import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size
 from mate_cli.tables.denotation import compute, number_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from mate_cli.metrics.specs.names import BASELINE, MetricName
+from mate_cli.metrics.specs import BASELINE, MetricName
 from mate_cli.reports.compare.question_sets import (
     QuestionSet,
     join_question_sets,

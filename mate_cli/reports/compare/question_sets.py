@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mate_cli.metrics.specs.names import SPLITS
+from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun, is_number

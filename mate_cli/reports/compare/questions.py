@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.files.safe_load import load_json
-from mate_cli.metrics.specs.names import MetricName
-from mate_cli.metrics.specs.spec import subset_specs
+from mate_cli.metrics.specs import MetricName, subset_specs
 from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.grouping import Configuration, join_folds
 from mate_cli.reports.compare.statistics import is_finite

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
 from mate_cli.reports.compare.grouping import UNTRAINED_MARK, Configuration, group_runs, join_folds
 from mate_cli.reports.compare.published import PublishedResult, published_results

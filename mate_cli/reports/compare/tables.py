@@ -10,8 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Literal
 
-from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
-from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
+from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, MetricName, MetricTable, metric_specs
 from mate_cli.reports.compare.grouping import Configuration, join_folds, mean_over_folds, short_labels
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.question_sets import count_questions

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.disagreements import disagreements
 from mate_cli.reports.compare.grouping import UNTRAINED_MARK

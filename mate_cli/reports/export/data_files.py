@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mate_cli.files.safe_load import to_json
-from mate_cli.metrics.specs.names import SPLITS
+from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.compare.grouping import FIELDS, Configuration, join_folds
 from mate_cli.reports.compare.published import FIGURES
 from mate_cli.reports.compare.report import Report, reason_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import ConfigError
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.export.dashboard import JOB_TYPE, labels
 from mate_cli.reports.export.markdown import report_markdown

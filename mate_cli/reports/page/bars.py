@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import center_text, spread_text
 from mate_cli.reports.page.page_data import PublishedFigure, blocks_of, references, score_names

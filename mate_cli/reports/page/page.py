@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mate_cli.files.atomic import write_text
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text

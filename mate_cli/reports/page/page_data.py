@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.published import published_results
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.plots.figures import PlottedConfiguration, curve_names

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mate_cli.metrics.specs.names import MetricName, subset_title
+from mate_cli.metrics.specs import MetricName, subset_title
 from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.answers.terminal import hidden_text
 from mate_cli.reports.answers.window import cell_window, shorten

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.quoting import format_command
 from mate_cli.reports.compare.grouping import FIELDS, TARGET
 from mate_cli.reports.compare.report import Report, reason_text

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.grouping import TARGET, Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.run_settings import settings

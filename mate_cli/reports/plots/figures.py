@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.errors import RunError
 from mate_cli.metrics.pruning import SCORE_MARGIN
-from mate_cli.metrics.specs.names import SPLITS, MetricName
+from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report, preference

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import center_text
 from mate_cli.reports.plots.style import GRID, INK, color_of, literal_text, new_figure

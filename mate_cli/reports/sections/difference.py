@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
+from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
 from mate_cli.reports.compare.grouping import FIELDS, TARGET
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
 from mate_cli.reports.compare.report import Report, preference

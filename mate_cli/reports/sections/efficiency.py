@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.report import Report

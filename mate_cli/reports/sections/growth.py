@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.grouping import Configuration, group_runs, repeats
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import summarize

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell

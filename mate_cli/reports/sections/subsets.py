@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from mate_cli.metrics.specs.names import MetricName
-from mate_cli.metrics.specs.spec import subset_specs
+from mate_cli.metrics.specs import MetricName, subset_specs
 from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Share, Subset, scores_by_size, scores_by_source

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mate_cli.metrics.answer_errors import KINDS, PLACES, answer_error, place_of
-from mate_cli.metrics.specs.names import SPLITS
+from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.compare.questions import Prediction, ScoredQuestion, load_questions
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING

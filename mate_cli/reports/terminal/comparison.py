@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from mate_cli.errors import ConfigError
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import BRIEF, WRONG, report_sections
 from mate_cli.reports.compare.report import Report, published_notes, state_text
 from mate_cli.reports.compare.tables import units

@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 
 from mate_cli.errors import CheckpointError, Interrupted, RunError
 from mate_cli.files.atomic import replace_file
-from mate_cli.metrics.specs.names import spec_to_follow
+from mate_cli.metrics.specs import spec_to_follow
 from mate_cli.models.layers.low_rank import merge_state
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder

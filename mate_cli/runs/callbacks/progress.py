@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs import MetricName
 from mate_cli.runs import ranks
 from mate_cli.runs.loggers import log_row
 from mate_cli.runs.metric_rows import Row

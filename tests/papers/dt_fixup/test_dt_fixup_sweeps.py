@@ -9,7 +9,7 @@ from configurations import composed, sweep_jobs
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
 from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing

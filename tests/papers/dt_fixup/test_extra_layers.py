@@ -15,7 +15,7 @@ from mate_cli.attention.patterns import Full
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.models.initialization.initial_weights import Initializer, LoadReport
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas

@@ -10,7 +10,7 @@ from mate_cli.cli.app import main
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.option_choice import OptionChoice

@@ -8,8 +8,8 @@ import torch
 from golden import others
 from torch import Tensor
 
+from mate_cli.attention.base import AttentionPlan, Plans
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers

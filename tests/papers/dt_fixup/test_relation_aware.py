@@ -9,10 +9,10 @@ from music_questions import examples
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.models.base.freezing import freeze
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.models.base.table_encoder import TaskContext
+from mate_cli.models.initialization.initial_weights import Initializer, LoadReport
+from mate_cli.models.layers.low_rank import freeze
 from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
 from mate_cli.papers.dt_fixup.models.schemes import mu_of

@@ -5,7 +5,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.candidate_choice import Choice
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
 from mate_cli.papers.hybrider.node_ranking import NodeRanking

@@ -8,10 +8,10 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
-from mate_cli.lit_modules.losses.cell_selection import binary
+from mate_cli.lit_modules.losses import binary
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
-from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.base.table_encoder import TaskContext
+from mate_cli.models.heads.scores import NO_LOGIT
 from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
 from mate_cli.papers.transformer_xh.evidence_entailment import EvidenceEntailment
 from mate_cli.papers.transformer_xh.evidence_ranking import EvidenceRanking

@@ -13,10 +13,10 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.task_context import TaskContext
+from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import EncoderLayer, record_layers
 from mate_cli.papers.transformer_xh.arrays import RELATIONS

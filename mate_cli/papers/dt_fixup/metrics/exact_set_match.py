@@ -6,7 +6,7 @@ matches that the script misses, which only people find.
 
 from collections.abc import Mapping
 
-from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs import MetricSpec, MetricTable, SubsetSpec
 from mate_cli.metrics.subsets import average_by_group
 from mate_cli.metrics.system_answers import AnswerMetric
 from mate_cli.papers.dt_fixup.sql.exact_match import (

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.attention.plan import Plans
+from mate_cli.attention.base import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.added import AddedLayers, DeepenedNetwork, ExtraOptions

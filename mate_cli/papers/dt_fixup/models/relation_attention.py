@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.backends.native_build import native_kernels
-from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pattern import all_pairs
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import Attention, AttentionPlan, Work
+from mate_cli.attention.patterns import all_pairs
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS

@@ -16,14 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend, Planner
+from mate_cli.attention.base import AttentionBackend, Planner, Plans
 from mate_cli.attention.patterns import Full
-from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import replace_file
-from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.models.base.table_encoder import EncoderOutput, Reader, TableEncoder
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from mate_cli.metrics.exact_match import normalize_answer
-from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs import MetricSpec, MetricTable, SubsetSpec
 from mate_cli.metrics.subsets import average_by_group, group_by_subset
 from mate_cli.metrics.system_answers import AnswerMetric, texts_of
 from mate_cli.tables.example import SystemAnswer, TableExample

@@ -9,10 +9,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mate_cli.models.base.encoder_output import EncoderOutput
-from mate_cli.models.heads.candidates import first_tokens
-from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
-from mate_cli.models.heads.score import Score
+from mate_cli.lit_modules.candidate_choice import first_tokens
+from mate_cli.models.base.table_encoder import EncoderOutput
+from mate_cli.models.heads.scores import NO_LOGIT, CellLogits, Score
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, SENTENCE_IDS
 from mate_cli.tokenization.layout import TableBatch

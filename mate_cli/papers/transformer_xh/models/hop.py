@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import AttentionPlan
+from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.relations import KINDS

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.base import Attention, AttentionBackend
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.patterns import PreviousSegment
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan
+from mate_cli.attention.patterns import AttentionPattern, PreviousSegment
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder

@@ -1,1 +1,0 @@
-"""Declarations of metrics, and the names that scores are logged under."""
