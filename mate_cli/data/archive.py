@@ -47,6 +47,12 @@ def find_file(root: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+def unpacked_name(name: str) -> str:
+    """Return a file's name without the ending of what packs a single file."""
+    packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
+    return name.removesuffix(packed)
+
+
 def read_file(path: Path) -> bytes:
     """Read a file, unpacking it where its name says that it is packed by itself.
 

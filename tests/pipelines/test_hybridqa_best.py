@@ -13,7 +13,6 @@ from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.pipelines.stages import look_ahead
 
 ANSWERING = ("row_ranking", "cell_selection", "span_reading")
-OTHERS = ("squadshifts", "nq_short", "tydiqa", "timeqa", "qamr")
 SMALL = [
     "experiment=hybridqa_best",
     "debug=fast",
@@ -26,7 +25,6 @@ SMALL = [
     "stages.row_ranking.data.extra_train=[]",
     "stages.cell_selection.data.extra_train=[]",
     "stages.span_reading.data.extra_train=[]",
-    *(f"stages.passage_reading.data.weights.{name}=0" for name in OTHERS),
 ]
 
 
@@ -77,12 +75,13 @@ def test_rows_are_ranked_by_a_stage_that_is_there():
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     (root / "hybridqa").symlink_to(SAMPLE_ROOT)
-    for file, first in (("train-v1.1.json", 0), ("dev-v1.1.json", 50)):
+    files = (("squad/train-v1.1.json", 0), ("squadshifts/new_wiki_v1.0.json", 20), ("squad/dev-v1.1.json", 50))
+    for file, first in files:
         paragraphs = []
         for number in range(first, first + 20):
             asked = {"id": str(number), "question": "what flows?", "answers": [{"text": "river", "answer_start": 4}]}
             paragraphs.append({"context": f"The river {number} flows to the sea.", "qas": [asked]})
-        write(root / "squad" / file, json.dumps({"data": [{"title": "Rivers", "paragraphs": paragraphs}]}))
+        write(root / file, json.dumps({"data": [{"title": "Rivers", "paragraphs": paragraphs}]}))
     return root
 
 
@@ -92,8 +91,8 @@ def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, t
     monkeypatch.setattr("mate_cli.data.download.fetch_all", no_network)
     words = [*SMALL, *words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
     assert main(["train", *words, f"paths.data={tmp_path}"]) == 2
-    assert f"{tmp_path / 'squad'}: there is no such" in (shown := capsys.readouterr().err)
-    assert f"Type: mate data download data=reading_mix data.datasets={tmp_path}" in shown
+    assert f"{tmp_path}: lacks files" in (shown := capsys.readouterr().err)
+    assert f"type: mate data download data=reading_mix data.root={tmp_path}" in shown
     assert not list(tmp_path.glob("train/*/*/row_ranking"))
 
 

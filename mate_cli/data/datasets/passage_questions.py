@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from mate_cli.data.archive import unpacked_name
 from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.datasets.entries import note_damage, read_entries
 from mate_cli.data.datasets.release import Release
+from mate_cli.data.download import MANIFEST
 from mate_cli.data.question_contamination import normalize_words
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -104,9 +106,19 @@ class PassageQuestions(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Number of questions that are left out, in words; nothing where none is."""
+        """Questions left out, by number, and files that are not read, in words; nothing where there are none."""
         self.load("train")
-        return {"left out, train": counts_in_words(dict(sorted(self.repeated.items())))} if self.repeated else {}
+        left_out = counts_in_words(dict(sorted(self.repeated.items())))
+        return {name: text for name, text in (("left out, train", left_out), ("not read", self._unread)) if text}
+
+    @property
+    def _unread(self) -> str:
+        """Files beside those that are looked for which may be taken for one of them."""
+        known = {*self.wanted_files, *(unpacked_name(file.destination) for file in self.remote_files)}
+        folders = {(self.root / file).parent for file in known}
+        paths = sorted(path.relative_to(self.root) for folder in folders for path in folder.glob("*.json*"))
+        names = dict.fromkeys(unpacked_name(path.as_posix()) for path in paths if path.name != MANIFEST)
+        return ", ".join(name for name in names if name not in known)
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of its files; see `Release.read`."""
@@ -162,7 +174,9 @@ class PassageQuestions(Release):
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
         passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*find_overlaps(passages, "passages", files), *self.notes)
+        notes = [*find_overlaps(passages, "passages", files), *self.notes]
+        if unread := self._unread:
+            notes.append(Problem(str(self.root), "", f"not read: {unread}; name it with data.train_files"))
         return CheckReport(tuple(problems), counts, measure_passages(splits), notes, self.published)
 
     @property
@@ -280,14 +294,6 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
         return whole
     first = earliest + int(_share(question.name) * (latest - earliest + 1))
     return bounds[first][0], bounds[first + words - 1][1]
-
-
-def find_occurrences(answers: Sequence[str], passage: str) -> list[Span]:
-    """Return the first place of each answer that the passage holds as a whole word; of any, where none is whole."""
-    texts = [text for text in dict.fromkeys(answers) if text]
-    whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
-    spans = [Span(text, match.start()) for text, match in whole if match]
-    return spans or [Span(text, passage.index(text)) for text in texts if text in passage]
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from mate_cli.data.archive import PACKED, SUFFIXES, find_file, find_store, read_file, read_members
+from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
 from mate_cli.data.check import CheckReport, Problem, counts_in_words
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
@@ -94,7 +94,7 @@ class HybridQA(Release):
         """
         problems: list[Problem] = []
         path = Path(path).expanduser()
-        examples = self._join(parse_questions(_unpacked(path.name), _files_beside(path), problems), problems)
+        examples = self._join(parse_questions(unpacked_name(path.name), _files_beside(path), problems), problems)
         self._settle(problems)
         return examples
 
@@ -208,7 +208,7 @@ class HybridQA(Release):
         return ExtraQuestions(distinct, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
-        name = f"{_unpacked(Path(extra).name).removesuffix('.json')}.json"
+        name = f"{unpacked_name(Path(extra).name).removesuffix('.json')}.json"
         released = self.read_released(name) if _in_release(extra) else {}
         return name, released if name in released else _files_beside(self._extra_path(extra))
 
@@ -288,7 +288,7 @@ def _files_beside(path: Path) -> dict[str, bytes]:
     """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
     if not path.is_file():
         raise _no_such_file(path)
-    file, *companions = _with_companions(_unpacked(path.name))
+    file, *companions = _with_companions(unpacked_name(path.name))
     paths = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
     return {name: read_file(place) for name, place in paths.items()}
 
@@ -300,14 +300,8 @@ def _no_such_file(path: Path) -> DataError:
 def _in_release(extra: str) -> str:
     """Find the file of the release that a name may mean; "" where it is a path to elsewhere."""
     path = Path(extra).expanduser()
-    name = _unpacked(path.name).removesuffix(".json")
+    name = unpacked_name(path.name).removesuffix(".json")
     return f"released_data/{name}.json" if path.parent in (Path(), Path("released_data")) else ""
-
-
-def _unpacked(name: str) -> str:
-    """Return a file's name without the ending of what packs a single file."""
-    packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
-    return name.removesuffix(packed)
 
 
 def _with_companions(file: str) -> tuple[str, ...]:
