@@ -11,7 +11,7 @@ import music_questions
 from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.passage_readers import MRQA, SQuAD, SquadShifts
+from mate_cli.data.datasets.passage_readers import MRQA, SQuAD
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
@@ -307,11 +307,6 @@ HOTPOTQA_WRONG: dict[str, Change] = {
 
 SAMPLES: dict[str, Sample] = {
     "squad": Sample(SQuAD, {"train-v1.1.json": squad_file("a", "b", "c"), "dev-v1.1.json": squad_file("d", "e", "f")}),
-    "squadshifts": Sample(
-        SquadShifts,
-        {"new_wiki_v1.0.json": squad_file("a", "b", "c"), "reddit_v1.0.json": squad_file("d", "e", "f")},
-        options={"held_out": 0.5},
-    ),
     "mrqa": Sample(
         MRQA,
         {

@@ -7,7 +7,7 @@ import pytest
 from table_releases import write
 
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
-from mate_cli.data.datasets.passage_readers import MRQA, ReadingMix, SQuAD, SquadShifts
+from mate_cli.data.datasets.passage_readers import MRQA, SQuAD
 from mate_cli.errors import DataError
 
 PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."
@@ -97,20 +97,6 @@ def test_ids_that_occur_twice_are_told(tmp_path):
     assert [(problem.key, problem.what) for problem in found] == [("a", "the question id occurs twice")]
 
 
-def test_passages_are_held_out_whole_where_there_is_no_dev_file(tmp_path):
-    articles = [
-        squad(question(f"{n}/{m}", f"{m}?", [(0, "Text")]), context=f"Text {n}.") for n in range(60) for m in "ab"
-    ]
-    whole = {"data": [article for one in articles for article in one["data"]]}
-    written(tmp_path, "reddit_v1.0.json", whole)
-    dataset = SquadShifts(tmp_path, held_out=0.2)
-    assert dataset.splits == ("train", "dev")
-    names = {split: {e.example_id.split("/")[0] for e in dataset.examples(split)} for split in dataset.splits}
-    assert not names["train"] & names["dev"]
-    assert 4 <= len(names["dev"]) <= 24
-    assert SquadShifts(tmp_path, held_out=0).splits == ("train",)
-
-
 def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
     passage = {"context": PASSAGE, "qas": [{"qid": "x", "question": "where?", "answers": ["oslo", "Norway"]}]}
     passage["qas"][0]["detected_answers"] = [{"text": "oslo", "char_spans": [[16, 19], [22, 25]]}]
@@ -123,22 +109,6 @@ def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("mate_cli.data.download.fetch_all", lambda files, root: fetched.extend(files))
     dataset.fetch()
     assert [file.destination for file in fetched] == ["train/NewsQA.jsonl.gz", "dev/NewsQA.jsonl.gz"]
-
-
-def test_a_mix_wants_both_and_reads_each_question_once(tmp_path, monkeypatch):
-    asked = question("a", "where did Ann live?")
-    written(tmp_path, "squad/train-v1.1.json", squad(question("a"), question("b", "what is cold?")))
-    with pytest.raises(DataError, match=f"download data=reading_mix data.root={tmp_path}"):
-        ReadingMix(tmp_path, name="reading_mix").examples("train")
-    written(tmp_path, "squadshifts/reddit_v1.0.json", squad({**asked, "id": "c"}, question("d", "What is cold")))
-    written(tmp_path, "squad/dev-v1.1.json", squad(question("e", answers=[(0, "It")]), context="It was Rome."))
-    mix = ReadingMix(tmp_path)
-    assert [[example.example_id for example in mix.examples(split)] for split in mix.splits] == [["a", "b", "c"], ["e"]]
-    assert mix.facts == {"left out, train": "1 equal to another"}
-    fetched = []
-    monkeypatch.setattr("mate_cli.data.download.fetch_all", lambda files, root: fetched.extend(files))
-    mix.fetch()
-    assert {file.destination.partition("/")[0] for file in fetched} == {"squad", "squadshifts"}
 
 
 def test_files_beside_those_that_are_read_are_named(tmp_path):

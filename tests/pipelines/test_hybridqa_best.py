@@ -39,7 +39,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
     }
     assert plan.system["cells"] == 5
     configs = {stage.name: stage.config for stage in plan.stages}
-    assert configs["passage_reading"].data["name"] == "reading_mix"
+    assert configs["passage_reading"].data["name"] == "squad"
     assert configs["span_reading"].task["negatives"] == 1
     assert configs["cell_selection"].encoding["ranked_by"] == "stages.row_ranking"
 
@@ -75,13 +75,12 @@ def test_rows_are_ranked_by_a_stage_that_is_there():
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     (root / "hybridqa").symlink_to(SAMPLE_ROOT)
-    files = (("squad/train-v1.1.json", 0), ("squadshifts/new_wiki_v1.0.json", 20), ("squad/dev-v1.1.json", 50))
-    for file, first in files:
+    for file, first in (("train-v1.1.json", 0), ("dev-v1.1.json", 50)):
         paragraphs = []
         for number in range(first, first + 20):
             asked = {"id": str(number), "question": "what flows?", "answers": [{"text": "river", "answer_start": 4}]}
             paragraphs.append({"context": f"The river {number} flows to the sea.", "qas": [asked]})
-        write(root / file, json.dumps({"data": [{"title": "Rivers", "paragraphs": paragraphs}]}))
+        write(root / "squad" / file, json.dumps({"data": [{"title": "Rivers", "paragraphs": paragraphs}]}))
     return root
 
 
@@ -91,8 +90,8 @@ def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, t
     monkeypatch.setattr("mate_cli.data.download.fetch_all", no_network)
     words = [*SMALL, *words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
     assert main(["train", *words, f"paths.data={tmp_path}"]) == 2
-    assert f"{tmp_path}: lacks files" in (shown := capsys.readouterr().err)
-    assert f"type: mate data download data=reading_mix data.root={tmp_path}" in shown
+    assert f"{tmp_path / 'squad'}: there is no such" in (shown := capsys.readouterr().err)
+    assert f"type: mate data download data=squad data.root={tmp_path / 'squad'}" in shown
     assert not list(tmp_path.glob("train/*/*/row_ranking"))
 
 

@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -21,7 +21,6 @@ from mate_cli.data.question_contamination import normalize_words
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
-SPLITS = ("train", "dev", "test")
 _WORD = re.compile(r"\S+")
 
 
@@ -60,18 +59,16 @@ class PassageQuestions(Release):
         train_files: questions to learn from, below the root; None for those of the release.
         dev_files: of the dev split; None for those of the release.
         test_files: of the test split; None for those of the release.
-        held_out: share of the passages of `train_files` whose questions are the dev split, where none of its files is
-            there.
         window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
             evaluated is not cut here.
     """
 
+    unit = "passages"
     metric = "mate_cli.metrics.system_answers.Passages"
 
     train_files: Sequence[str] | None = None
     dev_files: Sequence[str] | None = None
     test_files: Sequence[str] | None = None
-    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0
     window: Annotated[int, Field(gt=0)] | None = 200
 
     def __post_init__(self) -> None:
@@ -95,9 +92,8 @@ class PassageQuestions(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The first file of each split; what is held out of the train split is in its file."""
-        first = {split: files[0] for split, files in self.files.items()}
-        return {**first, "dev": first["train"]} if self._holds_out else first
+        """The first file of each split."""
+        return {split: files[0] for split, files in self.files.items()}
 
     @property
     def wanted_files(self) -> Sequence[str]:
@@ -150,46 +146,19 @@ class PassageQuestions(Release):
         """
 
     def check(self) -> CheckReport:
-        """Read everything to its end and report every problem, the counts and the sizes.
+        """Check as every release is checked; count passages, and what is left out of the train split."""
+        from mate_cli.data.datasets.release_check import LEFT_OUT
 
-        Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits
-        without questions. What is left out of the train split is counted.
-        """
-        from mate_cli.data.datasets.release_check import (
-            LEFT_OUT,
-            NO_QUESTION,
-            find_overlaps,
-            find_repeated_ids,
-            find_unanswered,
-        )
-
-        problems: list[Problem] = []
-        files, splits = self.split_files, self._sound(problems)
-        empty = (split for split, examples in splits.items() if not examples and not problems)
-        problems += [Problem(files[split], "", NO_QUESTION) for split in empty]
-        problems += dict.fromkeys(
-            (*find_repeated_ids(splits, files, self.origins), *find_unanswered(splits, files), *self.suspicions)
-        )
+        report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
-        for why, count in self.repeated.items():
-            counts["train"][f"{LEFT_OUT}{why}"] = count
-        passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = [*find_overlaps(passages, "passages", files), *self.notes]
-        if unread := self._unread:
-            notes.append(Problem(str(self.root), "", f"not read: {unread}; name it with data.train_files"))
-        return CheckReport(tuple(problems), counts, measure_passages(splits), notes, self.published)
-
-    @property
-    def _holds_out(self) -> bool:
-        return bool(self.held_out) and "train" in self.files and not any(map(self._has, self.files.get("dev", ())))
+        counts.get("train", {}).update({f"{LEFT_OUT}{why}": count for why, count in self.repeated.items()})
+        what = f"not read: {self._unread}; name it with data.train_files"
+        notes = [*report.notes, *[Problem(str(self.root), "", what)] * bool(self._unread)]
+        return replace(report, counts=counts, percentiles=measure_passages(splits), notes=notes)
 
     def _read_split(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
-        file_split = "train" if split == "dev" and self._holds_out else split
-        files = [file for file in self.files[file_split] if self._has(file)]
-        questions = [question for file in files for question in self._of_file(file, problems)]
-        if not self._holds_out or split == "test":
-            return questions
-        return [q for q in questions if (_share(digest_passage(q.passage)) < self.held_out) == (split == "dev")]
+        files = [file for file in self.files[split] if self._has(file)]
+        return [question for file in files for question in self._of_file(file, problems)]
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
         for question in self.questions(file, self.need(file), problems):
@@ -200,10 +169,7 @@ class PassageQuestions(Release):
                 yield question
 
     def _found_splits(self) -> tuple[str, ...]:
-        splits = [split for split, files in self.files.items() if any(map(self._has, files))]
-        if self._holds_out and "train" in splits:
-            splits.append("dev")
-        return tuple(split for split in SPLITS if split in splits)
+        return tuple(split for split, files in self.files.items() if any(map(self._has, files)))
 
 
 def _damage(question: PassageQuestion) -> str:

@@ -1,21 +1,19 @@
 """Readers of questions about passages: each brings the layout of its files into one.
 
 Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehension of Text"; Rajpurkar, Jia and Liang
-2018, "Know What You Don't Know: Unanswerable Questions for SQuAD"; Miller et al. 2020, "The Effect of Natural
-Distribution Shift on Question Answering Models"; Fisch et al. 2019, "MRQA 2019 Shared Task: Evaluating Generalization
-in Reading Comprehension" (mrqa/MRQA-Shared-Task-2019, README).
+2018, "Know What You Don't Know: Unanswerable Questions for SQuAD"; Fisch et al. 2019, "MRQA 2019 Shared Task:
+Evaluating Generalization in Reading Comprehension" (mrqa/MRQA-Shared-Task-2019, README).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem, parse_json_as
-from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.data.datasets.entries import (
     DamagedEntryError,
     find_name,
@@ -40,14 +38,24 @@ SQUAD_FILES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "2.0": {"train": ("train-v2.0.json",), "dev": ("dev-v2.0.json", "dev-v2.0-half.json")},
 }
 """The files of the releases, and those of partial copies."""
-SHIFTS_FILES = ("new_wiki_v1.0.json", "nyt_v1.0.json", "reddit_v1.0.json", "amazon_reviews_v1.0.json")
 
 
-class SquadLayout(PassageQuestions):
-    """Questions of SQuAD 1.1 or 2.0, or of files with its layout.
+@dataclass(eq=False, kw_only=True)
+class SQuAD(PassageQuestions):
+    """Questions about paragraphs of Wikipedia, or of files with the layout of SQuAD; in 2.0, half have no answer.
 
     Answers without a word are those that a release holds back.
+
+    Args:
+        version: of the release.
     """
+
+    version: Annotated[Literal["1.1", "2.0"], BeforeValidator(str)] = "1.1"
+
+    @property
+    def released_files(self) -> Mapping[str, Sequence[str]]:
+        """The files of the version."""
+        return SQUAD_FILES[str(self.version)]
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Entry]]:
         """Yield name or place of each question, and the question with its passage and title."""
@@ -96,62 +104,6 @@ def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
     spans = tuple(Span(*part) for part in parts)
     visible = tuple(span for span in spans if span.text.strip())
     return None if spans and not visible else visible
-
-
-@dataclass(eq=False, kw_only=True)
-class SQuAD(SquadLayout):
-    """Questions about paragraphs of Wikipedia; in 2.0, half of them have no answer.
-
-    Args:
-        version: of the release.
-    """
-
-    version: Annotated[Literal["1.1", "2.0"], BeforeValidator(str)] = "1.1"
-
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """The files of the version."""
-        return SQUAD_FILES[str(self.version)]
-
-
-@dataclass(eq=False, kw_only=True)
-class SquadShifts(SquadLayout):
-    """SQuADShifts: new articles of Wikipedia and of a newspaper, comments and reviews.
-
-    Made to test readers; here there is more to learn from in it.
-    """
-
-    released_files: ClassVar[Mapping[str, Sequence[str]]] = {"train": SHIFTS_FILES}
-
-    held_out: float = 0.05
-
-
-@dataclass(eq=False, kw_only=True)
-class ReadingMix(SquadLayout):
-    """SQuAD 1.1 and SQuADShifts as one; SQuAD's development split is dev.
-
-    Args:
-        root: holds a folder of each by its name; for the other options see `PassageQuestions`.
-    """
-
-    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
-        "train": (
-            *(f"squad/{file}" for file in SQUAD_FILES["1.1"]["train"]),
-            *(f"squadshifts/{file}" for file in SHIFTS_FILES),
-        ),
-        "dev": tuple(f"squad/{file}" for file in SQUAD_FILES["1.1"]["dev"]),
-    }
-
-    @property
-    def remote_files(self) -> Sequence[RemoteFile]:
-        """The files of both that are fetched."""
-        files = ((name, file) for name in ("squad", "squadshifts") for file in find_dataset(name).remote_files)
-        placed = (replace(file, destination=f"{name}/{file.destination}") for name, file in files)
-        return [file for file in placed if file.destination in self.wanted_files]
-
-    def _found_splits(self) -> tuple[str, ...]:
-        present = {file.partition("/")[0] for file in self.files["train"] if self._has(file)}
-        return super()._found_splits() if {"squad", "squadshifts"} <= present or self.train_files else ()
 
 
 @dataclass(eq=False, kw_only=True)

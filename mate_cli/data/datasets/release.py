@@ -48,6 +48,8 @@ class Release(ABC):
     """Where files may lie, below the root."""
     archives: ClassVar[Sequence[str]] = ("*",)
     """Patterns of the names of archives that hold files of the release."""
+    unit: ClassVar[str] = "tables"
+    """What questions are about, for people; passages have no names of columns."""
     as_written: ClassVar[Mapping[str, Any]] = {}
     """Options with which cells are as the authors wrote them."""
     metric = "mate_cli.metrics.system_answers.TableAnswers"
@@ -199,7 +201,7 @@ class Release(ABC):
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions))
+        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
         used = {
             split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
         }
@@ -211,7 +213,7 @@ class Release(ABC):
         )
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*find_overlaps(tables, "tables", files), *self.notes)
+        notes = (*find_overlaps(tables, self.unit, files), *self.notes)
         counts = count_splits(splits, self.left_out)
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
