@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from operator import gt, ne
 from pathlib import PurePosixPath
@@ -143,6 +143,13 @@ def is_ragged(
         what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
         problems.append(Problem(file, key, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))
     return bool(ragged)
+
+
+def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Note tables that are nowhere; `waiting` has, by what is wrong, the ids of the questions of a file about one."""
+    for what, keys in waiting.items():
+        more = f" (nor is that of {len(keys) - 1} more)" if len(keys) > 1 else ""
+        yield Problem(file, keys[0], f"its table {what}{more}")
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:

@@ -256,8 +256,7 @@ def test_damage_is_named_and_nothing_is_dropped_in_silence(root, name):
     assert file.rsplit("/", 1)[1] in problem, "the file is named"
     assert f"mate data check data=hybridqa data.root={root}" in problem, "the command that shows all is named"
     report = HybridQA(root).check()
-    expected = "its table tables_tok/" if name == "missing table" else message
-    assert any(expected in str(found) for found in report.problems)
+    assert any(message in str(problem) for problem in report.problems)
 
 
 def test_damaged_questions_can_be_left_out_with_a_warning(root):
@@ -296,7 +295,7 @@ def test_the_check_counts_and_measures(root):
     assert report.percentiles["links"][100] == 2
     assert report.problems == ()
     (overlap,) = report.notes
-    assert (overlap.file, overlap.what) == ("test.json", "1 tables are in dev too")
+    assert (overlap.file, overlap.what) == ("released_data/test.json", "1 tables are in dev too")
     assert json.loads(json.dumps(report.as_dict()))["counts"]["dev"]["missing"] == 1
 
 
@@ -305,8 +304,8 @@ def test_the_check_names_ids_that_occur_in_two_splits_or_files(root):
     key, _, *rest = releases.QUESTIONS["train"][1]
     releases.write_questions(root, "more", [(key, "what else is there ?", *rest)])
     found = [str(problem) for problem in HybridQA(root, extra_train=["more"]).check().problems]
-    assert "test.json: t1: 1 question ids are in train too" in found
-    assert "train.json: t2: the question id occurs in two files of this split" in found
+    assert "released_data/test.json: t1: 1 question ids are in train too" in found
+    assert "more.json: t2: the question id occurs twice" in found
 
 
 def test_the_check_compares_the_reference_file(root):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
-from mate_cli.data.check import CheckReport, Problem, counts_in_words
+from mate_cli.data.check import CheckReport, Problem, counts_in_words, note_absent_tables
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
     attach_passages,
@@ -84,7 +84,7 @@ class HybridQA(Release):
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the files; see `Release.read`."""
-        return self._join(self.questions(split, problems), problems)
+        return self._join(f"{split}.json", self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
         """Read questions about tables of this dataset from a JSON file (a list of {question_id, question, table_id}).
@@ -94,18 +94,16 @@ class HybridQA(Release):
         """
         problems: list[Problem] = []
         path = Path(path).expanduser()
-        examples = self._join(parse_questions(unpacked_name(path.name), _files_beside(path), problems), problems)
+        questions = parse_questions(unpacked_name(path.name), _files_beside(path), problems)
+        examples = self._join(path.name, questions, problems)
         self._settle(problems)
         return examples
 
     def check(self) -> CheckReport:
-        """Check questions, answers, tables and passages of every split, with `extra_train`.
+        """Check as every release is checked, and compare the files of references and answer nodes with the questions.
 
-        Noted as problems: unreadable JSON, archives that end too early, tables or passage files that are missing,
-        links without passage, ragged rows, ids that occur twice (also in two splits), empty answers, and questions of
-        a reference file that its split lacks. Tables that serve two splits are only mentioned: dev and test of the
-        public release have 718 in common. So are questions of the release that repeat one of dev or test; those of
-        `extra_train` that repeat any are counted as left out.
+        Questions of the release that repeat one of dev or test are only mentioned; those of `extra_train` that repeat
+        any are counted as left out.
 
         Raises:
             DataError: the data are not there at all.
@@ -113,18 +111,19 @@ class HybridQA(Release):
         from mate_cli.data.datasets.hybridqa import check
         from mate_cli.data.datasets.release_check import LEFT_OUT
 
-        problems: list[Problem] = []
-        splits = {split: self.questions(split, problems) for split in self.splits}
-        released = {split: self.read_released(f"{split}.json") for split in splits}
-        check.check_questions(splits, released, problems)
-        tables = check.read_all_tables(self.store, problems)
-        check.check_tables(splits, released, tables, problems)
+        report = super().check()
+        splits = {split: self.questions(split, []) for split in self.splits}
+        tables = {name: table for name, (table, _) in self._tables.items() if table}
+        problems = dict.fromkeys(report.problems)
+        for split, questions in splits.items():
+            released = self.read_released(f"{split}.json")
+            problems |= dict.fromkeys(check.check_reference(split, questions, released))
+            problems |= dict.fromkeys(check.check_nodes(split, released, tables))
         counts = {split: check.count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
-        notes = [*check.note_overlaps(splits, self.near_duplicate), *self._unchecked()]
-        sizes = check.measure_tables(splits, tables)
-        return CheckReport(tuple(problems), counts, sizes, notes, self.published)
+        notes = [*report.notes, *check.note_contamination(splits, self.near_duplicate), *self._unchecked()]
+        return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         """Return the questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
@@ -197,11 +196,11 @@ class HybridQA(Release):
     @cached_property
     def _extra(self) -> ExtraQuestions:
         problems: list[Problem] = []
-        questions = [
-            question
-            for name in map(str, self.extra_train)
-            for question in parse_questions(*self._extra_file(name), problems)
-        ]
+        questions: list[HybridQAQuestion] = []
+        for file, released in map(self._extra_file, map(str, self.extra_train)):
+            further = parse_questions(file, released, problems)
+            questions += further
+            self.origins |= {question.question_id: file for question in further}
         evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
         reasons = find_repetitions(questions, self._read_questions("train", []), evaluation, self.near_duplicate)
         distinct = [question for question, why in zip(questions, reasons, strict=True) if not why]
@@ -216,11 +215,17 @@ class HybridQA(Release):
         path = Path(extra).expanduser()
         return path if path.is_absolute() or path.is_file() else self.root / path
 
-    def _join(self, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
-        """Join the questions and their sound tables; what is wrong with the tables is appended to `problems`."""
+    def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
+        """Join the questions of a file and their sound tables; what is wrong with these is appended to `problems`."""
         self._read_tables({question.table_id for question in questions})
-        for table_id in dict.fromkeys(question.table_id for question in questions):
-            problems += self._tables[table_id][1]
+        absent: dict[str, list[str]] = {}
+        for question in questions:
+            table, table_problems = self._tables[question.table_id]
+            problems += [problem for problem in table_problems if problem not in problems]
+            if table is None and not table_problems:
+                what = f"tables_tok/{question.table_id}.json is not there"
+                absent.setdefault(what, []).append(question.question_id)
+        problems += note_absent_tables(file, absent)
         joined = (_example(question, self._tables[question.table_id][0]) for question in questions)
         return [example for example in joined if example is not None]
 
@@ -248,13 +253,14 @@ class HybridQA(Release):
 
     def _parse(self, table_id: str) -> tuple[Table | None, list[Problem]]:
         contents = {folder: raw.pop(table_id, None) for folder, raw in self._raw.items()}
-        absent = [folder for folder, content in contents.items() if content is None]
-        if absent:
-            return None, [Problem(f"{folder}/{table_id}.json", table_id, "is not there") for folder in absent]
+        if contents["tables_tok"] is None:
+            return None, []
+        if contents["request_tok"] is None:
+            return None, [Problem(f"request_tok/{table_id}.json", table_id, "is not there, but the table is")]
         problems: list[Problem] = []
-        table = parse_hybridqa_table(table_id, contents["tables_tok"] or b"", problems)
+        table = parse_hybridqa_table(table_id, contents["tables_tok"], problems)
         if table is not None:
-            table = attach_passages(table, contents["request_tok"] or b"", problems)
+            table = attach_passages(table, contents["request_tok"], problems)
         return table, problems
 
 

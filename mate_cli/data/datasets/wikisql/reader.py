@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from mate_cli.data.check import Problem, is_ragged
+from mate_cli.data.check import Problem, is_ragged, note_absent_tables
 from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.wikisql.sql import TYPES, WikiSQLQuery, execute_sql
@@ -76,10 +76,8 @@ class WikiSQL(Release):
             if table_id in tables:
                 yield from self._examples(key, entry, tables[table_id], split, problems)
             else:
-                waiting.setdefault(table_id, []).append(key)
-        for table_id, keys in () if damaged else waiting.items():
-            more = f" (nor is that of {len(keys) - 1} more)" if len(keys) > 1 else ""
-            problems.append(Problem(file, keys[0], f"its table {table_id} is not in {split}.tables.jsonl{more}"))
+                waiting.setdefault(f"{table_id} is not in {split}.tables.jsonl", []).append(key)
+        problems += () if damaged else note_absent_tables(file, waiting)
 
     def _examples(
         self, key: str, entry: Mapping[str, Any], table: TypedTable, split: str, problems: list[Problem]
