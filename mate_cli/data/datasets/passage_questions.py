@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mate_cli.data.archive import unpacked_name
-from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
+from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.datasets.entries import note_damage, read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.download import MANIFEST
@@ -147,8 +147,6 @@ class PassageQuestions(Release):
 
     def check(self) -> CheckReport:
         """Check as every release is checked; count passages, and what is left out of the train split."""
-        from mate_cli.data.datasets.release_check import LEFT_OUT
-
         report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         counts.get("train", {}).update({f"{LEFT_OUT}{why}": count for why, count in self.repeated.items()})

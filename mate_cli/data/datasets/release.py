@@ -14,7 +14,17 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mate_cli.data.archive import find_file, find_store
-from mate_cli.data.check import CheckReport, Problem, raise_problems
+from mate_cli.data.check import (
+    CheckReport,
+    Problem,
+    count_splits,
+    find_gaps,
+    find_overlaps,
+    find_repeated_ids,
+    find_unanswered,
+    measure_sizes,
+    raise_problems,
+)
 from mate_cli.data.datasets.catalogue import find_info
 from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
@@ -190,15 +200,6 @@ class Release(ABC):
         Raises:
             DataError: the data are not there at all.
         """
-        from mate_cli.data.datasets.release_check import (
-            count_splits,
-            find_gaps,
-            find_overlaps,
-            find_repeated_ids,
-            find_unanswered,
-            measure_sizes,
-        )
-
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
         wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)

@@ -6,7 +6,7 @@ Source: Chen et al. 2020, "HybridQA: A Dataset of Multi-Hop Question Answering o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +15,18 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
-from mate_cli.data.check import CheckReport, Problem, counts_in_words, note_absent_tables
+from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, counts_in_words, note_absent_tables
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
+    answer_nodes,
     attach_passages,
     parse_hybridqa_table,
     parse_questions,
+    parse_reference,
 )
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import NEAR_DUPLICATE, find_repetitions
+from mate_cli.data.question_contamination import EVALUATION, NEAR_DUPLICATE, KnownQuestions, find_repetitions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
@@ -108,21 +111,18 @@ class HybridQA(Release):
         Raises:
             DataError: the data are not there at all.
         """
-        from mate_cli.data.datasets.hybridqa import check
-        from mate_cli.data.datasets.release_check import LEFT_OUT
-
         report = super().check()
         splits = {split: self.questions(split, []) for split in self.splits}
         tables = {name: table for name, (table, _) in self._tables.items() if table}
         problems = dict.fromkeys(report.problems)
         for split, questions in splits.items():
             released = self.read_released(f"{split}.json")
-            problems |= dict.fromkeys(check.check_reference(split, questions, released))
-            problems |= dict.fromkeys(check.check_nodes(split, released, tables))
-        counts = {split: check.count_questions(questions) for split, questions in splits.items()}
+            problems |= dict.fromkeys(check_reference(split, questions, released))
+            problems |= dict.fromkeys(check_nodes(split, released, tables))
+        counts = {split: count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
-        notes = [*report.notes, *check.note_contamination(splits, self.near_duplicate), *self._unchecked()]
+        notes = [*report.notes, *note_contamination(splits, self.near_duplicate), *self._unchecked()]
         return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
@@ -313,3 +313,58 @@ def _in_release(extra: str) -> str:
 def _with_companions(file: str) -> tuple[str, ...]:
     stem = file.removesuffix(".json").removesuffix(".traced")
     return file, f"{stem}.traced.json", f"{stem}_reference.json"
+
+
+Files = Mapping[str, bytes]
+"""Contents of files of questions, by name."""
+
+
+def check_reference(split: str, questions: Sequence[HybridQAQuestion], released: Files) -> Iterator[Problem]:
+    """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
+    name = f"{split}_reference.json"
+    answers = (parse_reference(name, released, []) or {"reference": {}})["reference"]
+    here = {question.question_id: question.answer for question in questions}
+    for key, answer in answers.items():
+        if key not in here:
+            yield Problem(name, key, f"the question is not in {split}.json")
+        elif here[key] is not None and here[key] != answer:
+            yield Problem(name, key, f"the answer is {answer!r}, but {here[key]!r} in {split}.json")
+
+
+def check_nodes(split: str, released: Files, tables: Mapping[str, Table]) -> Iterator[Problem]:
+    """Look for answer nodes that are no cell of their table; what is wrong with the JSON was noted before."""
+    name = f"{split}.traced.json"
+    entries = read_entries(name, released[name], []) if name in released else ()
+    for place, (_, entry) in enumerate(entries):
+        table = tables.get(str(entry.get("table_id")))
+        try:
+            wrong = [node for node in answer_nodes(entry) if table is not None and not is_cell(node[1], table)]
+        except DamagedEntryError as error:
+            yield Problem(name, f"entry {place}", str(error))
+            continue
+        if wrong:
+            yield Problem(name, str(entry.get("question_id")), f"no cell is at answer node {wrong[0]!r:.80}")
+
+
+def is_cell(place: object, table: Table) -> bool:
+    """Tell whether [row, column], both from 0, is a cell of the body of a table."""
+    if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
+        return False
+    return table.has_cell(*place)
+
+
+def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
+    """Note the questions of the release that repeat one of its evaluation splits; they stay as released."""
+    known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
+    repeats = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
+    if repeats:
+        what = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
+        yield Problem("train.json", repeats[0], what)
+
+
+def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
+    """Return the questions, tables, and questions by the source of their answer."""
+    sources = Counter(question.source or "not given" for question in questions)
+    tables = len({question.table_id for question in questions})
+    in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}
+    return {"questions": len(questions), "tables": tables, **in_order}
