@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -59,13 +60,11 @@ def read_file(path: Path) -> bytes:
     Raises:
         DataError: it is cut short or damaged.
     """
-    try:
+    with _name_damage(path):
         if path.suffix == ".zip":
             return _single_member(path)
         with _OPENERS.get(path.suffix, Path.open)(path, "rb") as stream:
             return _content(stream, path)
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
 
 
 def _single_member(path: Path) -> bytes:
@@ -144,31 +143,23 @@ def read_members(
     remaining = None if wanted is None else set(wanted)
     if remaining is not None and not remaining:
         return
-    try:
+    with _name_damage(store):
         for name, content in _members(store, folder, remaining, nested):
             yield name, content
             if remaining is not None:
                 remaining.discard(name)
                 if not remaining:
                     return
-    except _DAMAGE as error:
-        raise _damaged(store, error) from error
 
 
 def list_archive(archive: Path) -> dict[str, int]:
-    """Return the bytes of every file in an archive, unpacked, by its path inside.
+    """List the paths of the files of an archive, with their sizes.
 
     Raises:
         DataError: the archive is cut short or damaged.
     """
-    try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as zipped:
-                return {_slashed(info.filename): info.file_size for info in zipped.infolist() if not info.is_dir()}
-        with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
-            return {member.name.removeprefix("./"): member.size for member in tarred if member.isfile()}
-    except _DAMAGE as error:
-        raise _damaged(archive, error) from error
+    with _name_damage(archive):
+        return {path: size for path, size, _ in _entries(archive)}
 
 
 def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
@@ -178,66 +169,64 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
         DataError: the archive is cut short or damaged.
     """
     wanted = set(paths)
-    members = _zip_members if archive.suffix == ".zip" else _tar_members
+    with _name_damage(archive):
+        return dict(_archived(archive, lambda path: path if path in wanted else None))
 
-    def name_of(path: str) -> str | None:
-        return plain if (plain := path.removeprefix("./")) in wanted else None
 
+@contextmanager
+def _name_damage(path: Path) -> Iterator[None]:
+    """Read a file or archive.
+
+    Raises:
+        DataError: it is cut short or damaged.
+    """
     try:
-        return dict(members(archive, name_of))
+        yield
     except _DAMAGE as error:
-        raise _damaged(archive, error) from error
-
-
-def _slashed(path: str) -> str:
-    """Return the path of a member of a .zip, of which some programs for Windows write backslashes."""
-    return path.replace("\\", "/")
-
-
-def _damaged(path: Path, error: BaseException) -> DataError:
-    return DataError(
-        f"cannot be read completely ({type(error).__name__}: {error})",
-        where=str(path),
-        remedy="The file is truncated or damaged: download it again",
-    )
+        raise DataError(
+            f"cannot be read completely ({type(error).__name__}: {error})",
+            where=str(path),
+            remedy="The file is truncated or damaged: download it again",
+        ) from error
 
 
 def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     if store.is_dir():
         return _folder_members(store, wanted, nested)
-    members = _zip_members if store.suffix == ".zip" else _tar_members
-    return members(store, partial(_name_inside, folder=folder, wanted=wanted, nested=nested))
+    return _archived(store, partial(_name_inside, folder=folder, wanted=wanted, nested=nested))
 
 
 def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     if wanted is None:
         paths = sorted(path for path in (store.rglob("*") if nested else store.iterdir()) if path.is_file())
-        packed = [suffix for suffix in PACKED if suffix in _OPENERS]
-        for path in paths:
-            suffix = path.suffix if path.suffix in packed else ""
-            yield path.relative_to(store).as_posix().removesuffix(suffix), read_file(path)
+        yield from ((unpacked_name(path.relative_to(store).as_posix()), read_file(path)) for path in paths)
         return
     for name in sorted(wanted):
         if file := find_file(store, name):
             yield name, read_file(file)
 
 
-def _zip_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(store) as archive:
-        for info in archive.infolist():
-            if not info.is_dir() and (name := name_of(_slashed(info.filename))):
-                with archive.open(info) as stream:
-                    yield name, _content(stream, f"{store}: {info.filename}")
+def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the files of an archive that are given a name."""
+    for path, _, open_file in _entries(archive):
+        if name := name_of(path):
+            with open_file() as stream:
+                yield name, _content(stream, f"{archive}: {path}")
 
 
-def _tar_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
+def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+    """Yield path, size and what opens it of each file of an archive, in the order in which they are stored."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                if not info.is_dir():  # some programs for Windows write backslashes
+                    yield info.filename.replace("\\", "/"), info.file_size, partial(zipped.open, info)
+        return
     # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
-    with _OPENERS[store.suffix](store, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
-            if member.isfile() and (name := name_of(member.name)):
-                content = archive.extractfile(member)
-                assert content is not None  # a plain file always has content
-                yield name, _content(content, f"{store}: {member.name}")
+    with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
+        for member in tarred:
+            if member.isfile():
+                yield member.name.removeprefix("./"), member.size, partial(tarred.extractfile, member)
 
 
 def check_packed(path: Path, name: str) -> None:
@@ -250,15 +239,13 @@ def check_packed(path: Path, name: str) -> None:
         begin = file.read(1000).lstrip().lower()
     if begin.startswith((b"<!doctype html", b"<html")):
         raise DataError("it is a web page", where=str(path))
-    try:
+    with _name_damage(path):
         if name.endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
                 _read_through((archive.open(info) for info in archive.infolist()), path)
         elif Path(name).suffix in _OPENERS:
             with _OPENERS[Path(name).suffix](path, "rb") as stream:
                 _read_through([stream], path)
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
 
 
 def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
