@@ -126,30 +126,33 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
     return next((place for place in known if place.exists()), None)
 
 
-def read_members(
-    store: Path, folder: str, wanted: Collection[str] | None = None, *, nested: bool = False
-) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of the files inside `folder`, in the order in which they are stored.
+def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield (file name, content) of files inside `folder`, in the order in which they are stored.
 
     Args:
         store: a folder or an archive, as `find_store` returns it.
         folder: the archive's inner folder, at any depth.
-        wanted: file names to read; reading ends when all were met. None reads all.
-        nested: also those of the folders inside it, named by their path below it; else only its own.
+        wanted: file names to read; reading ends when all were met.
 
     Raises:
         DataError: the archive is cut short or damaged; members before the damage have been yielded.
     """
-    remaining = None if wanted is None else set(wanted)
-    if remaining is not None and not remaining:
+    remaining = set(wanted)
+
+    def name_of(path: str) -> str | None:
+        *above, name = PurePosixPath(path).parts
+        return name if above[-1:] == [folder] and name in remaining else None
+
+    if store.is_dir():
+        files = ((name, find_file(store, name)) for name in sorted(wanted))
+        yield from ((name, read_file(file)) for name, file in files if file)
         return
     with _name_damage(store):
-        for name, content in _members(store, folder, remaining, nested):
+        for name, content in _archived(store, name_of) if remaining else ():
             yield name, content
-            if remaining is not None:
-                remaining.discard(name)
-                if not remaining:
-                    return
+            remaining.discard(name)
+            if not remaining:
+                return
 
 
 def list_archive(archive: Path) -> dict[str, int]:
@@ -188,22 +191,6 @@ def _name_damage(path: Path) -> Iterator[None]:
             where=str(path),
             remedy="The file is truncated or damaged: download it again",
         ) from error
-
-
-def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
-    if store.is_dir():
-        return _folder_members(store, wanted, nested)
-    return _archived(store, partial(_name_inside, folder=folder, wanted=wanted, nested=nested))
-
-
-def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
-    if wanted is None:
-        paths = sorted(path for path in (store.rglob("*") if nested else store.iterdir()) if path.is_file())
-        yield from ((unpacked_name(path.relative_to(store).as_posix()), read_file(path)) for path in paths)
-        return
-    for name in sorted(wanted):
-        if file := find_file(store, name):
-            yield name, read_file(file)
 
 
 def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
@@ -260,12 +247,3 @@ def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
             left -= len(piece)
             if left < 0:
                 raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(where))
-
-
-def _name_inside(path: str, folder: str, wanted: Collection[str] | None, nested: bool) -> str | None:
-    *above, name = PurePosixPath(path).parts or ("",)
-    if folder not in (above if nested else above[-1:]):
-        return None
-    if nested:
-        name = "/".join((*above[above.index(folder) + 1 :], name))
-    return None if wanted is not None and name not in wanted else name

@@ -71,12 +71,11 @@ def test_reading_ends_when_all_wanted_members_were_met(root):
     (root / "tables_tok" / "Zzz.json").write_bytes(random.Random(1).randbytes(100_000))
     archive = releases.pack(root, "tables_tok", ".tar.gz")
     assert [name for name, _ in read_members(archive, "tables_tok", ["Winners_0.json"])] == ["Winners_0.json"]
-    assert len(list(read_members(archive, "tables_tok"))) == 3
     assert list(read_members(archive, "tables_tok", [])) == []
     archive.write_bytes(archive.read_bytes()[:50_000])
     assert len(list(read_members(archive, "tables_tok", ["Winners_0.json"]))) == 1, "what is cut off is not needed"
     with pytest.raises(DataError, match="cannot be read completely"):
-        list(read_members(archive, "tables_tok"))
+        list(read_members(archive, "tables_tok", ["Zzz.json"]))
 
 
 def test_extra_train_is_appended_to_train_only(root, tmp_path):

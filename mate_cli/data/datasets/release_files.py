@@ -15,7 +15,6 @@ from mate_cli.data.archive import (
     largest_file,
     list_archive,
     read_file,
-    read_members,
     read_paths,
 )
 from mate_cli.errors import DataError
@@ -51,7 +50,6 @@ class ReleaseFiles:
 
     def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
         self._root, self._patterns = root, archives
-        self._packed_folders: dict[tuple[Path, str], dict[str, bytes]] = {}
         self._sizes: dict[Path, dict[str, int]] = {}
         self._places_in: dict[Path, dict[str, list[str]]] = {}
         self._members: dict[tuple[Path, str], bytes] = {}
@@ -62,10 +60,7 @@ class ReleaseFiles:
         Raises:
             DataError: an archive is damaged.
         """
-        if any(
-            find_file(place, file) or file in self._read_folder_archive(place, file)
-            for place in (self._root, *self._folders)
-        ):
+        if any(find_file(place, file) or self._packed_with(place, file) for place in (self._root, *self._folders)):
             return True
         return any(self._places(archive, file) for archive in self._archives)
 
@@ -119,21 +114,19 @@ class ReleaseFiles:
         return [path for path in paths if path.name.endswith(SUFFIXES[1:]) and path.is_file()]
 
     def _content_below(self, place: Path, file: str) -> bytes | None:
-        path = find_file(place, file)
-        return self._read_folder_archive(place, file).get(file) if path is None else read_file(path)
+        if path := find_file(place, file):
+            return read_file(path)
+        packed = self._packed_with(place, file)
+        return self._member(*packed) if packed else None
 
-    def _read_folder_archive(self, place: Path, file: str) -> dict[str, bytes]:
-        """Read the files of the archive that is named like a folder above `file`, by path; empty where none has it."""
-        for folder in map(str, PurePosixPath(file).parents):
-            key = (place, folder)
-            if key not in self._packed_folders:
-                store = None if folder == "." else find_store(place, folder)
-                packed = store is not None and not store.is_dir()
-                members = read_members(store, PurePosixPath(folder).name, nested=True) if packed and store else ()
-                self._packed_folders[key] = {f"{folder}/{name}": content for name, content in members}
-            if file in self._packed_folders[key]:
-                return self._packed_folders[key]
-        return {}
+    def _packed_with(self, place: Path, file: str) -> tuple[Path, str] | None:
+        """Find a file in the archive that is named like a folder above it: the archive, and the path there."""
+        for folder in PurePosixPath(file).parents[:-1]:
+            store = find_store(place, str(folder))
+            inside = str(PurePosixPath(folder.name, PurePosixPath(file).relative_to(folder)))
+            if store and not store.is_dir() and (paths := self._places(store, inside)):
+                return store, paths[0]
+        return None
 
     def _places(self, archive: Path, file: str) -> list[str]:
         """Return the paths at which an archive has a file: at its top, or below one folder."""
@@ -150,10 +143,10 @@ class ReleaseFiles:
         return self._sizes[archive]
 
     def _member(self, archive: Path, path: str) -> bytes:
-        """Read a file of an archive; those of its kind beside it too, where all are no larger than one may be."""
+        """Read a file of an archive; all of its kind too, where they are no larger than one may be."""
         if (archive, path) not in self._members:
-            sizes, folder = self._listed(archive), path[: path.rfind("/") + 1]
-            alike = [name for name in sizes if name.startswith(folder) and name.endswith(PurePosixPath(path).suffix)]
+            sizes = self._listed(archive)
+            alike = [name for name in sizes if name.endswith(PurePosixPath(path).suffix)]
             wanted = alike if sum(map(sizes.__getitem__, alike)) <= largest_file() else [path]
             self._members |= {(archive, name): content for name, content in read_paths(archive, wanted).items()}
         return self._members[archive, path]
