@@ -8,13 +8,12 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from mate_cli.data.archive import unpacked_name
 from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, Sizes, counts_in_words
-from mate_cli.data.datasets.entries import note_damage, read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.download import MANIFEST
 from mate_cli.data.question_contamination import normalize_words
@@ -127,23 +126,9 @@ class PassageQuestions(Release):
         distinct, self.repeated = drop_repeats(questions, passages)
         return build_examples(distinct, self.window)
 
+    @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """Read the questions of a file; what is wrong with others is appended to `problems`."""
-        for key, entry in self.entries(file, content, problems):
-            with note_damage(file, key, problems):
-                yield self.question(file, key, entry)
-
-    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield place and content of each entry of a file; what is none is appended to `problems`."""
-        return read_entries(file, content, problems)
-
-    @abstractmethod
-    def question(self, file: str, key: str, entry: Mapping[str, Any]) -> PassageQuestion:
-        """Read one entry.
-
-        Raises:
-            DamagedEntryError: it cannot be used.
-        """
 
     def check(self) -> CheckReport:
         """Check as every release is checked; count passages, and what is left out of the train split."""

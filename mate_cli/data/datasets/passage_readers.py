@@ -57,36 +57,30 @@ class SQuAD(PassageQuestions):
         """The files of the version."""
         return SQUAD_FILES[str(self.version)]
 
-    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Entry]]:
-        """Yield name or place of each question, and the question with its passage and title."""
-        for name, article in _articles(file, content, problems):
-            with note_damage(file, name, problems):
+    def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
+        """Read the questions of a file, see `PassageQuestions`."""
+        whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
+        articles: list[Any] = []
+        with note_damage(file, "", problems):
+            articles = [] if whole is None else require_part(whole, "data", list)
+        for place, article in enumerate(articles):
+            with note_damage(file, f"article {place}", problems):
                 title = find_text(require_type(article, dict, "it"), "title")
                 for number, paragraph in enumerate(require_part(article, "paragraphs", list)):
-                    yield from _questions_of(file, f"{title or name}, paragraph {number}", title, paragraph, problems)
-
-    def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
-        """Read one question, see `PassageQuestions`."""
-        asked = require_type(entry["asked"], dict, "it")
-        name, question = require_name(asked), require_text(asked, "question")
-        return PassageQuestion(name, question, entry["context"], _squad_answers(asked), entry["title"])
-
-
-def _articles(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
-    whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
-    with note_damage(file, "", problems):
-        articles = [] if whole is None else require_part(whole, "data", list)
-        yield from ((f"article {place}", article) for place, article in enumerate(articles))
+                    key = f"{title or f'article {place}'}, paragraph {number}"
+                    yield from _questions_of(file, key, title, paragraph, problems)
 
 
 def _questions_of(
     file: str, key: str, title: str, paragraph: object, problems: list[Problem]
-) -> Iterator[tuple[str, Entry]]:
+) -> Iterator[PassageQuestion]:
     with note_damage(file, key, problems):
         context = require_text(require_type(paragraph, dict, "it"), "context")
         for place, asked in enumerate(require_part(paragraph, "qas", list)):
             name = find_name(asked) if isinstance(asked, dict) else ""
-            yield name or f"{key}, question {place}", {"asked": asked, "context": context, "title": title}
+            with note_damage(file, name or f"{key}, question {place}", problems):
+                name, text = require_name(require_type(asked, dict, "it")), require_text(asked, "question")
+                yield PassageQuestion(name, text, context, _squad_answers(asked), title)
 
 
 def _squad_answers(entry: Entry) -> tuple[Span, ...] | None:
@@ -127,23 +121,22 @@ class MRQA(PassageQuestions):
         needed = {f"{file}.gz" for files in self.released_files.values() for file in files}
         return [file for file in super().remote_files if file.destination in needed]
 
-    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Entry]]:
-        """Yield the line of each question, and the question with its passage; the first line may be a header."""
+    def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
+        """Read the questions of a file, see `PassageQuestions`; the first line may be a header."""
         for key, entry in read_entries(file, content, problems):
             with note_damage(file, key, problems):
-                if "header" not in entry:
-                    passage = require_text(entry, "context")
-                    questions = require_part(entry, "qas", list)
-                    yield from ((key, {"asked": question, "context": passage}) for question in questions)
+                passage = "" if "header" in entry else require_text(entry, "context")
+                for asked in require_part(entry, "qas", list) if passage else ():
+                    with note_damage(file, key, problems):
+                        yield _mrqa_question(require_type(asked, dict, "a question"), passage)
 
-    def question(self, file: str, key: str, entry: Entry) -> PassageQuestion:
-        """Read one question, see `PassageQuestions`."""
-        asked, passage = require_type(entry["asked"], dict, "a question"), entry["context"]
-        name, question = require_name(asked, "qid"), require_text(asked, "question")
-        references = require_texts(asked.get("answers"), "answers")
-        answers = require_part(asked, "detected_answers", list)
-        spans = [span for answer in answers for span in _detected_spans(answer, passage)]
-        return PassageQuestion(name, question, passage, spans, references=references)
+
+def _mrqa_question(asked: Entry, passage: str) -> PassageQuestion:
+    name, question = require_name(asked, "qid"), require_text(asked, "question")
+    references = require_texts(asked.get("answers"), "answers")
+    answers = require_part(asked, "detected_answers", list)
+    spans = [span for answer in answers for span in _detected_spans(answer, passage)]
+    return PassageQuestion(name, question, passage, spans, references=references)
 
 
 def _detected_spans(answer: Entry, passage: str) -> Iterator[Span]:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from mate_cli.data.archive import find_file, find_store
+from mate_cli.data.archive import ReleaseFiles, find_file, find_store, folders_below
 from mate_cli.data.check import (
     CheckReport,
     Problem,
@@ -26,7 +26,6 @@ from mate_cli.data.check import (
     raise_problems,
 )
 from mate_cli.data.datasets.catalogue import find_info
-from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample
@@ -134,10 +133,28 @@ class Release(ABC):
         """Facts of the data that are learnt from for the record of a run, in words."""
         return {}
 
-    @property
+    @cached_property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are on disk, of train, dev and test."""
-        return self._splits
+        """The splits that are on disk, of train, dev and test; where there are none, they may be fetched.
+
+        Raises:
+            DataError: there are none.
+        """
+        splits = self._found_splits()
+        if splits:
+            return splits
+        refusal = self.refusal(self.wanted_files)
+        if not self.download:
+            raise refusal
+        try:
+            self.fetch()
+        except DataError as error:
+            problem = f"{refusal.problem}; {error.problem}"
+            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
+        splits = self._found_splits()
+        if not splits:
+            raise refusal
+        return splits
 
     def examples(self, split: str) -> list[TableExample]:
         """Return all questions of a split.
@@ -297,24 +314,6 @@ class Release(ABC):
         names = [str(PurePosixPath(folder, file)) for folder in self.folders for file in wanted]
         tried = ((place, name) for place in places for name in names)
         return next((place for place, name in tried if find_file(place, name) or find_store(place, name)), None)
-
-    @cached_property
-    def _splits(self) -> tuple[str, ...]:
-        splits = self._found_splits()
-        if splits:
-            return splits
-        refusal = self.refusal(self.wanted_files)
-        if not self.download:
-            raise refusal
-        try:
-            self.fetch()
-        except DataError as error:
-            problem = f"{refusal.problem}; {error.problem}"
-            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
-        splits = self._found_splits()
-        if not splits:
-            raise refusal
-        return splits
 
     def _found_splits(self) -> tuple[str, ...]:
         return tuple(split for split, file in self.split_files.items() if self._has(file))
