@@ -2,13 +2,10 @@ import json
 import random
 import shutil
 import warnings
-from pathlib import Path
 
 import pytest
 import releases
 from golden import shared, tapas
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mate_cli.data.archive import find_store, read_members
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
@@ -199,36 +196,20 @@ DAMAGE = {
     "unreadable table": ("tables_tok/Winners_0.json", _truncate, "not readable JSON"),
     "missing table": ("tables_tok/Winners_0.json", _remove, "is not there"),
     "missing passages": ("request_tok/Winners_0.json", _remove, "is not there"),
-    "unreadable passages": ("request_tok/Winners_0.json", _truncate, "not readable JSON"),
     "a link without passage": (
         "request_tok/Winners_0.json",
         lambda path: releases.edit(path, lambda passages: passages.pop("/wiki/Ann_Lee")),
         "/wiki/Ann_Lee: is linked from the table but has no passage",
-    ),
-    "no passages at all": (
-        "request_tok/Winners_0.json",
-        lambda path: releases.edit(path, lambda passages: passages.clear()),
-        "has no passage",
     ),
     "a ragged row": (
         "tables_tok/Winners_0.json",
         lambda path: releases.edit(path, lambda table: table["data"][1].pop()),
         "row 1 has 1 cells under 2 headers",
     ),
-    "a cell without links": (
-        "tables_tok/Winners_0.json",
-        lambda path: releases.edit(path, lambda table: table["header"][0].pop()),
-        "not a list of",
-    ),
     "an empty answer": (
         "released_data/train.json",
         lambda path: releases.edit(path, lambda questions: questions[1].update({"answer-text": " "})),
         "t2: the answer is empty",
-    ),
-    "an answer that is no text": (
-        "released_data/train.json",
-        lambda path: releases.edit(path, lambda questions: questions[1].update({"answer-text": ["Oslo"]})),
-        "t2: the answer is not text",
     ),
     "an id that occurs twice": (
         "released_data/train.json",
@@ -240,7 +221,6 @@ DAMAGE = {
         lambda path: releases.edit(path, lambda questions: questions[0].pop("table_id")),
         "t1: has no table_id",
     ),
-    "an unreadable split": ("released_data/train.json", _truncate, "not readable JSON"),
 }
 
 
@@ -322,31 +302,6 @@ def test_the_release_is_fetched_when_asked_for(tmp_path, monkeypatch):
         HybridQA(tmp_path / "inner").examples("train")
     monkeypatch.setattr(download, "fetch_all", lambda files, root: releases.write_release(root))
     assert len(HybridQA(tmp_path / "new", download=True).examples("train")) == 2
-
-
-JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
-
-
-@settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
-@given(st.sampled_from(sorted(releases.FILES)), st.lists(st.integers(0, 5), min_size=1, max_size=5), JUNK)
-def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, junk):
-    root = releases.write_release(tmp_path_factory.mktemp("fuzz") / "hybridqa")
-    reference = {"reference": {"t1": "Ann Lee"}, "table": ["t1"], "passage": []}
-    if "reference" in file:  # without one, the traced file decides
-        (root / file).write_text(json.dumps(reference))
-    content = json.loads((root / file).read_text(encoding="utf-8"))
-    (root / file).write_text(json.dumps(releases.replaced(content, path, junk)))
-    for use in (everything, HybridQA.check):
-        assert Path(refusal(use, HybridQA(root)) or file).suffix == ".json"
-
-
-def refusal(use, dataset):
-    """The file that a refusal names; None where the dataset is read."""
-    try:
-        use(dataset)
-    except DataError as error:
-        return str(error).split(":")[0]
-    return None
 
 
 def test_candidate_cells_are_those_of_the_reference():
