@@ -11,7 +11,7 @@ import music_questions
 from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
 
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
+from mate_cli.data.datasets.passage_readers import MRQA, SQuAD
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
@@ -118,36 +118,6 @@ def squad_file(*names: str, twice: bool = True) -> File:
     return File(squad(*names), SQUAD_UNREAD, SQUAD_OPTIONAL, wrong)
 
 
-def timeqa(name, question, passage, *answers):
-    places = [passage.index(text) if text else 0 for text in answers]
-    ends = [place + len(text) for place, text in zip(places, answers, strict=True)]
-    found = {"idx": name, "question": question, "context": passage, "targets": list(answers), "from": places}
-    return {**found, "end": ends, "paragraphs": [{"title": "t", "text": passage}]}
-
-
-TIMEQA = [
-    timeqa("/wiki/Ann#P1#0", "where was Ann in 1901?", PASSAGE, "Oslo"),
-    timeqa("/wiki/Ann#P1#1", "where was Ann in 1950?", PASSAGE, ""),
-    timeqa("/wiki/Alva#P1#0", "what was it?", OTHER, "a river"),
-]
-QED = [
-    {
-        "question_text": f"where was {who} born",
-        "paragraph_text": PASSAGE,
-        "title_text": who,
-        "original_nq_answers": [[{"start": 16, "end": 20, "string": "Oslo"}]],
-        "annotation": {"referential_equalities": []},
-        "example_id": number,
-    }
-    for number, who in enumerate(("ann", "lee", "she"))
-]
-ORACLE = [
-    {"question": f"who left {n}", "answers": ["Ann", "A. Lee"], "ctxs": [{"title": "T", "text": PASSAGE}]}
-    for n in range(3)
-]
-SWAP = [{"context": f"<P> It was Rome {n} . </P>", "question": f"what was it {n}", "answer": "Rome"} for n in range(3)]
-
-
 def mrqa(name, question, passage, answer):
     begin = passage.index(answer)
     span = {"text": answer, "char_spans": [[begin, begin + len(answer) - 1]], "token_spans": [[0, 0]]}
@@ -239,26 +209,6 @@ LOGIQA_1 = "".join(f"\nb\nAll cats sleep, {n}.\nWhat follows?\nA.Tom\nB.No cat\n
 def write_logiqa_1(root: Path) -> Path:
     for name in ("Train", "Eval", "Test"):
         (root / f"{name}.txt").write_text(LOGIQA_1, encoding="utf-8", newline="")
-    return root
-
-
-SENTENCES = "s1\tAnn was born in Oslo -LRB- Norway -RRB- .\ns2\tThe Alva is cold .\ns3\tBern was hot .\n"
-
-
-def write_qamr(root: Path) -> Path:
-    (root / "filtered").mkdir()
-    (root / "wiki-sentences.tsv").write_text(SENTENCES)
-    rows = {
-        "train": [
-            ("s1", "Ann", "w1", "0", "Oslo", "where was Ann born?", "4", "2:4", "1:4"),
-            ("s2", "Alva", "w1", "1", "cold", "what is cold?", "0 1", "3:0 1", "4:1"),
-            ("s2", "Alva", "w1", "2", "cold", "how is it?", "3", "3:3", "5:3"),
-        ],
-        "test": [("s3", "Bern", "w1", str(n), "Bern", f"what was hot ({n})?", "0", "3:0", "4:0") for n in range(3)],
-    }
-    for split, some in rows.items():
-        lines = "".join("\t".join(row) + "\n" for row in some)
-        (root / "filtered" / f"{split}.tsv").write_text(lines, newline="")
     return root
 
 
@@ -357,67 +307,6 @@ HOTPOTQA_WRONG: dict[str, Change] = {
 
 SAMPLES: dict[str, Sample] = {
     "squad": Sample(SQuAD, {"train-v1.1.json": squad_file("a", "b", "c"), "dev-v1.1.json": squad_file("d", "e", "f")}),
-    "squadshifts": Sample(
-        SquadShifts,
-        {"new_wiki_v1.0.json": squad_file("a", "b", "c"), "reddit_v1.0.json": squad_file("d", "e", "f")},
-        options={"held_out": 0.5},
-    ),
-    "tydiqa": Sample(
-        TyDiQA,
-        {
-            "tydiqa.goldp.en.train.json": squad_file("english-a", "english-b", "english-c"),
-            "tydiqa.goldp.en.dev.json": squad_file("english-d", "english-e", "english-f"),
-        },
-        options={"held_out": 0},
-    ),
-    "timeqa": Sample(
-        TimeQA,
-        {
-            f"human_train.{level}.jsonl": File(
-                [{**one, "question": f"{level}: {one['question']}"} for one in TIMEQA],
-                unread=keys("paragraphs"),
-                wrong={
-                    "an answer elsewhere": lambda value: value[0].update(targets=["Rome"]),
-                    "a place out of range": lambda value: value[0].update({"from": [999]}),
-                    "an end out of range": lambda value: value[0].update(end=[999]),
-                    "a place too few": lambda value: value[0].update({"from": []}),
-                    "an id twice": lambda value: value[1].update(idx=value[0]["idx"]),
-                },
-            )
-            for level in ("easy", "hard")
-        },
-        options={"held_out": 0.5},
-    ),
-    "qamr": Sample(
-        QAMR,
-        {name: File() for name in ("filtered/train.tsv", "filtered/test.tsv")}
-        | {"wiki-sentences.tsv": File(open_end=True)},
-        write_qamr,
-    ),
-    "nq_short": Sample(
-        NaturalQuestionsShort,
-        {
-            "qed-dev.jsonlines": File(
-                QED,
-                unread=keys("annotation", "example_id"),
-                optional=keys("title_text"),
-                wrong={
-                    "an answer elsewhere": lambda value: value[1]["original_nq_answers"][0][0].update(string="Rome"),
-                    "a place out of range": lambda value: value[1]["original_nq_answers"][0][0].update(start=999),
-                    "an end out of range": lambda value: value[1]["original_nq_answers"][0][0].update(end=999),
-                },
-            ),
-            "nq-open-oracle.jsonl": File(
-                ORACLE,
-                optional=keys("ctxs.title"),
-                wrong={"an answer elsewhere": lambda value: value[1].update(answers=["Rome"])},
-            ),
-            "nq-swap/train.json": File(
-                SWAP, wrong={"an answer elsewhere": lambda value: value[1].update(answer="Oslo")}
-            ),
-        },
-        options={"held_out": 0},
-    ),
     "mrqa": Sample(
         MRQA,
         {

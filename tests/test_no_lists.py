@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from mate_cli import Mate
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.datasets.release_check import count_examples
+from mate_cli.data.check import count_examples
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.metrics.specs import MetricName, result_of
 from mate_cli.models.base.costs import attention_flops, dense_flops, encoder_flops

@@ -9,8 +9,10 @@ import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -47,19 +49,23 @@ def find_file(root: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+def unpacked_name(name: str) -> str:
+    """Return a file's name without the ending of what packs a single file."""
+    packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
+    return name.removesuffix(packed)
+
+
 def read_file(path: Path) -> bytes:
     """Read a file, unpacking it where its name says that it is packed by itself.
 
     Raises:
         DataError: it is cut short or damaged.
     """
-    try:
+    with _name_damage(path):
         if path.suffix == ".zip":
             return _single_member(path)
         with _OPENERS.get(path.suffix, Path.open)(path, "rb") as stream:
             return _content(stream, path)
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
 
 
 def _single_member(path: Path) -> bytes:
@@ -121,48 +127,43 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
     return next((place for place in known if place.exists()), None)
 
 
-def read_members(
-    store: Path, folder: str, wanted: Collection[str] | None = None, *, nested: bool = False
-) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of the files inside `folder`, in the order in which they are stored.
+def read_members(store: Path, folder: str, wanted: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield (file name, content) of files inside `folder`, in the order in which they are stored.
 
     Args:
         store: a folder or an archive, as `find_store` returns it.
         folder: the archive's inner folder, at any depth.
-        wanted: file names to read; reading ends when all were met. None reads all.
-        nested: also those of the folders inside it, named by their path below it; else only its own.
+        wanted: file names to read; reading ends when all were met.
 
     Raises:
         DataError: the archive is cut short or damaged; members before the damage have been yielded.
     """
-    remaining = None if wanted is None else set(wanted)
-    if remaining is not None and not remaining:
+    remaining = set(wanted)
+
+    def name_of(path: str) -> str | None:
+        *above, name = PurePosixPath(path).parts
+        return name if above[-1:] == [folder] and name in remaining else None
+
+    if store.is_dir():
+        files = ((name, find_file(store, name)) for name in sorted(wanted))
+        yield from ((name, read_file(file)) for name, file in files if file)
         return
-    try:
-        for name, content in _members(store, folder, remaining, nested):
+    with _name_damage(store):
+        for name, content in _archived(store, name_of) if remaining else ():
             yield name, content
-            if remaining is not None:
-                remaining.discard(name)
-                if not remaining:
-                    return
-    except _DAMAGE as error:
-        raise _damaged(store, error) from error
+            remaining.discard(name)
+            if not remaining:
+                return
 
 
 def list_archive(archive: Path) -> dict[str, int]:
-    """Return the bytes of every file in an archive, unpacked, by its path inside.
+    """List the paths of the files of an archive, with their sizes.
 
     Raises:
         DataError: the archive is cut short or damaged.
     """
-    try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as zipped:
-                return {_slashed(info.filename): info.file_size for info in zipped.infolist() if not info.is_dir()}
-        with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
-            return {member.name.removeprefix("./"): member.size for member in tarred if member.isfile()}
-    except _DAMAGE as error:
-        raise _damaged(archive, error) from error
+    with _name_damage(archive):
+        return {path: size for path, size, _ in _entries(archive)}
 
 
 def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
@@ -172,66 +173,48 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
         DataError: the archive is cut short or damaged.
     """
     wanted = set(paths)
-    members = _zip_members if archive.suffix == ".zip" else _tar_members
+    with _name_damage(archive):
+        return dict(_archived(archive, lambda path: path if path in wanted else None))
 
-    def name_of(path: str) -> str | None:
-        return plain if (plain := path.removeprefix("./")) in wanted else None
 
+@contextmanager
+def _name_damage(path: Path) -> Iterator[None]:
+    """Read a file or archive.
+
+    Raises:
+        DataError: it is cut short or damaged.
+    """
     try:
-        return dict(members(archive, name_of))
+        yield
     except _DAMAGE as error:
-        raise _damaged(archive, error) from error
+        raise DataError(
+            f"cannot be read completely ({type(error).__name__}: {error})",
+            where=str(path),
+            remedy="The file is truncated or damaged: download it again",
+        ) from error
 
 
-def _slashed(path: str) -> str:
-    """Return the path of a member of a .zip, of which some programs for Windows write backslashes."""
-    return path.replace("\\", "/")
+def _archived(archive: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the files of an archive that are given a name."""
+    for path, _, open_file in _entries(archive):
+        if name := name_of(path):
+            with open_file() as stream:
+                yield name, _content(stream, f"{archive}: {path}")
 
 
-def _damaged(path: Path, error: BaseException) -> DataError:
-    return DataError(
-        f"cannot be read completely ({type(error).__name__}: {error})",
-        where=str(path),
-        remedy="The file is truncated or damaged: download it again",
-    )
-
-
-def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
-    if store.is_dir():
-        return _folder_members(store, wanted, nested)
-    members = _zip_members if store.suffix == ".zip" else _tar_members
-    return members(store, partial(_name_inside, folder=folder, wanted=wanted, nested=nested))
-
-
-def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
-    if wanted is None:
-        paths = sorted(path for path in (store.rglob("*") if nested else store.iterdir()) if path.is_file())
-        packed = [suffix for suffix in PACKED if suffix in _OPENERS]
-        for path in paths:
-            suffix = path.suffix if path.suffix in packed else ""
-            yield path.relative_to(store).as_posix().removesuffix(suffix), read_file(path)
+def _entries(archive: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+    """Yield path, size and what opens it of each file of an archive, in the order in which they are stored."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                if not info.is_dir():  # some programs for Windows write backslashes
+                    yield info.filename.replace("\\", "/"), info.file_size, partial(zipped.open, info)
         return
-    for name in sorted(wanted):
-        if file := find_file(store, name):
-            yield name, read_file(file)
-
-
-def _zip_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(store) as archive:
-        for info in archive.infolist():
-            if not info.is_dir() and (name := name_of(_slashed(info.filename))):
-                with archive.open(info) as stream:
-                    yield name, _content(stream, f"{store}: {info.filename}")
-
-
-def _tar_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
     # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
-    with _OPENERS[store.suffix](store, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
-            if member.isfile() and (name := name_of(member.name)):
-                content = archive.extractfile(member)
-                assert content is not None  # a plain file always has content
-                yield name, _content(content, f"{store}: {member.name}")
+    with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
+        for member in tarred:
+            if member.isfile():
+                yield member.name.removeprefix("./"), member.size, partial(tarred.extractfile, member)
 
 
 def check_packed(path: Path, name: str) -> None:
@@ -244,15 +227,13 @@ def check_packed(path: Path, name: str) -> None:
         begin = file.read(1000).lstrip().lower()
     if begin.startswith((b"<!doctype html", b"<html")):
         raise DataError("it is a web page", where=str(path))
-    try:
+    with _name_damage(path):
         if name.endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
                 _read_through((archive.open(info) for info in archive.infolist()), path)
         elif Path(name).suffix in _OPENERS:
             with _OPENERS[Path(name).suffix](path, "rb") as stream:
                 _read_through([stream], path)
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
 
 
 def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
@@ -269,10 +250,134 @@ def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
                 raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(where))
 
 
-def _name_inside(path: str, folder: str, wanted: Collection[str] | None, nested: bool) -> str | None:
-    *above, name = PurePosixPath(path).parts or ("",)
-    if folder not in (above if nested else above[-1:]):
+DEEPER = 200
+"""Folders below another one that are looked into at most, to say where files are."""
+
+
+def folders_below(root: Path) -> list[Path]:
+    """Return the folders below another one, the upper ones first, as far as they are few."""
+    folders: list[Path] = []
+    waiting = [root] if root.is_dir() else []
+    while waiting and len(folders) < DEEPER:
+        with suppress(OSError):
+            inner = sorted(path for path in waiting.pop(0).iterdir() if path.is_dir() and not path.is_symlink())
+            folders, waiting = folders + inner, waiting + inner
+    return folders[:DEEPER]
+
+
+class ReleaseFiles:
+    """The files below a folder, or in an archive; paths are relative and without the ending of a packed file.
+
+    The first of these places that has a file counts:
+
+    - the folder, where the file may be packed by itself, or lie in an archive named like a folder above it;
+    - one of its folders, as an archive that was unpacked there leaves it;
+    - any archive in it, whose files may lie in one folder of any name, as in `SQA Release 1.0.zip`.
+
+    Args:
+        root: the folder, or one archive.
+        archives: patterns of the names of archives that are looked into.
+    """
+
+    def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
+        self._root, self._patterns = root, archives
+        self._sizes: dict[Path, dict[str, int]] = {}
+        self._places_in: dict[Path, dict[str, list[str]]] = {}
+        self._members: dict[tuple[Path, str], bytes] = {}
+
+    def has(self, file: str) -> bool:
+        """Say whether there is a file.
+
+        Raises:
+            DataError: an archive is damaged.
+        """
+        if any(find_file(place, file) or self._packed_with(place, file) for place in (self._root, *self._folders)):
+            return True
+        return any(self._places(archive, file) for archive in self._archives)
+
+    def has_folder(self, folder: str) -> bool:
+        """Say whether there is a folder of files.
+
+        Raises:
+            DataError: an archive is damaged.
+        """
+        if any(find_store(place, folder) for place in (self._root, *self._folders)):
+            return True
+        return any(f"/{folder}/" in f"/{path}" for archive in self._archives for path in self._listed(archive))
+
+    def content(self, file: str) -> bytes | None:
+        """Return a file's content; None where it is nowhere.
+
+        Raises:
+            DataError: it is cut short or damaged, or several places hold it with different content.
+        """
+        plain = self._content_below(self._root, file)
+        if plain is not None:
+            return plain
+        for places in (self._find_unpacked(file), self._find_archived(file)):
+            contents = dict(places)
+            if len(set(contents.values())) > 1:
+                raise DataError(
+                    f"{file} differs between {' and '.join(sorted(contents))}",
+                    where=str(self._root),
+                    remedy="Keep one of them there, or give its folder or archive as data.root",
+                )
+            if contents:
+                return next(iter(contents.values()))
         return None
-    if nested:
-        name = "/".join((*above[above.index(folder) + 1 :], name))
-    return None if wanted is not None and name not in wanted else name
+
+    def _find_unpacked(self, file: str) -> Iterator[tuple[str, bytes]]:
+        contents = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
+        return ((name, content) for name, content in contents if content is not None)
+
+    def _find_archived(self, file: str) -> Iterator[tuple[str, bytes]]:
+        places = ((archive, path) for archive in self._archives for path in self._places(archive, file))
+        return ((f"{archive.name}: {path}", self._member(archive, path)) for archive, path in places)
+
+    @cached_property
+    def _folders(self) -> list[Path]:
+        return sorted(path for path in self._root.iterdir() if path.is_dir()) if self._root.is_dir() else []
+
+    @cached_property
+    def _archives(self) -> list[Path]:
+        named = {path for pattern in self._patterns for path in self._root.glob(pattern)}
+        paths = sorted(named) if self._root.is_dir() else [self._root]
+        return [path for path in paths if path.name.endswith(SUFFIXES[1:]) and path.is_file()]
+
+    def _content_below(self, place: Path, file: str) -> bytes | None:
+        if path := find_file(place, file):
+            return read_file(path)
+        packed = self._packed_with(place, file)
+        return self._member(*packed) if packed else None
+
+    def _packed_with(self, place: Path, file: str) -> tuple[Path, str] | None:
+        """Find a file in the archive that is named like a folder above it: the archive, and the path there."""
+        for folder in PurePosixPath(file).parents[:-1]:
+            store = find_store(place, str(folder))
+            inside = str(PurePosixPath(folder.name, PurePosixPath(file).relative_to(folder)))
+            if store and not store.is_dir() and (paths := self._places(store, inside)):
+                return store, paths[0]
+        return None
+
+    def _places(self, archive: Path, file: str) -> list[str]:
+        """Return the paths at which an archive has a file: at its top, or below one folder."""
+        if archive not in self._places_in:
+            places = self._places_in[archive] = defaultdict(list)
+            for path in self._listed(archive):
+                for name in {path, path.partition("/")[2]}:
+                    places[name].append(path)
+        return self._places_in[archive].get(file, [])
+
+    def _listed(self, archive: Path) -> dict[str, int]:
+        if archive not in self._sizes:
+            self._sizes[archive] = list_archive(archive)
+        return self._sizes[archive]
+
+    def _member(self, archive: Path, path: str) -> bytes:
+        """Read a file of an archive; all of its kind too, where they are no larger than one may be."""
+        if (archive, path) not in self._members:
+            sizes = self._listed(archive)
+            alike = [name for name in sizes if name.endswith(PurePosixPath(path).suffix)]
+            wanted = alike if sum(map(sizes.__getitem__, alike)) <= largest_file() else [path]
+            self._members |= {(archive, name): content for name, content in read_paths(archive, wanted).items()}
+        return self._members[archive, path]

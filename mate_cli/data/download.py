@@ -1,4 +1,4 @@
-"""Fetch public files: resumes what was cut off, checks what arrived, keeps what is there."""
+"""Fetch public files: check what arrives, keep what is there, and go on with what was cut off if a sum will tell."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.terminal.progress import Progress
 
 MANIFEST = "downloads.json"
-SOURCE = ".source"
-"""After the name of a file that is not whole yet: which one of the server it is."""
 CHUNK, BLOCK = 1 << 10, 1 << 18
 """Bytes that are written as soon as they are there, and that are summed up at a time."""
 MAX_SIZE = 1 << 32
@@ -96,13 +94,11 @@ def fetch(file: RemoteFile, root: Path) -> Path:
         sums = _read_manifest(root) | {file.destination: digest}
         with replace_file(root / MANIFEST) as draft:
             draft.write_text(to_json(sums, indent=2), encoding="utf-8")
-    part.with_suffix(SOURCE).unlink(missing_ok=True)
     return part.replace(target)
 
 
 def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
     bad = part.replace(part.with_suffix(".bad"))
-    part.with_suffix(SOURCE).unlink(missing_ok=True)
     remedy = f"It was kept as {bad}. Try again later; possible causes: a proxy, or {cause}"
     raise DataError(problem, where=url, remedy=remedy)
 
@@ -120,7 +116,7 @@ def checksum(path: Path, like: str) -> str:
 
 
 def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
-    """Append to `part` until the file is whole, starting again from what is there after each broken connection.
+    """Append to `part` until the file is whole; after a broken connection go on, or begin again without a checksum.
 
     Args:
         url: where it is.
@@ -162,33 +158,20 @@ def _asked_pause(response: requests.Response) -> float:
 
 
 def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
-    source = _source(part, url)
-    have = part.stat().st_size if part.is_file() and (source or checked) else 0
+    have = part.stat().st_size if checked and part.is_file() and not part.is_symlink() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    if have and source:
-        headers["If-Range"] = source  # another file is sent from its beginning
     with requests.get(url, headers=headers, stream=True, timeout=SILENT) as response:
-        resumed = response.status_code == requests.codes.partial_content and _starts_at(response, have)
+        partial = response.status_code == requests.codes.partial_content
         if response.status_code == requests.codes.requested_range_not_satisfiable or (
-            response.status_code == requests.codes.partial_content and not resumed
+            partial and not _starts_at(response, have)
         ):
             if response.headers.get("Content-Range") == f"bytes */{have}":
                 return True  # nothing is left to fetch
             part.unlink()
             raise requests.ConnectionError("the file on the server has changed")
         response.raise_for_status()
-        _write(response, url, part, have if resumed else 0)
-        return resumed
-
-
-def _source(part: Path, url: str) -> str:
-    """Read the mark of the file on the server that a part on disk is of; empty for none, or that of another."""
-    try:
-        source = read_object(part.with_suffix(SOURCE), DataError, "")
-    except DataError:
-        return ""
-    mark = source.get("mark")
-    return mark if source.get("url") == url and isinstance(mark, str) and mark.isprintable() else ""
+        _write(response, url, part, have if partial else 0)
+        return partial
 
 
 def _starts_at(response: requests.Response, have: int) -> bool:
@@ -206,10 +189,6 @@ def _write(response: requests.Response, url: str, part: Path, start: int) -> Non
     part.parent.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for a release
     if not start:
         part.unlink(missing_ok=True)  # it may be a link
-        mark = response.headers.get("ETag", "W/")
-        mark = response.headers.get("Last-Modified", "") if mark.startswith("W/") else mark  # a weak one names no bytes
-        with replace_file(part.with_suffix(SOURCE)) as draft:
-            draft.write_text(to_json({"url": url, "mark": mark}), encoding="utf-8")
     with part.open("ab") as stream, Progress(f"downloading {part.stem}", start + length or None, "B") as progress:
         progress.start_at(start)
         for block in response.iter_content(CHUNK):

@@ -60,8 +60,8 @@ class QuestionMarks:
 
     def same_answer(self, other: QuestionMarks) -> bool:
         """Tell whether the answers are equal, not by chance alone: not where each question has a number of its own."""
-        mine, theirs = ({word for word in one.words if any(map(str.isdigit, word))} for one in (self, other))
-        return self.answer == other.answer and not (mine - theirs and theirs - mine)
+        ours, theirs = ({word for word in marks.words if any(map(str.isdigit, word))} for marks in (self, other))
+        return self.answer == other.answer and not (ours - theirs and theirs - ours)
 
 
 class KnownQuestions:
@@ -90,11 +90,8 @@ class KnownQuestions:
         """
         if question.table_id not in self._marks:
             return ""
-        marks, known, having = (
-            QuestionMarks.of(question),
-            self._marks[question.table_id],
-            self._having[question.table_id],
-        )
+        marks, known = QuestionMarks.of(question), self._marks[question.table_id]
+        having = self._having[question.table_id]
         alike = 0
         for gram in marks.rarest(self.near):
             alike |= having.get(gram, 0)
@@ -125,12 +122,12 @@ def find_repetitions(
     evaluated, learnt = KnownQuestions(near, evaluation), KnownQuestions(near, training)
     reasons = []
     for question in questions:
-        found, whose = evaluated.holds(question), EVALUATION
-        if not found:
-            found, whose = learnt.holds(question, same_answer=True), TRAINING
-        if not found:
+        relation, whose = evaluated.holds(question), EVALUATION
+        if not relation:
+            relation, whose = learnt.holds(question, same_answer=True), TRAINING
+        if not relation:
             learnt.add(question)
-        reasons.append(f"{found} to {whose}" if found else "")
+        reasons.append(f"{relation} to {whose}" if relation else "")
     return reasons
 
 

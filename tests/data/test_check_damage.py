@@ -5,8 +5,8 @@ import json
 import pytest
 from table_releases import WRITERS, edit_lines
 
-from mate_cli.data.datasets.hybridqa.check import is_cell
 from mate_cli.data.datasets.hybridqa.files import parse_hybridqa_table
+from mate_cli.data.datasets.hybridqa.reader import is_cell
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL

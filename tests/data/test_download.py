@@ -34,10 +34,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Retry-After", "0")
             self.end_headers()
             return
-        content, mark = self.server.content, self.server.mark
+        content = self.server.content
         start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if self.server.knows_ranges else 0
-        if mark and self.headers.get("If-Range", mark) != mark:
-            start = 0
         if start and start >= len(content):
             self.send_response(416)
             self.send_header("Content-Range", f"bytes */{len(content)}")
@@ -47,8 +45,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         if self.server.has_length:
             self.send_header("Content-Length", str(len(body)))
-        if mark:
-            self.send_header("ETag", mark)
         self.end_headers()
         self.wfile.write(body[: self.server.cuts.pop(0)] if self.server.cuts else body)
         if self.server.stalls:
@@ -66,7 +62,7 @@ def server(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         running.ranges, running.cuts, running.knows_ranges = [], [], True
-        running.content, running.mark, running.statuses, running.has_length = CONTENT, "", [], True
+        running.content, running.statuses, running.has_length = CONTENT, [], True
         running.stalls, running.goes_on = False, threading.Event()
         running.url = f"http://127.0.0.1:{running.server_port}/file"
         thread = threading.Thread(target=running.serve_forever, daemon=True)
@@ -216,40 +212,24 @@ def test_a_sum_of_a_wrong_first_file_says_how_to_start_again(server, tmp_path):
         fetch(RemoteFile(server.url, "file.zip"), tmp_path)
 
 
-def interrupted(server, tmp_path, checksum=None):
-    """A file of which the first 1,500 bytes have arrived, as always."""
+@pytest.mark.parametrize("checksum", [None, SHA256])
+def test_a_part_of_another_file_is_never_gone_on_with(server, tmp_path, checksum):
+    server.content = random.Random(2).randbytes(290_000)
+    server.cuts = [1500] * download.ATTEMPTS if checksum is None else [1500] + [0] * (download.ATTEMPTS - 1)
     file = RemoteFile(server.url, "file.bin", checksum)
-    starts_anew = checksum is None and not server.mark.startswith('"')
-    server.cuts = [1500] * download.ATTEMPTS if starts_anew else [1500] + [0] * (download.ATTEMPTS - 1)
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(file, tmp_path)
     assert 1024 <= (tmp_path / "file.bin.part").stat().st_size <= 1500
-    return file
-
-
-@pytest.mark.parametrize("checksum", [None, SHA256])
-@pytest.mark.parametrize("mark", ["", '"one"', 'W/"one"'])
-def test_a_part_of_another_file_is_never_gone_on_with(server, tmp_path, checksum, mark):
-    server.mark = mark
-    server.content = random.Random(2).randbytes(290_000)
-    file = interrupted(server, tmp_path, checksum)
-    server.content, server.mark = CONTENT, mark.replace("one", "two")
+    server.content = CONTENT
     assert fetch(file, tmp_path).read_bytes() == CONTENT
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != download.MANIFEST) == ["file.bin"]
 
 
-def test_a_part_of_the_same_file_is_gone_on_with_without_a_sum(server, tmp_path):
-    server.mark = '"one"'
-    file = interrupted(server, tmp_path)
-    assert fetch(file, tmp_path).read_bytes() == CONTENT
-    assert server.ranges[-1] != "bytes=0-"
-    assert server.ranges[-1] is not None
-
-
-def test_a_part_that_is_a_link_is_not_written_through(server, tmp_path):
+@pytest.mark.parametrize("checksum", [None, SHA256])
+def test_a_part_that_is_a_link_is_not_written_through(server, tmp_path, checksum):
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "file.bin.part").symlink_to(tmp_path / "precious")
-    assert fetch(RemoteFile(server.url, "file.bin"), tmp_path).read_bytes() == CONTENT
+    assert fetch(RemoteFile(server.url, "file.bin", checksum), tmp_path).read_bytes() == CONTENT
     assert (tmp_path / "precious").read_text() == "mine"
 
 

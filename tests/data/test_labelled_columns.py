@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.data.datasets.labelled.columns import check_columns
+from mate_cli.data.datasets.labelled.rows import check_columns
 from mate_cli.errors import DataError
 
 

@@ -7,7 +7,7 @@ import pytest
 from table_releases import write
 
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, build_examples
-from mate_cli.data.datasets.passage_readers import MRQA, QAMR, NaturalQuestionsShort, SQuAD, SquadShifts, TimeQA, TyDiQA
+from mate_cli.data.datasets.passage_readers import MRQA, SQuAD
 from mate_cli.errors import DataError
 
 PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."
@@ -97,71 +97,6 @@ def test_ids_that_occur_twice_are_told(tmp_path):
     assert [(problem.key, problem.what) for problem in found] == [("a", "the question id occurs twice")]
 
 
-def test_passages_are_held_out_whole_where_there_is_no_dev_file(tmp_path):
-    articles = [
-        squad(question(f"{n}/{m}", f"{m}?", [(0, "Text")]), context=f"Text {n}.") for n in range(60) for m in "ab"
-    ]
-    whole = {"data": [article for one in articles for article in one["data"]]}
-    written(tmp_path, "reddit_v1.0.json", whole)
-    dataset = SquadShifts(tmp_path, held_out=0.2)
-    assert dataset.splits == ("train", "dev")
-    names = {split: {e.example_id.split("/")[0] for e in dataset.examples(split)} for split in dataset.splits}
-    assert not names["train"] & names["dev"]
-    assert 4 <= len(names["dev"]) <= 24
-    assert SquadShifts(tmp_path, held_out=0).splits == ("train",)
-
-
-def test_tydiqa_reads_one_language_and_names_what_has_no_name(tmp_path):
-    asked = [question("english-1"), question("finnish-2", "missä?"), question("0", "who?"), question("0", "when?")]
-    written(tmp_path, "tydiqa.goldp.en.train.json", squad(*asked))
-    written(tmp_path, "tydiqa.goldp.en.dev.json", squad(question("english-9", answers=[(0, "")]), context="Held back."))
-    dataset = TyDiQA(tmp_path, held_out=0)
-    names = [example.example_id for example in dataset.examples("train")]
-    assert names == ["english-1", "tydiqa.goldp.en.train/2", "tydiqa.goldp.en.train/3"]
-    assert dataset.examples("test")[0].answer is None
-
-
-def test_natural_questions_in_three_layouts(tmp_path):
-    qed = {"question_text": "where was ann born", "paragraph_text": PASSAGE, "title_text": "Ann"}
-    qed["original_nq_answers"] = [[{"start": 22, "end": 26, "string": "Oslo"}]]
-    oracle = {
-        "question": "who left",
-        "answers": ["Nobody", "Ann", "na"],
-        "ctxs": [{"title": "T", "text": "Hannah, Ann left."}],
-    }
-    swap = {"context": "<P> It was Rome . </P>", "question": "what was it", "answer": "Rome"}
-    written(tmp_path, "qed-dev.jsonlines", json.dumps(qed))
-    written(tmp_path, "nq-open-oracle.jsonl", json.dumps(oracle))
-    written(tmp_path, "nq-swap/train.json", [swap])
-    first, second, third = NaturalQuestionsShort(tmp_path, held_out=0).examples("train")
-    assert (shown(first), first.answer.span) == ((f"Ann : {PASSAGE}", "Oslo"), (28, 32))
-    assert (shown(second), second.answer.span) == (("T : Hannah, Ann left.", "Ann"), (12, 15))
-    assert second.answer.texts == ("Nobody", "Ann", "na"), "all count as right, those in the midst of a word too"
-    assert shown(third) == ("It was Rome .", "Rome")
-
-
-def test_timeqa_has_questions_without_an_answer(tmp_path):
-    entry = {"idx": "/wiki/Ann_Lee#P1#0", "question": "where in 1901?", "context": PASSAGE}
-    lines = [
-        {**entry, "targets": ["Oslo"], "from": [49], "end": [53]},
-        {**entry, "idx": "/wiki/Ann_Lee#P1#1", "question": "where in 1800?", "targets": [""], "from": [0], "end": [0]},
-    ]
-    written(tmp_path, "human_train.easy.jsonl", "\n".join(map(json.dumps, lines)))
-    found, nothing = TimeQA(tmp_path, held_out=0).examples("train")
-    assert shown(found) == (f"Ann Lee : {PASSAGE}", "Oslo")
-    assert found.answer.span == (59, 63)
-    assert nothing.answer.texts == ()
-
-
-def test_qamr_joins_the_words_that_are_marked(tmp_path):
-    written(tmp_path, "wiki-sentences.tsv", "s1\tThe -LRB- marine -RRB- sponge lives here .\n")
-    rows = ["s1\t2 4\t7\t0\t2\twhat lives here?\t2 4\t9:2 3 4\t8:4", "s1\t2 4\t7\t0\t4\twhere?\t6\t9:6\t8:6"]
-    written(tmp_path, "filtered/dev.tsv", "\n".join(rows))
-    first, second = QAMR(tmp_path).examples("train")
-    assert first.answer.texts == ("marine ) sponge", "sponge"), "words that do not follow each other are no answer"
-    assert shown(second) == ("The ( marine ) sponge lives here .", "here")
-
-
 def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
     passage = {"context": PASSAGE, "qas": [{"qid": "x", "question": "where?", "answers": ["oslo", "Norway"]}]}
     passage["qas"][0]["detected_answers"] = [{"text": "oslo", "char_spans": [[16, 19], [22, 25]]}]
@@ -174,3 +109,15 @@ def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("mate_cli.data.download.fetch_all", lambda files, root: fetched.extend(files))
     dataset.fetch()
     assert [file.destination for file in fetched] == ["train/NewsQA.jsonl.gz", "dev/NewsQA.jsonl.gz"]
+
+
+def test_files_beside_those_that_are_read_are_named(tmp_path):
+    written(tmp_path, "train-v1.1.json", squad(question("a")))
+    written(tmp_path, "train.json", squad(question("b")))
+    written(tmp_path, "downloads.json", {})
+    dataset = SQuAD(tmp_path)
+    assert dataset.facts == {"not read": "train.json"}
+    assert [note.what for note in dataset.check().notes] == ["not read: train.json; name it with data.train_files"]
+    mine = SQuAD(tmp_path, train_files=["train.json"])
+    assert [example.example_id for example in mine.examples("train")] == ["b"]
+    assert mine.facts == {}

@@ -14,7 +14,7 @@ from small_releases import SAMPLES
 
 from mate_cli.errors import DataError
 
-NAMES = ("squad", "qamr", "hybridqa", "wtq", "sqa", "tabfact", "wikisql", "spider", "musique", "reclor", "logiqa_1")
+NAMES = ("squad", "hybridqa", "wtq", "sqa", "tabfact", "wikisql", "spider", "musique", "reclor", "logiqa_1")
 
 
 def files_of(root):
@@ -51,7 +51,7 @@ def test_each_file_may_be_packed(name, suffix, tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["", "outer/", "another name"])
-@pytest.mark.parametrize("name", ["squad", "qamr", "wtq", "spider"])
+@pytest.mark.parametrize("name", ["squad", "wtq", "spider"])
 def test_each_file_of_questions_may_be_zipped(name, inside, tmp_path):
     root = SAMPLES[name].write(tmp_path / "root")
     path = root / next(iter(SAMPLES[name].files))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.data.archive import read_members
+from mate_cli.data.archive import list_archive, read_paths
 from mate_cli.data.datasets.hybridqa.reader import SAMPLE_ROOT, Sample
 from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.tables.text import normalize_for_match
@@ -31,8 +31,8 @@ def test_the_generator_makes_what_is_shipped(tool):
     made = tool["make_files"]()
     shipped = {"vocab.txt": (SAMPLE_ROOT / "vocab.txt").read_bytes()}
     for folder in FOLDERS:
-        members = read_members(SAMPLE_ROOT / f"{folder}.tar.xz", folder)
-        shipped |= {f"{folder}/{name}": content for name, content in members}
+        archive = SAMPLE_ROOT / f"{folder}.tar.xz"
+        shipped |= read_paths(archive, list_archive(archive))
     assert made == shipped
 
 

@@ -1,6 +1,5 @@
 import csv
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -91,17 +90,6 @@ def test_packed_tables_give_the_same_examples(root, kind):
     shutil.make_archive(str(root / "table_csv"), kind, root, "table_csv")
     shutil.rmtree(root / "table_csv")
     assert everything(SQA(root)) == unpacked
-
-
-def test_the_release_laid_there_by_hand_is_unpacked(root):
-    before = everything(SQA(root))
-    with zipfile.ZipFile(root / "SQA-Release-1.0.zip", "w") as target:
-        for path in [*root.glob("*.tsv"), *root.glob("table_csv/*.csv")]:
-            target.write(path, f"SQA Release 1.0/{path.relative_to(root).as_posix()}")
-            path.unlink()
-    dataset = SQA(root)
-    dataset.fetch()
-    assert everything(dataset) == before
 
 
 def test_the_check_counts_questions_tables_and_sequences(root):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mate_cli.data.corpora.shards import BLOCK, CorpusTable, Shard, ShardSequence, deal_shards, open_shards, write_shard
-from mate_cli.data.corpora.statement_tables import StatementMaker, Statements
+from mate_cli.data.corpora.statement_tables import StatementMaker
 from mate_cli.data.corpora.table_corpus import MaskedTables
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
@@ -27,7 +27,7 @@ MASKING = MaskingSerializer(VOCABULARY, max_tokens=48)
 READING = TapasSerializer(VOCABULARY, max_tokens=128, sentences=0, drop_rows_to_fit=False)
 MAKERS = {
     "masked": lambda: MaskedTables(MASKING),
-    "statements": lambda: StatementMaker(READING, Statements(counterfactual=0.5, max_cells=50)),
+    "statements": lambda: StatementMaker(READING, counterfactual=0.5, max_cells=50),
 }
 
 

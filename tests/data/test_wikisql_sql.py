@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.datasets.wikisql.sql import WikiSQLCondition, WikiSQLQuery, execute_sql
+from mate_cli.data.datasets.wikisql.reader import WikiSQLCondition, WikiSQLQuery, execute_sql
 
 ROWS = [["Ann Lee", "3", "Guard"], ["Bob Stone", "21", "Forward - Guard"], ["Cy Young", "21", "guard"]]
 TYPES = ("text", "real", "text")

@@ -3,11 +3,9 @@ import re
 import shutil
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from golden import shared
-from table_releases import write_wtq
 
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.errors import DataError
@@ -262,16 +260,3 @@ def test_the_released_splits(real, split, questions, tables, unusable):
     assert sum(bool(example.answer.source) for example in examples) == unusable
     assert all(example.table.title for example in examples)
     assert all(example.answer.canonical for example in examples)
-
-
-@pytest.mark.parametrize("name", ["WikiTableQuestions-1.0.2-compact.zip", "WikiTableQuestions-master.tar.gz"])
-def test_the_archive_is_read_in_place(tmp_path, name):
-    root = write_wtq(tmp_path / "WikiTableQuestions")
-    unpacked = {split: WikiTableQuestions(root).examples(split) for split in WikiTableQuestions(root).splits}
-    (tmp_path / "root").mkdir()
-    kind = {".zip": "zip", ".gz": "gztar"}[Path(name).suffix]
-    made = Path(shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path, root.name))
-    archive = made.rename(tmp_path / "root" / name)
-    dataset = WikiTableQuestions(archive.parent)
-    assert {split: dataset.examples(split) for split in dataset.splits} == unpacked
-    assert dataset.check().problems == ()

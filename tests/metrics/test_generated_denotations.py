@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mate_cli.data.datasets.wikisql.sql import WikiSQLQuery, execute_sql
+from mate_cli.data.datasets.wikisql.reader import WikiSQLQuery, execute_sql
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.tables.example import AGGREGATIONS, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -17,7 +17,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.layers.low_rank import Lora, add_adapters, merge_state
-from mate_cli.tokenization.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical import FEATURES
 
 OF_NODES = ("relation_aware",)
 """They read more than tables, and have tests of their own."""

@@ -29,7 +29,7 @@ from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical import FEATURES
 
 RUNS = {
     "mate": [],

@@ -13,7 +13,7 @@ from strategies import examples
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import format_text
-from mate_cli.tokenization.fitting.exact_match_pruning import TableStems, tokens_to_keep
+from mate_cli.tokenization.fitting.truncation import TableStems, tokens_to_keep
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer

@@ -12,7 +12,7 @@ from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.lexical import LexicalTable
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

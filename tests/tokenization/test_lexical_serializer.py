@@ -13,16 +13,16 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import NumberedWords, SentenceIndex
-from mate_cli.tokenization.lexical_features import (
+from mate_cli.tokenization.serializers.lexical import (
     FEATURES,
     PREFIX,
     QUESTION,
     Coverage,
+    LexicalSerializer,
     LexicalTable,
     best_elsewhere,
     prefixes,
 )
-from mate_cli.tokenization.serializers.lexical import LexicalSerializer
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -70,11 +70,11 @@ def parse_message(text: str) -> Message:
 
 def _message(tokens: list[str]) -> Message:
     """Return fields up to a closing bracket or the end; the next token is the last of the list."""
-    found: Message = {}
+    message: Message = {}
     while tokens and tokens[-1] not in "}>":
         name = tokens.pop()
-        found.setdefault(name, []).append(_value(tokens, name))
-    return found
+        message.setdefault(name, []).append(_value(tokens, name))
+    return message
 
 
 def _value(tokens: list[str], name: str) -> Any:  # noqa: ANN401 - text, message or word
@@ -126,10 +126,10 @@ def _corpus_table(read: Callable[[Data], Message], data: Data, path: Path, place
         title=_text(fields, "document_title"),
         section_title=_text(fields, "caption"),
     )
-    said = (
+    texts = (
         _text(question, "original_text") or _text(question, "text") for question in interaction.get("questions", [])
     )
-    return CorpusTable.of(table, path.name, tuple(said))
+    return CorpusTable.of(table, path.name, tuple(texts))
 
 
 def _cells(messages: list[Message]) -> tuple[Cell, ...]:
@@ -185,14 +185,14 @@ def decode_interaction(record: bytes) -> Message:
     Raises:
         ValueError: it is none.
     """
-    found = _decode_message(memoryview(record), "interaction")
-    if "table" not in found:
+    message = _decode_message(memoryview(record), "interaction")
+    if "table" not in message:
         raise ValueError("it has no table")
-    return found
+    return message
 
 
 def _decode_message(data: memoryview, kind: str) -> Message:
-    found: Message = {}
+    message: Message = {}
     place = 0
     while place < len(data):
         tag, place = _varint(data, place)
@@ -215,9 +215,9 @@ def _decode_message(data: memoryview, kind: str) -> Message:
             value = (
                 str(data[place:end], "utf-8", "replace") if inner == "text" else _decode_message(data[place:end], inner)
             )
-            found.setdefault(name, []).append(value)
+            message.setdefault(name, []).append(value)
         place = end
-    return found
+    return message
 
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:

@@ -29,51 +29,49 @@ from mate_cli.tokenization.serializers.serializer import Serializer
 KINDS = (SYNTHETIC, COUNTERFACTUAL)
 
 
-@dataclass(frozen=True)
-class Statements:
-    """Settings of drawing statements.
+def draw_statement(
+    table: CorpusTable, generator: np.random.Generator, counterfactual: float, max_cells: int
+) -> TableExample | None:
+    """Return a statement about a random part of a table, at even odds a true one; None where there is none.
 
-    Args:
-        counterfactual: how often one is wanted that rewrites a sentence; else one of the grammar. Where a table is
-            good for no statement of a kind, the other one is taken.
-        max_cells: of the part of a table that a statement is about.
+    `counterfactual` is how often one is wanted that rewrites a sentence; else one of the grammar. Where a table is good
+    for no statement of a kind, the other one is taken.
     """
+    label = int(generator.random() < 0.5)
+    kinds = KINDS[::-1] if generator.random() < counterfactual else KINDS
+    statements = (draw_of_kind(table, kind, label, generator, max_cells) for kind in kinds)
+    return next((example for example in statements if example), None)
 
+
+def draw_of_kind(
+    table: CorpusTable, kind: str, label: int, generator: np.random.Generator, max_cells: int
+) -> TableExample | None:
+    """Return a statement of a kind and a label about a random part of a table; None where there is none."""
+    grammar = Grammar() if kind == SYNTHETIC else None
+    rewriting = Rewriting() if kind == COUNTERFACTUAL else None
+    parts = list(table_parts(table.table, max_cells))
+    for place in generator.permutation(len(parts)):
+        begin, part = parts[place]
+        examples = part_statements(table, begin, part, generator, grammar, rewriting)
+        fitting = [example for example in examples if example.answer and example.answer.label == label]
+        if fitting:
+            return fitting[generator.integers(len(fitting))]
+    return None
+
+
+@dataclass(frozen=True)
+class StatementMaker:
+    """Makes the examples that are learnt from, see `draw_statement`."""
+
+    serializer: Serializer
     counterfactual: float
     max_cells: int
-
-    def draw(self, one: CorpusTable, generator: np.random.Generator) -> TableExample | None:
-        """Return a statement about a random part of a table, at even odds a true one; None where there is none."""
-        label = int(generator.random() < 0.5)
-        kinds = KINDS[::-1] if generator.random() < self.counterfactual else KINDS
-        found = (self.of_kind(one, kind, label, generator) for kind in kinds)
-        return next((example for example in found if example), None)
-
-    def of_kind(self, one: CorpusTable, kind: str, label: int, generator: np.random.Generator) -> TableExample | None:
-        """Return a statement of a kind and a label about a random part of a table, see `draw`."""
-        grammar = Grammar() if kind == SYNTHETIC else None
-        rewriting = Rewriting() if kind == COUNTERFACTUAL else None
-        parts = list(table_parts(one.table, self.max_cells))
-        for place in generator.permutation(len(parts)):
-            begin, part = parts[place]
-            made = part_statements(one, begin, part, generator, grammar, rewriting)
-            fitting = [example for example in made if example.answer and example.answer.label == label]
-            if fitting:
-                return fitting[generator.integers(len(fitting))]
-        return None
-
-
-class StatementMaker:
-    """Makes the examples that are learnt from."""
-
-    def __init__(self, serializer: Serializer, statements: Statements) -> None:
-        self.serializer, self.statements = serializer, statements
 
     def make(
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
         """Make one example, or none where no statement can be made of the table or it does not fit."""
-        example = self.statements.draw(table(), generator)
+        example = draw_statement(table(), generator, self.counterfactual, self.max_cells)
         encodings = self.serializer.encode([replace(example, example_id=name)]) if example else []
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
 
@@ -98,13 +96,9 @@ class StatementTables(TableCorpus):
     max_cells: Annotated[int, Field(gt=0)] = MAX_CELLS
     name: str = "statements"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.statements = Statements(self.counterfactual, self.max_cells)
-
     def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]
         """Build the maker of the examples that are learnt from."""
-        return StatementMaker(serializer, self.statements)
+        return StatementMaker(serializer, self.counterfactual, self.max_cells)
 
     def examples(self, split: str) -> list[TableExample]:
         """Return statements about held-out tables; none of other splits, as training examples are streamed."""
@@ -115,10 +109,10 @@ class StatementTables(TableCorpus):
         tables = (table for shard in self.files for table in islice(read_shard(shard.path), shard.held_out))
         return [example for table in tables for example in self._of_table(table)]
 
-    def _of_table(self, one: CorpusTable) -> Iterator[TableExample]:
-        generator = np.random.default_rng(list(one.key.encode()))
+    def _of_table(self, table: CorpusTable) -> Iterator[TableExample]:
+        generator = np.random.default_rng(list(table.key.encode()))
         for kind in KINDS:
-            pair = [self.statements.of_kind(one, kind, label, generator) for label in (1, 0)]
+            pair = [draw_of_kind(table, kind, label, generator, self.max_cells) for label in (1, 0)]
             for label, example in zip(("true", "false"), pair, strict=True):
                 if example and all(pair):
-                    yield replace(example, example_id=f"{one.key}/{kind}/{label}")
+                    yield replace(example, example_id=f"{table.key}/{kind}/{label}")

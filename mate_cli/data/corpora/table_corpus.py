@@ -121,8 +121,8 @@ class TableCorpus(StreamedDataset):
         paths = [self.datasets / folders.get(name, name) for name in named]
         paths += [Path(source).expanduser() for source in self.sources]
         files = [file for path in paths for file in _files_below(path)]
-        seen = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
-        content = [LAYOUT, tuple(self.sources), sorted(self.excluded), tuple(self.shards), seen]
+        versions = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
+        content = [LAYOUT, tuple(self.sources), sorted(self.excluded), tuple(self.shards), versions]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
     @property
@@ -132,7 +132,7 @@ class TableCorpus(StreamedDataset):
             return {"corpus": f"{len(self.files)} files as they are; not checked for tables of evaluation splits"}
         counts, unchecked = self._counts()
         missing = {"corpus, not checked (not on disk)": ", ".join(unchecked)} if unchecked else {}
-        return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found} | missing
+        return {f"corpus, {name}": counts_in_words(part) for name, part in counts.items() if part} | missing
 
     def check_sources(self) -> None:
         """Refuse sources that are not there, where they are to be read.
@@ -160,17 +160,17 @@ class TableCorpus(StreamedDataset):
         """
         if split != "dev":
             return []
-        tables = (one for shard in self.files for one in islice(read_shard(shard.path), shard.held_out))
-        return [TableExample(one.key, "\n".join(one.texts)[:MAX_TEXT_LENGTH], one.table, Answer(())) for one in tables]
+        tables = (table for shard in self.files for table in islice(read_shard(shard.path), shard.held_out))
+        return [_held_out_example(table) for table in tables]
 
     def check(self) -> CheckReport:
         """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
         sizes = Sizes()
         count = 0
-        for one in self.tables():
+        for table in self.tables():
             count += 1
-            sizes.add_table(one.table)
-            sizes.add("words describing a table", sum(len(text.split()) for text in one.texts))
+            sizes.add_table(table.table)
+            sizes.add("words describing a table", sum(len(text.split()) for text in table.texts))
         held_out = sum(shard.held_out for shard in self.files)
         counts = {"corpus": {"tables": count, "held out": held_out}}
         if self.shards:
@@ -210,6 +210,10 @@ class TableCorpus(StreamedDataset):
         rmtree(parts, ignore_errors=True)
 
 
+def _held_out_example(table: CorpusTable) -> TableExample:
+    return TableExample(table.key, "\n".join(table.texts)[:MAX_TEXT_LENGTH], table.table, Answer(()))
+
+
 def _files_below(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
@@ -218,10 +222,10 @@ def _files_below(path: Path) -> list[Path]:
 
 def _matching(pattern: str) -> list[Path]:
     path = Path(pattern).expanduser()
-    found = [path] if path.is_file() else sorted(path.parent.glob(path.name)) if path.name else []
-    found = [file for one in found for file in (sorted(one.glob("*.parquet")) if one.is_dir() else [one])]
-    if not found:
+    paths = [path] if path.is_file() else sorted(path.parent.glob(path.name)) if path.name else []
+    files = [file for path in paths for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
+    if not files:
         raise DataError(
             "there is no such file", where=pattern, remedy="Name Parquet files, a folder of them or a pattern"
         )
-    return found
+    return files

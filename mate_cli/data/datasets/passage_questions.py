@@ -7,19 +7,19 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from pydantic import Field
 
-from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
-from mate_cli.data.datasets.entries import note_damage, read_entries
+from mate_cli.data.archive import unpacked_name
+from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.datasets.release import Release
+from mate_cli.data.download import MANIFEST
 from mate_cli.data.question_contamination import normalize_words
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
-SPLITS = ("train", "dev", "test")
 _WORD = re.compile(r"\S+")
 
 
@@ -58,18 +58,16 @@ class PassageQuestions(Release):
         train_files: questions to learn from, below the root; None for those of the release.
         dev_files: of the dev split; None for those of the release.
         test_files: of the test split; None for those of the release.
-        held_out: share of the passages of `train_files` whose questions are the dev split, where none of its files is
-            there.
         window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
             evaluated is not cut here.
     """
 
+    unit = "passages"
     metric = "mate_cli.metrics.system_answers.Passages"
 
     train_files: Sequence[str] | None = None
     dev_files: Sequence[str] | None = None
     test_files: Sequence[str] | None = None
-    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0
     window: Annotated[int, Field(gt=0)] | None = 200
 
     def __post_init__(self) -> None:
@@ -93,9 +91,8 @@ class PassageQuestions(Release):
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The first file of each split; what is held out of the train split is in its file."""
-        first = {split: files[0] for split, files in self.files.items()}
-        return {**first, "dev": first["train"]} if self._holds_out else first
+        """The first file of each split."""
+        return {split: files[0] for split, files in self.files.items()}
 
     @property
     def wanted_files(self) -> Sequence[str]:
@@ -104,9 +101,19 @@ class PassageQuestions(Release):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Number of questions that are left out, in words; nothing where none is."""
+        """Questions left out, by number, and files that are not read, in words; nothing where there are none."""
         self.load("train")
-        return {"left out, train": counts_in_words(dict(sorted(self.repeated.items())))} if self.repeated else {}
+        left_out = counts_in_words(dict(sorted(self.repeated.items())))
+        return {name: text for name, text in (("left out, train", left_out), ("not read", self._unread)) if text}
+
+    @property
+    def _unread(self) -> str:
+        """Files beside those that are looked for which may be taken for one of them."""
+        known = {*self.wanted_files, *(unpacked_name(file.destination) for file in self.remote_files)}
+        folders = {(self.root / file).parent for file in known}
+        paths = sorted(path.relative_to(self.root) for folder in folders for path in folder.glob("*.json*"))
+        names = dict.fromkeys(unpacked_name(path.as_posix()) for path in paths if path.name != MANIFEST)
+        return ", ".join(name for name in names if name not in known)
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of its files; see `Release.read`."""
@@ -119,63 +126,22 @@ class PassageQuestions(Release):
         distinct, self.repeated = drop_repeats(questions, passages)
         return build_examples(distinct, self.window)
 
+    @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """Read the questions of a file; what is wrong with others is appended to `problems`."""
-        for key, entry in self.entries(file, content, problems):
-            with note_damage(file, key, problems):
-                yield self.question(file, key, entry)
-
-    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield place and content of each entry of a file; what is none is appended to `problems`."""
-        return read_entries(file, content, problems)
-
-    @abstractmethod
-    def question(self, file: str, key: str, entry: Mapping[str, Any]) -> PassageQuestion:
-        """Read one entry.
-
-        Raises:
-            DamagedEntryError: it cannot be used.
-        """
 
     def check(self) -> CheckReport:
-        """Read everything to its end and report every problem, the counts and the sizes.
-
-        Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits
-        without questions. What is left out of the train split is counted.
-        """
-        from mate_cli.data.datasets.release_check import (
-            LEFT_OUT,
-            NO_QUESTION,
-            find_overlaps,
-            find_repeated_ids,
-            find_unanswered,
-        )
-
-        problems: list[Problem] = []
-        files, splits = self.split_files, self._sound(problems)
-        empty = (split for split, examples in splits.items() if not examples and not problems)
-        problems += [Problem(files[split], "", NO_QUESTION) for split in empty]
-        problems += dict.fromkeys(
-            (*find_repeated_ids(splits, files, self.origins), *find_unanswered(splits, files), *self.suspicions)
-        )
+        """Check as every release is checked; count passages, and what is left out of the train split."""
+        report, splits = super().check(), self._sound([])
         counts = {split: count_passages(examples) for split, examples in splits.items()}
-        for why, count in self.repeated.items():
-            counts["train"][f"{LEFT_OUT}{why}"] = count
-        passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*find_overlaps(passages, "passages", files), *self.notes)
-        return CheckReport(tuple(problems), counts, measure_passages(splits), notes, self.published)
-
-    @property
-    def _holds_out(self) -> bool:
-        return bool(self.held_out) and "train" in self.files and not any(map(self._has, self.files.get("dev", ())))
+        counts.get("train", {}).update({f"{LEFT_OUT}{why}": count for why, count in self.repeated.items()})
+        what = f"not read: {self._unread}; name it with data.train_files"
+        notes = [*report.notes, *[Problem(str(self.root), "", what)] * bool(self._unread)]
+        return replace(report, counts=counts, percentiles=measure_passages(splits), notes=notes)
 
     def _read_split(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
-        file_split = "train" if split == "dev" and self._holds_out else split
-        files = [file for file in self.files[file_split] if self._has(file)]
-        questions = [question for file in files for question in self._of_file(file, problems)]
-        if not self._holds_out or split == "test":
-            return questions
-        return [q for q in questions if (_share(digest_passage(q.passage)) < self.held_out) == (split == "dev")]
+        files = [file for file in self.files[split] if self._has(file)]
+        return [question for file in files for question in self._of_file(file, problems)]
 
     def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
         for question in self.questions(file, self.need(file), problems):
@@ -186,10 +152,7 @@ class PassageQuestions(Release):
                 yield question
 
     def _found_splits(self) -> tuple[str, ...]:
-        splits = [split for split, files in self.files.items() if any(map(self._has, files))]
-        if self._holds_out and "train" in splits:
-            splits.append("dev")
-        return tuple(split for split in SPLITS if split in splits)
+        return tuple(split for split, files in self.files.items() if any(map(self._has, files)))
 
 
 def _damage(question: PassageQuestion) -> str:
@@ -280,14 +243,6 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
         return whole
     first = earliest + int(_share(question.name) * (latest - earliest + 1))
     return bounds[first][0], bounds[first + words - 1][1]
-
-
-def find_occurrences(answers: Sequence[str], passage: str) -> list[Span]:
-    """Return the first place of each answer that the passage holds as a whole word; of any, where none is whole."""
-    texts = [text for text in dict.fromkeys(answers) if text]
-    whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
-    spans = [Span(text, match.start()) for text, match in whole if match]
-    return spans or [Span(text, passage.index(text)) for text in texts if text in passage]
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:

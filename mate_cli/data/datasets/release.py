@@ -13,10 +13,19 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from mate_cli.data.archive import find_file, find_store
-from mate_cli.data.check import CheckReport, Problem, raise_problems
+from mate_cli.data.archive import ReleaseFiles, find_file, find_store, folders_below
+from mate_cli.data.check import (
+    CheckReport,
+    Problem,
+    count_splits,
+    find_gaps,
+    find_overlaps,
+    find_repeated_ids,
+    find_unanswered,
+    measure_sizes,
+    raise_problems,
+)
 from mate_cli.data.datasets.catalogue import find_info
-from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample
@@ -48,6 +57,8 @@ class Release(ABC):
     """Where files may lie, below the root."""
     archives: ClassVar[Sequence[str]] = ("*",)
     """Patterns of the names of archives that hold files of the release."""
+    unit: ClassVar[str] = "tables"
+    """What questions are about, for people; passages have no names of columns."""
     as_written: ClassVar[Mapping[str, Any]] = {}
     """Options with which cells are as the authors wrote them."""
     metric = "mate_cli.metrics.system_answers.TableAnswers"
@@ -122,10 +133,28 @@ class Release(ABC):
         """Facts of the data that are learnt from for the record of a run, in words."""
         return {}
 
-    @property
+    @cached_property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are on disk, of train, dev and test."""
-        return self._splits
+        """The splits that are on disk, of train, dev and test; where there are none, they may be fetched.
+
+        Raises:
+            DataError: there are none.
+        """
+        splits = self._found_splits()
+        if splits:
+            return splits
+        refusal = self.refusal(self.wanted_files)
+        if not self.download:
+            raise refusal
+        try:
+            self.fetch()
+        except DataError as error:
+            problem = f"{refusal.problem}; {error.problem}"
+            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
+        splits = self._found_splits()
+        if not splits:
+            raise refusal
+        return splits
 
     def examples(self, split: str) -> list[TableExample]:
         """Return all questions of a split.
@@ -188,18 +217,9 @@ class Release(ABC):
         Raises:
             DataError: the data are not there at all.
         """
-        from mate_cli.data.datasets.release_check import (
-            count_splits,
-            find_gaps,
-            find_overlaps,
-            find_repeated_ids,
-            find_unanswered,
-            measure_sizes,
-        )
-
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions))
+        wanting = find_gaps(splits, files, self.left_out, (*problems, *self.suspicions), self.unit)
         used = {
             split: [example for example in examples if not self.left_out(example)] for split, examples in splits.items()
         }
@@ -211,7 +231,7 @@ class Release(ABC):
         )
         problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-        notes = (*find_overlaps(tables, "tables", files), *self.notes)
+        notes = (*find_overlaps(tables, self.unit, files), *self.notes)
         counts = count_splits(splits, self.left_out)
         return CheckReport(tuple(problems), counts, measure_sizes(splits).percentiles(), notes, self.published)
 
@@ -294,24 +314,6 @@ class Release(ABC):
         names = [str(PurePosixPath(folder, file)) for folder in self.folders for file in wanted]
         tried = ((place, name) for place in places for name in names)
         return next((place for place, name in tried if find_file(place, name) or find_store(place, name)), None)
-
-    @cached_property
-    def _splits(self) -> tuple[str, ...]:
-        splits = self._found_splits()
-        if splits:
-            return splits
-        refusal = self.refusal(self.wanted_files)
-        if not self.download:
-            raise refusal
-        try:
-            self.fetch()
-        except DataError as error:
-            problem = f"{refusal.problem}; {error.problem}"
-            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
-        splits = self._found_splits()
-        if not splits:
-            raise refusal
-        return splits
 
     def _found_splits(self) -> tuple[str, ...]:
         return tuple(split for split, file in self.split_files.items() if self._has(file))

@@ -98,13 +98,6 @@ class PartValues:
         """Tell whether values can stand in a sentence without leaving a hole."""
         return self.blanks or not any(map(is_empty, values))
 
-    def evaluate(self, expression: Expression) -> Values | None:
-        """Return the values that an expression stands for; None when it stands for nothing."""
-        rows: int | None = self.rows
-        for where in expression.wheres:
-            rows = None if rows is None else self.filter_rows(rows, where)
-        return None if rows is None else self.compute_values(expression.select, expression.column, rows)
-
     def filter_rows(self, rows: int, where: Filter) -> int | None:
         """Return the rows among `rows` where a condition holds; None when it cannot be decided for one of them."""
         if where not in self._filters:

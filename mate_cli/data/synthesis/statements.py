@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mate_cli.data.corpora.shards import CorpusTable
-from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs
-from mate_cli.data.synthesis.references import TableReferences
+from mate_cli.data.synthesis.counterfactual import Rewriting, TableReferences, counterfactual_pairs
 from mate_cli.data.synthesis.statement_values import (
     COMPARATORS,
     COUNT,
@@ -48,7 +47,6 @@ class Grammar:
         patience: so many comparisons are tried for a statement at most; the reference does not care for time.
         blanks: also use unnamed columns and cells without a word, which leaves holes in the sentence; the reference
             does.
-        opposites: after every statement, say it of the same table with one column shuffled so that its label turns.
     """
 
     count_share: float = 0.02
@@ -57,67 +55,40 @@ class Grammar:
     attempts: int = 100
     patience: int = 1000
     blanks: bool = False
-    opposites: bool = False
 
 
-class ComparedSides(NamedTuple):
-    """Two sides and the comparator between them."""
-
-    left: Side
-    comparator: str
-    right: Side
-
-    def holds(self, values: PartValues) -> bool | None:
-        """Tell whether a table entails it; None when one of the sides stands for nothing there."""
-        left, right = (_values(side, values) for side in (self.left, self.right))
-        return None if left is None or right is None else compare_values(left, right, self.comparator)
-
-    def text(self, names: Sequence[str]) -> str:
-        """Say it, given the names of the columns."""
-        return f"{_format_side(self.left, names)} {self.comparator} {_format_side(self.right, names)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A sentence about a table; the label is 1 when the table entails it and 0 when it refutes it."""
 
     text: str
     label: int
-    table: Table
 
 
 def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[Statement]:
     """Make one entailed and one refuted statement about a small table, in this order, as far as they can be found.
 
-    There are at least two rows; the time depends on their number. With `opposites`, each statement is followed by the
-    same text about a table that makes it false or true.
+    There are at least two rows; the time depends on their number.
     """
     writer = _Writer(table, rng, grammar)
-    return [statement for wanted in (True, False) for statement in writer.statements(wanted)]
+    texts = ((writer.statement(wanted), wanted) for wanted in (True, False))
+    return [Statement(text, int(wanted)) for text, wanted in texts if text is not None]
 
 
 class _Writer:
     """Draws statements about one table. The order of draws is the reference's."""
 
     def __init__(self, table: Table, rng: Random, grammar: Grammar) -> None:
-        self._table, self._rng, self._grammar = table, rng, grammar
+        self._rng, self._grammar = rng, grammar
         self._values = PartValues(table, grammar.blanks)
         self._patience = 0
 
-    def statements(self, wanted: bool) -> Iterator[Statement]:
-        """Yield a statement with the wanted label, followed by its opposite where one is asked for; or nothing."""
+    def statement(self, wanted: bool) -> str | None:
+        """Return a statement with the wanted label, or None."""
         self._patience = self._grammar.patience
-        for _ in range(self._grammar.attempts):
-            pair = self._comparison(wanted) if self._patience else None
-            if pair is not None:
-                comparison, opposite = pair
-                text = comparison.text(self._values.names)
-                yield Statement(text, int(wanted), self._table)
-                if opposite is not None:
-                    yield Statement(text, int(not wanted), opposite)
-                return
+        tries = (self._comparison(wanted) for _ in range(self._grammar.attempts) if self._patience)
+        return next((text for text in tries if text is not None), None)
 
-    def _comparison(self, wanted: bool) -> tuple[ComparedSides, Table | None] | None:
+    def _comparison(self, wanted: bool) -> str | None:
         if self._rng.random() < self._grammar.count_share:
             return self._counts(wanted)
         for column in self._shuffled(range(len(self._values.names))):
@@ -129,18 +100,17 @@ class _Writer:
                 right = self._expression(column)
                 if right is None:
                     return None
-                pair = self._compared(left, right, column, wanted)
-                if pair is not None:
-                    return pair
+                text = self._compared(left, right, wanted)
+                if text is not None:
+                    return text
         return None
 
-    def _counts(self, wanted: bool) -> tuple[ComparedSides, Table | None] | None:
+    def _counts(self, wanted: bool) -> str | None:
         left, right = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
         if left is None or right is None:
             return None
-        columns = self._shuffled(range(len(self._values.names)))
-        tries = (self._compared(left, right, column, wanted) for column in columns)
-        return next((pair for pair in tries if pair is not None), None)
+        tries = (self._compared(left, right, wanted) for _ in self._shuffled(range(len(self._values.names))))
+        return next((text for text in tries if text is not None), None)
 
     def _expression(self, column: int) -> tuple[Expression, Values] | None:
         """Sum up a column in a random way that makes sense."""
@@ -174,18 +144,11 @@ class _Writer:
                 return where, matches, values
         return None
 
-    def _compared(
-        self, left: tuple[Expression, Values], right: tuple[Expression, Values], column: int, wanted: bool
-    ) -> tuple[ComparedSides, Table | None] | None:
+    def _compared(self, left: tuple[Expression, Values], right: tuple[Expression, Values], wanted: bool) -> str | None:
         for comparator in self._shuffled(COMPARATORS):
             if compare_values(left[1], right[1], comparator) is wanted:
-                sides = self._with_constants(left, right)
-                comparison = ComparedSides(sides[0], comparator, sides[1])
-                if not self._grammar.opposites:
-                    return comparison, None
-                opposite = self._opposite(comparison, column, wanted)
-                if opposite is not None:
-                    return comparison, opposite
+                first, second = (_format_side(side, self._values.names) for side in self._with_constants(left, right))
+                return f"{first} {comparator} {second}"
         return None
 
     def _with_constants(self, left: tuple[Expression, Values], right: tuple[Expression, Values]) -> tuple[Side, Side]:
@@ -197,26 +160,10 @@ class _Writer:
             return left[0], right[1]
         return (left[1] if left[0] == right[0] else left[0]), right[0]
 
-    def _opposite(self, comparison: ComparedSides, column: int, wanted: bool) -> Table | None:
-        """Return the table with a column shuffled so that the comparison turns; None when no attempt does that."""
-        if not self._values.is_usable(column):
-            return None
-        for _ in range(self._grammar.attempts):
-            cells = self._shuffled([row[column] for row in self._table.rows])
-            rows = zip(self._table.rows, cells, strict=True)
-            table = replace(self._table, rows=tuple((*row[:column], cell, *row[column + 1 :]) for row, cell in rows))
-            if comparison.holds(PartValues(table, self._grammar.blanks)) is (not wanted):
-                return table
-        return None
-
     def _shuffled(self, items: Sequence) -> list:  # type: ignore[type-arg]
         shuffled = list(items)
         self._rng.shuffle(shuffled)
         return shuffled
-
-
-def _values(side: Side, values: PartValues) -> Values | None:
-    return values.evaluate(side) if isinstance(side, Expression) else side
 
 
 def _format_side(side: Side, names: Sequence[str]) -> str:
@@ -294,17 +241,17 @@ def part_statements(
         max_words: longer statements are left out; cut to fit a network, they would lose their meaning.
     """
     bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
-    entries: list[tuple[str, str, int, Table]] = []
+    entries: list[tuple[str, str, int]] = []
     if grammar is not None:
         statements = synthesize(bare, rng, grammar)
-        entries += [(SYNTHETIC, it.text, it.label, it.table) for it in statements if _words(it.text) <= max_words]
+        entries += [(SYNTHETIC, *statement) for statement in statements if _words(statement.text) <= max_words]
     if rewriting is not None:
         elsewhere = set(table.table.passages.values()).difference(part.passages.values())
         texts = dict.fromkeys(text for text in (*table.texts, *part.passages.values()) if text not in elsewhere)
         for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
             if _words(pair.positive) <= max_words >= _words(pair.negative):
-                entries += [(COUNTERFACTUAL, pair.positive, 1, bare), (COUNTERFACTUAL, pair.negative, 0, bare)]
-    return [_example(f"{table.key}/{begin}/{place}", *entry) for place, entry in enumerate(entries)]
+                entries += [(COUNTERFACTUAL, pair.positive, 1), (COUNTERFACTUAL, pair.negative, 0)]
+    return [_example(f"{table.key}/{begin}/{place}", *entry, bare) for place, entry in enumerate(entries)]
 
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:

@@ -12,7 +12,7 @@ from mate_cli.attention.base import Packing
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
-from mate_cli.tokenization.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical import FEATURES
 
 LAYER_NORM_EPSILON = 1e-12
 DROPOUT_STEPS = 1 << 16

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.pieces import PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
+from mate_cli.tokenization.table_pieces import PieceCache
 
 
 @dataclass(eq=False)

@@ -18,9 +18,10 @@ from mate_cli.papers.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, No
 from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_labels, ranking_labels
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.expansion import Parts
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
+from mate_cli.tokenization.table_pieces import PieceCache
 
 
 class CandidateTexts(NamedTuple):

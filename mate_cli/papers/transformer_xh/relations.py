@@ -12,8 +12,7 @@ import numpy as np
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import split_sentences
-from mate_cli.tokenization.expansion import expand_cell
-from mate_cli.tokenization.pieces.pieces import Parts
+from mate_cli.tokenization.expansion import Parts, expand_cell
 
 Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]
 KINDS: tuple[Kind, ...] = ("row", "first", "column", "page", "link", "mention", "next", "all")

@@ -28,11 +28,11 @@ from mate_cli.papers.transformer_xh.relations import (
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import split_sentences
-from mate_cli.tokenization.expansion import Expander, SentenceIndex
+from mate_cli.tokenization.expansion import Expander, Parts, SentenceIndex
 from mate_cli.tokenization.layout import Array, TableEncoding, TokenArrays
-from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
+from mate_cli.tokenization.serializers.lexical import LexicalTable
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
+from mate_cli.tokenization.table_pieces import PieceCache
 from mate_cli.tokenization.vocabulary import find_pieces, span_text
 
 if TYPE_CHECKING:

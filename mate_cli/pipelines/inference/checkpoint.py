@@ -215,7 +215,7 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name:
     for file, values in (("tokenizer_config.json", config | special), ("special_tokens_map.json", special)):
         (folder / file).write_text(to_json(values, indent=2), encoding="utf-8")
     if isinstance(vocabulary, ByteVocabulary):
-        vocabulary.made_of.write(folder)
+        vocabulary.write(folder)
         return
     tokens = list(vocabulary.tokens)
     if vocabulary.empty_id != vocabulary.unknown_id:

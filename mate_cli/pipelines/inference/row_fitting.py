@@ -14,8 +14,8 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import list_names
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
-from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, similarity, stems
 from mate_cli.tokenization.fitting.row_selection import RowChoice, RowIndex, fit_rows, matching_shares
+from mate_cli.tokenization.fitting.truncation import choose_columns, similarity, stems
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
 from mate_cli.tokenization.serializers.text_serializer import TextSerializer

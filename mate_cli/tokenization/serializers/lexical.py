@@ -1,7 +1,13 @@
-"""One token per cell, known not by its words but by how well these fit the question."""
+"""One token per cell, known not by its words but by how well these fit the question: its lexical features.
+
+These are the words that a question shares with a cell, its row and its column, as numbers. The best score elsewhere in
+the row is what finds the row that a question speaks of; without it a ranker fails.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -10,10 +16,12 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.text import split_sentences
+from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_words
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.table_pieces import TableFacts
 
 
 @dataclass(eq=False)
@@ -65,3 +73,226 @@ class LexicalSerializer(Serializer):
         tokens.fill(1, label_ids=np.isin(cells, [row * width + column for row, column in answers]))
         features = table.features(example.question)[: 1 + len(cells)]
         return tokens.encoding(example.example_id, cell_features=features)
+
+
+SCORES = ("document", "sentence", "sentence_rank", "overlap", "coverage")
+"""How well a cell fits the question: cosine of the cell with its passages, the best of its sentences (its own text
+being one) and that one's reciprocal rank in the table, the share of the cell's words that are in the question, and
+the share of the question's words, weighted, that the cell with its passages has (`Coverage`)."""
+VIEWS = ("own", "row_best", "row_mean", "largest", "row_largest", "column_best", "column_mean")
+"""Each score of the cell itself, the best elsewhere in its row and the row's mean, whether the cell or another one
+of its row has the table's largest, the best elsewhere in its column and the column's mean."""
+ROW = ("row_coverage", "row_coverage_rank", "rest_coverage")
+"""The share of the question's words that the row has, weighted, and its reciprocal rank among the rows; and the share
+that the other cells of the row have."""
+_PLAIN = ("digits", "year", "month", "length", "linked", "sentences", "column", "row", "first", "cells")
+_KINDS = {
+    "person": re.compile(r"\bborn\b|\b\d{4} ?[-\u2013] ?(?:\w+ ){0,2}\d{4} ?\)|\b(?:he|she|his|her)\b"),
+    "place": re.compile(r"\b(?:city|town|village|county|municipality|district|province|country|capital|located)\b"),
+    "group": re.compile(r"\b(?:team|club|company|organization|university|college|school|band|founded)\b"),
+    "work": re.compile(r"\b(?:film|series|album|song|novel|game|directed|starring|released)\b"),
+}
+CELL = ("header", "asked_header", "asked_lead", *_PLAIN, *_KINDS, "rank", "related", "row_lowest", "row_highest")
+"""The overlap of a cell's header with the question, and with the words after "which" and the like; how many of these
+the first sentences of its passages have; the shape of its text, and its place; what its passages are about; its
+number's rank in the column, whether it equals a number of the question, and whether its row has a column's lowest or
+highest number."""
+QUESTION = {
+    **{word: (word,) for word in ("what", "which", "who", "whom", "when", "where", "how", "many")},
+    **{word: (word,) for word in ("name", "year", "first", "last", "most", "number", "city", "team")},
+    "lowest": ("first", "earliest", "oldest", "smallest", "lowest", "least", "fewest", "shortest", "youngest"),
+    "highest": ("last", "latest", "most", "largest", "highest", "biggest", "longest", "recent", "tallest", "newest"),
+    "date": ("date", "day", "month", "when", "born", "age"),
+    "place": ("where", "located", "country", "county", "state", "town", "place", "location"),
+    "amount": ("many", "much", "population", "total", "capacity", "far", "long"),
+    "person": ("who", "whose", "whom", "player", "actor", "actress", "director", "person", "coach", "driver"),
+}
+"""Words that say what kind of answer a question asks for."""
+FEATURES = (
+    *(f"{score}_{view}" for view in VIEWS for score in SCORES),
+    *ROW,
+    *CELL,
+    *(f"asks_{kind}" for kind in QUESTION),
+)
+"""The names of the features, in their order."""
+
+_YEAR = re.compile(r"\b(1[5-9]|20)\d\d\b")
+_MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
+_ASKED = re.compile(r"\b(?:what|which|whose|how many|name) (?:is |was |are |were )?((?:\S+ ){1,4})", re.IGNORECASE)
+_NOT_ASKED = {"the", "of", "in", "is", "was", "are", "were", "did", "does", "do", "has", "have", "had", "that", "this"}
+_NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
+PREFIX = 5
+"""Letters by which words are the same to `Coverage`."""
+
+
+class LexicalTable:
+    """Parts of a table that are worked out once and serve all its questions.
+
+    Args:
+        table: with R rows of C cells, both at least 1.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.rows, self.width = len(table.rows), len(table.header)
+        cells = [cell for _, _, cell in table.cells()]
+        sentences = {link: split_sentences(text) for link, text in table.passages.items()}
+        cell_texts = [[cell.text, *(s for link in cell.links for s in sentences.get(link, ()))] for cell in cells]
+        places: dict[str, int] = {}
+        self._sentences = np.array([places.setdefault(text, len(places)) for texts in cell_texts for text in texts])
+        counts = np.array([len(texts) for texts in cell_texts])
+        self._starts = counts.cumsum() - counts
+        words = NumberedWords.of(list(places))
+        self._index, self._documents = WordIndex(words), WordIndex(words.join(self._sentences, counts))
+        self._coverage = Coverage(NumberedWords.of(list(places), PREFIX).join(self._sentences, counts), self.width)
+        leads = [" ".join(passage[0] for link in cell.links if (passage := sentences.get(link))) for cell in cells]
+        known = {lead: (prefixes(lead), [bool(kind.search(lead)) for kind in _KINDS.values()]) for lead in {*leads}}
+        self._leads = [known[lead][0] for lead in leads]
+        self._header_prefixes = [prefixes(cell.text) for cell in table.header]
+        self._words = [_words(cell.text) for cell in cells]
+        self._header = [_words(cell.text) for cell in table.header]
+        self._facts = TableFacts(table, self.rows)
+        kinds = np.array([known[lead][1] for lead in leads], float).T
+        self._cells = np.concatenate([_cell_facts(cells, counts, self.rows, self.width), kinds])
+
+    def features(self, question: str, *, header: bool = False) -> np.ndarray:
+        """Return `FEATURES` of a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
+
+        With `header`, the cells of the header row come before those of the body.
+        """
+        body = self._body_features(question)
+        asked = np.zeros((1 + header * self.width, len(FEATURES)), np.float32)
+        asked[:, -len(QUESTION) :] = body[0, -len(QUESTION) :]
+        return np.concatenate([asked, body])
+
+    def _body_features(self, question: str) -> np.ndarray:
+        words = _words(question)
+        coverage, rest, row = self._coverage.shares(question)
+        scores = np.concatenate([self._scores(question, words), coverage[None]])
+        row_rank = 1 + (row[:, :1] < row[:, 0]).sum(1, keepdims=True)
+        header = np.tile([_overlap(names, words) for names in self._header], self.rows)
+        read = set(question.lower().split())
+        asked = [float(not read.isdisjoint(kind)) for kind in QUESTION.values()]
+        columns = [*score_views(scores), row, np.repeat(1 / row_rank, self.width, 1), rest]
+        columns += [header, *self._count_asked_words(question), *self._cells, *self._numbers(question)]
+        flat = [np.reshape(column, -1) for column in columns]
+        return np.column_stack([*flat, np.tile(asked, (len(header), 1))]).astype(np.float32)
+
+    def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
+        """Return all `SCORES` of every cell but the last, [4, R, C]."""
+        sentence_scores = self._index.scores(question)
+        best = np.maximum.reduceat(sentence_scores[self._sentences], self._starts)
+        order = np.empty(len(sentence_scores))
+        order[np.argsort(-sentence_scores, kind="stable")] = np.arange(1, len(sentence_scores) + 1)
+        ranks = np.where(sentence_scores > 0, 1 / order, 0)
+        rank = np.maximum.reduceat(ranks[self._sentences], self._starts)
+        overlap = [_overlap(cell_words, words) for cell_words in self._words]
+        scores = np.stack([self._documents.scores(question), best, rank, np.array(overlap)])
+        return scores.reshape(-1, self.rows, self.width)
+
+    def _count_asked_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+        """Count for every cell the words after "which" that its header and its passages' first sentences have."""
+        match = _ASKED.search(question)
+        asked = prefixes(match[1]) - _NOT_ASKED if match else frozenset[str]()
+        header = [_overlap(asked, words) for words in self._header_prefixes]
+        return np.tile(header, self.rows), np.array([_overlap(asked, words) for words in self._leads])
+
+    def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
+        """Return the last four of `CELL`; a cell's rank is a share of the rows."""
+        lowest, highest = self._facts.ranks[:, self.width :]
+        relations = self._facts.relations(question)
+        related = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
+        first, last = ((ranks == 1).reshape(self.rows, self.width).any(1) for ranks in (lowest, highest))
+        return lowest / max(1, self.rows), related, np.repeat(first, self.width), np.repeat(last, self.width)
+
+
+class Coverage:
+    """Words of a question that the cells and rows of a table have, each weighted by how few rows have it.
+
+    A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
+
+    Args:
+        words: those of R * C cells, row by row, known by their first letters.
+        width: C.
+    """
+
+    def __init__(self, words: NumberedWords, width: int) -> None:
+        self._words, self._shape = words, (words.count // width, width)
+        prefixed, self._cells = np.divmod(np.unique(words.numbers * words.count + words.places), words.count)
+        self._bounds = np.searchsorted(prefixed, np.arange(len(words.hashes) + 1))
+
+    def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute the shares of each cell, of the other cells of its row, and of the row; all [R, C]."""
+        matches, weights = self._match_words(question)
+        count = matches.sum(2, keepdims=True)
+        cells, others, rows = (np.tensordot(weights, has, 1) for has in (matches, count > matches, count > 0))
+        return cells, others, np.repeat(rows, self._shape[1], 1)
+
+    def _match_words(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the words of the question that each cell has [W, R, C], and the words' weights [W], 1 in all."""
+        numbers = [number for number in self._words.find(" ".join(sorted(prefixes(question)))) if number >= 0]
+        words = [self._cells[self._bounds[number] : self._bounds[number + 1]] for number in numbers]
+        flat = np.zeros((len(words), math.prod(self._shape)), bool)
+        for has, cells in zip(flat, words, strict=True):
+            has[cells] = True
+        matches = flat.reshape(len(words), *self._shape)
+        weights = np.log((1 + self._shape[0]) / (1 + matches.any(2).sum(1)))
+        return matches, weights / max(weights.sum(), np.finfo(float).tiny)
+
+
+def prefixes(text: str) -> frozenset[str]:
+    """Return the first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    return frozenset(word[:PREFIX] for word in split_words(text) if len(word) > 1)
+
+
+def score_views(scores: np.ndarray) -> np.ndarray:
+    """Return `VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
+    largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
+    row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
+    views = (
+        scores,
+        best_elsewhere(scores, 2),
+        np.broadcast_to(row_mean, scores.shape),
+        largest,
+        best_elsewhere(largest, 2),
+        best_elsewhere(scores, 1),
+        np.broadcast_to(column_mean, scores.shape),
+    )
+    return np.concatenate(views)
+
+
+def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
+    """Return the largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
+    if scores.shape[axis] == 1:
+        return np.zeros_like(scores)
+    second, first = np.split(np.partition(scores, -2, axis).take([-2, -1], axis), 2, axis)
+    alone = (scores == first).sum(axis, keepdims=True) == 1
+    return np.where((scores == first) & alone, second, first)
+
+
+def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int) -> np.ndarray:
+    """Compute the features that do not depend on the question, `_PLAIN`, [10, R * C]."""
+    texts = [cell.text for cell in cells]
+    row, column = np.divmod(np.arange(len(cells)), width)
+    return np.stack(
+        [
+            [sum(map(str.isdigit, text)) / max(1, len(text)) for text in texts],
+            [float(bool(_YEAR.search(text))) for text in texts],
+            [float(bool(_MONTH.search(text))) for text in texts],
+            np.log1p([len(text) for text in texts]) / 5,
+            [float(bool(cell.links)) for cell in cells],
+            np.log1p(counts - 1) / 5,
+            column / width,
+            row / rows,
+            column == 0,
+            np.full(len(cells), np.log(len(cells)) / 10),
+        ]
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for word in split_words(text) if len(word) > 1)
+
+
+def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
+    """Return the share of the words that are among the others."""
+    return len(words & others) / max(1, len(words))

@@ -18,9 +18,8 @@ from pydantic import Field
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.pieces import LONG_TEXT, PieceCache, SplitTexts, TableInPieces, TablePieces
-from mate_cli.tokenization.pieces.table_facts import TableFacts
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.table_pieces import LONG_TEXT, PieceCache, SplitTexts, TableFacts, TableInPieces, TablePieces
 
 KEPT_PIECES = 50_000_000
 """Pieces of tables that a process remembers, at four bytes or so each: a later epoch splits no word again."""

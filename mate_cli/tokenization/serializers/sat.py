@@ -18,10 +18,9 @@ from pydantic import Field
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.fitting.truncation import fit_table, smallest_table
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.pieces import TablePieces
-from mate_cli.tokenization.pieces.table_facts import TableFacts
 from mate_cli.tokenization.serializers.serializer import Label
 from mate_cli.tokenization.serializers.text_serializer import TextInput, TextSerializer
+from mate_cli.tokenization.table_pieces import TableFacts, TablePieces
 
 ALWAYS_WANTED = 3
 """What the header and the counts have ahead of other lines, in pieces of the question."""

@@ -16,13 +16,20 @@ from mate_cli.errors import ConfigError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
-from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, tokens_to_keep
 from mate_cli.tokenization.fitting.row_selection import RankedRows, RowRanker
-from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
+from mate_cli.tokenization.fitting.truncation import (
+    Fit,
+    choose_columns,
+    count_cuts,
+    fit_table,
+    lost_cells,
+    smallest_table,
+    tokens_to_keep,
+)
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces.pieces import TablePieces
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
 from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, TextInput, TextSerializer
+from mate_cli.tokenization.table_pieces import TablePieces
 from mate_cli.tokenization.vocabulary import find_pieces, join_pieces, span_text
 
 
@@ -42,7 +49,7 @@ class TapasSerializer(TextSerializer):
         title: put the table's title and section title after the question.
         lost_answers: "keep" encodes an example whose answer cells were dropped, "fail" does not (as the reference).
         truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
-            those that share words with the question; "hem_cells" drops cells; see `exact_match_pruning`.
+            those that share words with the question; "hem_cells" drops cells; see `truncation`.
         best_rows: first cut the table to so many rows, which keep their numbers; sentences are chosen of their links
             alone. None reads all rows.
         ranked_by: folder of the run that says which rows are best.

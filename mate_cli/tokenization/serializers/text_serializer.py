@@ -15,12 +15,11 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.expansion import Expander
+from mate_cli.tokenization.expansion import Expander, Parts
 from mate_cli.tokenization.layout import TableEncoding
-from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
-from mate_cli.tokenization.pieces.table_facts import TableFacts
+from mate_cli.tokenization.serializers.lexical import LexicalTable
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.table_pieces import PieceCache, TableFacts
 
 _TABLES_AT_ONCE = 64
 

@@ -14,8 +14,13 @@ from statement_reader import StatementReader
 
 from mate_cli.data.corpora.shards import CorpusTable
 from mate_cli.data.datasets.hybridqa.reader import Sample
-from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
-from mate_cli.data.synthesis.references import TableReferences, find_places
+from mate_cli.data.synthesis.counterfactual import (
+    Rewriting,
+    TableReferences,
+    counterfactual_pairs,
+    find_places,
+    replaceable_mentions,
+)
 from mate_cli.data.synthesis.statements import MAX_WORDS, Grammar, part_statements, table_parts
 from mate_cli.tables.table import Cell, Table
 

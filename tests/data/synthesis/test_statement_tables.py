@@ -8,7 +8,7 @@ import pytest
 from statement_reader import StatementReader
 
 from mate_cli.data.corpora.shards import CorpusTable, read_shard
-from mate_cli.data.corpora.statement_tables import StatementMaker, Statements, StatementTables
+from mate_cli.data.corpora.statement_tables import StatementMaker, StatementTables, draw_of_kind, draw_statement
 from mate_cli.data.loading.stream import TableStream
 from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.data.synthesis.statements import COUNTERFACTUAL, SYNTHETIC
@@ -17,7 +17,7 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SERIALIZER = TapasSerializer(load_tokenizer("sample"), max_tokens=128, sentences=0, drop_rows_to_fit=False)
-HALF = Statements(counterfactual=0.5, max_cells=50)
+HALF = {"counterfactual": 0.5, "max_cells": 50}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def tables(corpus):
 @pytest.fixture(scope="module")
 def drawn(tables):
     rng = np.random.default_rng(0)
-    made = [HALF.draw(table, rng) for _ in range(15) for table in tables]
+    made = [draw_statement(table, rng, **HALF) for _ in range(15) for table in tables]
     return [example for example in made if example]
 
 
@@ -57,28 +57,24 @@ def test_labels_and_kinds_are_balanced(drawn, tables):
     assert len(drawn) == 15 * len(tables)
     labels = Counter(example.answer.label for example in drawn)
     assert within_chance(labels[1], len(drawn), 0.5)
-    both = {
-        table.key for table in tables if HALF.of_kind(table, COUNTERFACTUAL, 1, np.random.default_rng(0)) is not None
-    }
+    both = {table.key for table in tables if draw_of_kind(table, COUNTERFACTUAL, 1, np.random.default_rng(0), 50)}
     of_both = [example for example in drawn if example.example_id.partition("/")[0] in both]
     assert len(of_both) > 80
     assert within_chance(sum(example.subsets == (COUNTERFACTUAL,) for example in of_both), len(of_both), 0.5)
-    only = Statements(counterfactual=0, max_cells=50)
-    assert all(only.draw(table, np.random.default_rng(1)).subsets == (SYNTHETIC,) for table in tables)
+    assert all(draw_statement(table, np.random.default_rng(1), 0, 50).subsets == (SYNTHETIC,) for table in tables)
 
 
 def test_a_statement_is_about_a_small_part(tables):
-    small = Statements(counterfactual=0, max_cells=12)
     for table in tables[:20]:
-        part = small.draw(table, np.random.default_rng(3)).table
+        part = draw_statement(table, np.random.default_rng(3), 0, 12).table
         assert len(part.header) * len(part.rows) <= 12
         assert set(part.rows) <= set(table.table.rows)
 
 
 def test_made_examples_carry_the_label(tables):
-    maker = StatementMaker(SERIALIZER, HALF)
+    maker = StatementMaker(SERIALIZER, **HALF)
     for place, table in enumerate(tables[:20]):
-        drawn = HALF.draw(table, np.random.default_rng(place))
+        drawn = draw_statement(table, np.random.default_rng(place), **HALF)
         for encoding in maker.make("3/4", lambda table=table: table, np.random.default_rng(place)):
             assert (encoding.example_id, encoding.class_ids) == ("3/4", drawn.answer.label)
 
@@ -86,8 +82,8 @@ def test_made_examples_carry_the_label(tables):
 @pytest.mark.parametrize("table", [few(["a"], [["1"], ["2"]]), few(["a", "b"], [["1", "2"]]), few(["a"] * 60, [])])
 def test_tables_about_which_nothing_can_be_said(table):
     one = CorpusTable.of(table, "s")
-    assert HALF.draw(one, np.random.default_rng(0)) is None
-    assert StatementMaker(SERIALIZER, HALF).make("0/0", lambda: one, np.random.default_rng(0)) == []
+    assert draw_statement(one, np.random.default_rng(0), **HALF) is None
+    assert StatementMaker(SERIALIZER, **HALF).make("0/0", lambda: one, np.random.default_rng(0)) == []
 
 
 def test_held_out_statements_come_in_pairs_and_are_always_the_same(corpus, tmp_path):

@@ -14,7 +14,7 @@ from mate_cli.data.synthesis.statements import Grammar, synthesize, table_parts
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = numbers("tapas/g11_intermediate")
-cases = pytest.mark.parametrize(("table", "opposites"), [("t1", False), ("t1", True), ("t2", False), ("t2", True)])
+cases = pytest.mark.parametrize("table", ["t1", "t2"])
 GRAMMAR = Grammar()
 
 
@@ -22,45 +22,42 @@ def make_table(header, rows):
     return Table("t", tuple(map(Cell, header)), tuple(tuple(map(Cell, row)) for row in rows))
 
 
-def golden_table(name, rows=None):
+def golden_table(name):
     table = GOLDEN["tables"][name]
-    return make_table(table["columns"], rows or table["rows"])
+    return make_table(table["columns"], table["rows"])
 
 
-def texts(table):
-    return [[cell.text for cell in row] for row in table.rows]
-
-
-def golden_cases(table, opposites):
-    cases = [case for case in GOLDEN["synthetic"] if (case["table"], case["opposite"]) == (table, opposites)]
+def golden_cases(table):
+    cases = [case for case in GOLDEN["synthetic"] if (case["table"], case["opposite"]) == (table, False)]
     assert len(cases) == 25
     return cases
 
 
 def made_of(tables, seeds, grammar=GRAMMAR):
-    """Statements about tables, with what they are about."""
+    """Statements about the parts of tables, each behind its part."""
     for seed in seeds:
         rng = np.random.default_rng(seed)
         yield from (
-            made for table in tables for _, part in table_parts(table) for made in synthesize(part, rng, grammar)
+            (part, made)
+            for table in tables
+            for _, part in table_parts(table)
+            for made in synthesize(part, rng, grammar)
         )
 
 
 @cases
-def test_statements_are_the_references_word_for_word(table, opposites):
-    grammar = Grammar(count_share=0.2, blanks=True, opposites=opposites)
-    for case in golden_cases(table, opposites):
+def test_statements_are_the_references_word_for_word(table):
+    grammar = Grammar(count_share=0.2, blanks=True)
+    for case in golden_cases(table):
         made = synthesize(golden_table(table), np.random.RandomState(case["seed"]), grammar)
-        assert [(it.text, it.label) for it in made] == [(it["text"], it["label"]) for it in case["statements"]]
-        for mine, theirs in zip(made, case["statements"], strict=True):
-            assert theirs["rows"] in (None, texts(mine.table))
+        assert made == [(it["text"], it["label"]) for it in case["statements"]]
 
 
 @cases
-def test_the_reader_confirms_the_labels_of_the_reference(table, opposites):
-    for case in golden_cases(table, opposites):
+def test_the_reader_confirms_the_labels_of_the_reference(table):
+    for case in golden_cases(table):
         for said in case["statements"]:
-            assert StatementReader(golden_table(table, said["rows"])).verdicts(said["text"]) == {said["label"]}
+            assert StatementReader(golden_table(table)).verdicts(said["text"]) == {said["label"]}
 
 
 numbers = st.sampled_from(["7", "12", "2,000", "2000", "-3", "0.1", "0.25", "1.5", "1e3"])
@@ -75,11 +72,11 @@ def statement_tables(draw):
     return make_table(names, rows)
 
 
-@given(statement_tables(), st.integers(0, 9), st.booleans(), st.booleans())
-def test_every_label_agrees_with_the_reader(table, seed, blanks, opposites):
-    grammar = Grammar(count_share=0.2, blanks=blanks, opposites=opposites, attempts=5)
+@given(statement_tables(), st.integers(0, 9), st.booleans())
+def test_every_label_agrees_with_the_reader(table, seed, blanks):
+    grammar = Grammar(count_share=0.2, blanks=blanks, attempts=5)
     for made in synthesize(table, np.random.default_rng(seed), grammar):
-        assert made.label in StatementReader(made.table).verdicts(made.text), made.text
+        assert made.label in StatementReader(table).verdicts(made.text), made.text
 
 
 @pytest.mark.long
@@ -87,7 +84,7 @@ def test_labels_of_thousands_of_statements_agree_with_the_reader_and_are_clear()
     tables = {example.table.table_id: example.table for example in Sample().examples("train")}
     made = list(made_of(tables.values(), range(20)))
     assert len(made) > 2000
-    assert all(StatementReader(it.table).verdicts(it.text) == {it.label} for it in made)
+    assert all(StatementReader(part).verdicts(it.text) == {it.label} for part, it in made)
 
 
 def within_chance(hits, draws, share):
@@ -125,10 +122,10 @@ def test_sentences_have_no_holes_unless_asked_for():
     table = make_table(
         ["Name", "", "City", "City"], [["Ann", "1", "", "x"], ["", "2", "Rome", "y"], ["-", "3", "", "z"]]
     )
-    plain = list(made_of([table], range(30)))
+    plain = [it for _, it in made_of([table], range(30))]
     assert {it.label for it in plain} == {0, 1}
     assert not any("  " in f" {it.text} " or "City" in it.text or " - " in f" {it.text} " for it in plain)
-    assert any("  " in f" {it.text} " for it in made_of([table], range(30), Grammar(blanks=True)))
+    assert any("  " in f" {it.text} " for _, it in made_of([table], range(30), Grammar(blanks=True)))
 
 
 def test_a_table_that_says_the_same_everywhere_takes_no_time():

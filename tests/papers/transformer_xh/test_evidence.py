@@ -12,7 +12,7 @@ from mate_cli.papers.transformer_xh.relations import KINDS, EvidenceNode, mentio
 from mate_cli.papers.transformer_xh.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED, EvidenceSerializer, _shares
 from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical import FEATURES
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

@@ -6,24 +6,27 @@ Source: Chen et al. 2020, "HybridQA: A Dataset of Multi-Hop Question Answering o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from mate_cli.data.archive import PACKED, SUFFIXES, find_file, find_store, read_file, read_members
-from mate_cli.data.check import CheckReport, Problem, counts_in_words
+from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
+from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, counts_in_words, note_absent_tables
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
+    answer_nodes,
     attach_passages,
     parse_hybridqa_table,
     parse_questions,
+    parse_reference,
 )
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.question_contamination import NEAR_DUPLICATE, find_repetitions
+from mate_cli.data.question_contamination import EVALUATION, NEAR_DUPLICATE, KnownQuestions, find_repetitions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
@@ -84,7 +87,7 @@ class HybridQA(Release):
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the files; see `Release.read`."""
-        return self._join(self.questions(split, problems), problems)
+        return self._join(f"{split}.json", self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:
         """Read questions about tables of this dataset from a JSON file (a list of {question_id, question, table_id}).
@@ -94,37 +97,33 @@ class HybridQA(Release):
         """
         problems: list[Problem] = []
         path = Path(path).expanduser()
-        examples = self._join(parse_questions(_unpacked(path.name), _files_beside(path), problems), problems)
+        questions = parse_questions(unpacked_name(path.name), _files_beside(path), problems)
+        examples = self._join(path.name, questions, problems)
         self._settle(problems)
         return examples
 
     def check(self) -> CheckReport:
-        """Check questions, answers, tables and passages of every split, with `extra_train`.
+        """Check as every release is checked, and compare the files of references and answer nodes with the questions.
 
-        Noted as problems: unreadable JSON, archives that end too early, tables or passage files that are missing,
-        links without passage, ragged rows, ids that occur twice (also in two splits), empty answers, and questions of
-        a reference file that its split lacks. Tables that serve two splits are only mentioned: dev and test of the
-        public release have 718 in common. So are questions of the release that repeat one of dev or test; those of
-        `extra_train` that repeat any are counted as left out.
+        Questions of the release that repeat one of dev or test are only mentioned; those of `extra_train` that repeat
+        any are counted as left out.
 
         Raises:
             DataError: the data are not there at all.
         """
-        from mate_cli.data.datasets.hybridqa import check
-        from mate_cli.data.datasets.release_check import LEFT_OUT
-
-        problems: list[Problem] = []
-        splits = {split: self.questions(split, problems) for split in self.splits}
-        released = {split: self.read_released(f"{split}.json") for split in splits}
-        check.check_questions(splits, released, problems)
-        tables = check.read_all_tables(self.store, problems)
-        check.check_tables(splits, released, tables, problems)
-        counts = {split: check.count_questions(questions) for split, questions in splits.items()}
+        report = super().check()
+        splits = {split: self.questions(split, []) for split in self.splits}
+        tables = {name: table for name, (table, _) in self._tables.items() if table}
+        problems = dict.fromkeys(report.problems)
+        for split, questions in splits.items():
+            released = self.read_released(f"{split}.json")
+            problems |= dict.fromkeys(check_reference(split, questions, released))
+            problems |= dict.fromkeys(check_nodes(split, released, tables))
+        counts = {split: count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
-        notes = [*check.note_overlaps(splits, self.near_duplicate), *self._unchecked()]
-        sizes = check.measure_tables(splits, tables)
-        return CheckReport(tuple(problems), counts, sizes, notes, self.published)
+        notes = [*report.notes, *note_contamination(splits, self.near_duplicate), *self._unchecked()]
+        return replace(report, problems=tuple(problems), counts=counts, notes=notes)
 
     def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         """Return the questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
@@ -197,18 +196,18 @@ class HybridQA(Release):
     @cached_property
     def _extra(self) -> ExtraQuestions:
         problems: list[Problem] = []
-        questions = [
-            question
-            for name in map(str, self.extra_train)
-            for question in parse_questions(*self._extra_file(name), problems)
-        ]
+        questions: list[HybridQAQuestion] = []
+        for file, released in map(self._extra_file, map(str, self.extra_train)):
+            further = parse_questions(file, released, problems)
+            questions += further
+            self.origins |= {question.question_id: file for question in further}
         evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
         reasons = find_repetitions(questions, self._read_questions("train", []), evaluation, self.near_duplicate)
         distinct = [question for question, why in zip(questions, reasons, strict=True) if not why]
         return ExtraQuestions(distinct, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
-        name = f"{_unpacked(Path(extra).name).removesuffix('.json')}.json"
+        name = f"{unpacked_name(Path(extra).name).removesuffix('.json')}.json"
         released = self.read_released(name) if _in_release(extra) else {}
         return name, released if name in released else _files_beside(self._extra_path(extra))
 
@@ -216,11 +215,17 @@ class HybridQA(Release):
         path = Path(extra).expanduser()
         return path if path.is_absolute() or path.is_file() else self.root / path
 
-    def _join(self, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
-        """Join the questions and their sound tables; what is wrong with the tables is appended to `problems`."""
+    def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
+        """Join the questions of a file and their sound tables; what is wrong with these is appended to `problems`."""
         self._read_tables({question.table_id for question in questions})
-        for table_id in dict.fromkeys(question.table_id for question in questions):
-            problems += self._tables[table_id][1]
+        absent: dict[str, list[str]] = {}
+        for question in questions:
+            table, table_problems = self._tables[question.table_id]
+            problems += [problem for problem in table_problems if problem not in problems]
+            if table is None and not table_problems:
+                what = f"tables_tok/{question.table_id}.json is not there"
+                absent.setdefault(what, []).append(question.question_id)
+        problems += note_absent_tables(file, absent)
         joined = (_example(question, self._tables[question.table_id][0]) for question in questions)
         return [example for example in joined if example is not None]
 
@@ -248,13 +253,14 @@ class HybridQA(Release):
 
     def _parse(self, table_id: str) -> tuple[Table | None, list[Problem]]:
         contents = {folder: raw.pop(table_id, None) for folder, raw in self._raw.items()}
-        absent = [folder for folder, content in contents.items() if content is None]
-        if absent:
-            return None, [Problem(f"{folder}/{table_id}.json", table_id, "is not there") for folder in absent]
+        if contents["tables_tok"] is None:
+            return None, []
+        if contents["request_tok"] is None:
+            return None, [Problem(f"request_tok/{table_id}.json", table_id, "is not there, but the table is")]
         problems: list[Problem] = []
-        table = parse_hybridqa_table(table_id, contents["tables_tok"] or b"", problems)
+        table = parse_hybridqa_table(table_id, contents["tables_tok"], problems)
         if table is not None:
-            table = attach_passages(table, contents["request_tok"] or b"", problems)
+            table = attach_passages(table, contents["request_tok"], problems)
         return table, problems
 
 
@@ -288,7 +294,7 @@ def _files_beside(path: Path) -> dict[str, bytes]:
     """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
     if not path.is_file():
         raise _no_such_file(path)
-    file, *companions = _with_companions(_unpacked(path.name))
+    file, *companions = _with_companions(unpacked_name(path.name))
     paths = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
     return {name: read_file(place) for name, place in paths.items()}
 
@@ -300,16 +306,65 @@ def _no_such_file(path: Path) -> DataError:
 def _in_release(extra: str) -> str:
     """Find the file of the release that a name may mean; "" where it is a path to elsewhere."""
     path = Path(extra).expanduser()
-    name = _unpacked(path.name).removesuffix(".json")
+    name = unpacked_name(path.name).removesuffix(".json")
     return f"released_data/{name}.json" if path.parent in (Path(), Path("released_data")) else ""
-
-
-def _unpacked(name: str) -> str:
-    """Return a file's name without the ending of what packs a single file."""
-    packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
-    return name.removesuffix(packed)
 
 
 def _with_companions(file: str) -> tuple[str, ...]:
     stem = file.removesuffix(".json").removesuffix(".traced")
     return file, f"{stem}.traced.json", f"{stem}_reference.json"
+
+
+Files = Mapping[str, bytes]
+"""Contents of files of questions, by name."""
+
+
+def check_reference(split: str, questions: Sequence[HybridQAQuestion], released: Files) -> Iterator[Problem]:
+    """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
+    name = f"{split}_reference.json"
+    answers = (parse_reference(name, released, []) or {"reference": {}})["reference"]
+    here = {question.question_id: question.answer for question in questions}
+    for key, answer in answers.items():
+        if key not in here:
+            yield Problem(name, key, f"the question is not in {split}.json")
+        elif here[key] is not None and here[key] != answer:
+            yield Problem(name, key, f"the answer is {answer!r}, but {here[key]!r} in {split}.json")
+
+
+def check_nodes(split: str, released: Files, tables: Mapping[str, Table]) -> Iterator[Problem]:
+    """Look for answer nodes that are no cell of their table; what is wrong with the JSON was noted before."""
+    name = f"{split}.traced.json"
+    entries = read_entries(name, released[name], []) if name in released else ()
+    for place, (_, entry) in enumerate(entries):
+        table = tables.get(str(entry.get("table_id")))
+        try:
+            wrong = [node for node in answer_nodes(entry) if table is not None and not is_cell(node[1], table)]
+        except DamagedEntryError as error:
+            yield Problem(name, f"entry {place}", str(error))
+            continue
+        if wrong:
+            yield Problem(name, str(entry.get("question_id")), f"no cell is at answer node {wrong[0]!r:.80}")
+
+
+def is_cell(place: object, table: Table) -> bool:
+    """Tell whether [row, column], both from 0, is a cell of the body of a table."""
+    if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
+        return False
+    return table.has_cell(*place)
+
+
+def note_contamination(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
+    """Note the questions of the release that repeat one of its evaluation splits; they stay as released."""
+    known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
+    repeats = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
+    if repeats:
+        what = f"{len(repeats):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
+        yield Problem("train.json", repeats[0], what)
+
+
+def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
+    """Return the questions, tables, and questions by the source of their answer."""
+    sources = Counter(question.source or "not given" for question in questions)
+    tables = len({question.table_id for question in questions})
+    in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}
+    return {"questions": len(questions), "tables": tables, **in_order}

@@ -1,20 +1,24 @@
-"""One labelled question as people write it down: a question, a table, and what is known of the answer."""
+"""Labelled questions as people write them down: a question, a table, and what is known of the answer, row by row."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from mate_cli.data.archive import read_file
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.errors import DataError, MateError
+from mate_cli.quoting import format_setting
 from mate_cli.tables.example import AGGREGATIONS, LABELS, VERDICTS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
 from mate_cli.tables.formats.json_shapes import find_table
-from mate_cli.tables.read import read_table
+from mate_cli.tables.read import SUFFIXES, open_table, read_table
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Cell, Table, find_table_formats
 from mate_cli.tables.values.column_format import ColumnFormat, format_of
@@ -178,7 +182,11 @@ def inline_table(value: object) -> Table:
     long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
-    texts = [[_cell_text(cell) for cell in line] + [""] * (len(header) - len(line)) for line in lines]
+    texts = [
+        [cell.strip() if isinstance(cell, str) else spreadsheet_text(cell) for cell in line]
+        + [""] * (len(header) - len(line))
+        for line in lines
+    ]
     top, *body = (tuple(map(Cell, line)) for line in texts)
     table = Table(name, top, tuple(body))
     return replace(table, formats=find_table_formats(table))
@@ -196,10 +204,6 @@ def _split_header(value: Any) -> tuple[Any, list[Any]] | None:  # noqa: ANN401 -
         names = list(dict.fromkeys(name for row in value for name in row))
         return names, [[row.get(name) for name in names] for row in value]
     return value[0], list(value[1:])
-
-
-def _cell_text(value: object) -> str:
-    return value.strip() if isinstance(value, str) else spreadsheet_text(value)
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
@@ -315,3 +319,77 @@ def read_stated_number(text: str, table: Table) -> float | None:
     marks = {column_format.decimal for column_format in table.formats} - {""}
     as_in_table = ColumnFormat(decimal=marks.pop()).read_number(text) if len(marks) == 1 else None
     return format_of([text]).read_number(text) if as_in_table is None else as_in_table
+
+
+NEEDED = (("question",), ("table", "database"), ("answer", "coordinates", "number", "label", "sql"))
+"""What rows have: of each, one."""
+ALIKE = 0.75
+"""How much of two names must be equal, from 0 to 1."""
+JSON_LINES, JSON = (".jsonl", ".ndjson"), (".json",)
+
+
+def check_columns(names: Iterable[str], columns: Mapping[str, str], place: str) -> None:
+    """Refuse rows that lack a column which they need where another one is spelled nearly so.
+
+    Args:
+        names: those that rows have.
+        columns: what some are called there, by our names.
+        place: the file, to name it.
+
+    Raises:
+        DataError: with both names.
+    """
+    there = [name.strip().lower() for name in names]
+    for needed in NEEDED:
+        wanted = [name for ours in needed for name in ([columns[ours].lower()] if ours in columns else NAMES[ours])]
+        if any(name in there for name in wanted):
+            continue
+        unknown = unknown_columns(there, columns)
+        for name in wanted:
+            for near in get_close_matches(name, unknown, n=1, cutoff=ALIKE):
+                ours = next(key for key in needed if name in (*NAMES[key], columns.get(key, "").lower()))
+                typed = format_setting("data.columns", {**columns, ours: near})
+                remedy = f"Did you mean {near}? Rename it, or type {typed}"
+                raise DataError(f"no column `{name}`", where=place, remedy=remedy)
+
+
+def unknown_columns(names: Iterable[str], columns: Mapping[str, str]) -> list[str]:
+    """Return the columns that nobody reads."""
+    known = {*(name for also in NAMES.values() for name in also), *map(str.lower, columns.values())}
+    return [name for name in names if name.strip().lower() not in known]
+
+
+def read_rows(path: Path, place: str, problems: list[Problem]) -> tuple[bool, Iterator[Mapping[str, Any]]]:
+    """Read the rows of a file; say whether their values are texts alone, as those of a table are.
+
+    Raises:
+        DataError: it is of no type that is read, or damaged.
+    """
+    suffix = Path(place.removesuffix(".gz")).suffix.lower()
+    if suffix in (*JSON_LINES, *JSON):
+        return False, _read_json(path, place, suffix in JSON_LINES, problems)
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError("unknown type of question file", where=str(path), remedy="Use .jsonl, .json, .csv or .xlsx")
+    table = open_table(path)
+    return True, (dict(zip(table.header, row, strict=True)) for row in table)
+
+
+def _read_json(path: Path, place: str, lines: bool, problems: list[Problem]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a file of JSON, or of its lines; what is none is noted."""
+    text = decode(place, read_file(path), problems) or ""
+    texts = enumerate(text.split("\n"), 1) if lines else [(1, text)]
+    for number, part in texts:
+        if not part.strip():
+            continue
+        try:
+            value = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            problems.append(Problem(place, f"line {number}", f"is not readable JSON ({error})"))
+            continue
+        if isinstance(value, dict) and not lines:
+            value = value.get("data", [value])
+        for entry in value if isinstance(value, list) and not lines else [value]:
+            if isinstance(entry, dict):
+                yield entry
+            else:
+                problems.append(Problem(place, f"line {number}", "is not an object with a question"))

@@ -16,14 +16,16 @@ from pydantic import Field
 from mate_cli.data.archive import find_file
 from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.datasets.labelled.columns import check_columns, note_names, read_rows, unknown_columns
 from mate_cli.data.datasets.labelled.rows import (
     NAMES,
     LabelledRow,
     RowError,
     RowTables,
     build_example,
+    check_columns,
+    read_rows,
     read_stated_number,
+    unknown_columns,
 )
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.tabfact.reader import TabFact
@@ -225,25 +227,23 @@ class LabelledRows(Release):
         if self.find == "holding" or (self.find == "auto" and table.passages):
             return replace(example, answer=_find_answer(answer, example))
         finder = self._finders.setdefault(id(table), CellFinder(table))
-        stated = answer.aggregation
         mode: Mode = "remove_all_strict" if strict else "remove_all"
-        answer = supervise(answer, finder, mode, partial(read_stated_number, table=table))
-        return replace(example, answer=replace(answer, aggregation=stated))
+        known = supervise(answer, finder, mode, partial(read_stated_number, table=table))
+        return replace(example, answer=replace(known, aggregation=answer.aggregation))
 
     @staticmethod
     def _link_conversations(examples: Sequence[TableExample]) -> list[TableExample]:
-        """Return the questions of one conversation know those before them."""
+        """Let the questions of one conversation know those before them."""
         before: dict[str, list[TableExample]] = {}
         turns = []
-        for example in examples:
-            if not example.conversation:
-                turns.append(example)
-                continue
-            earlier = before.setdefault(example.conversation, [])
-            last = earlier[-1].answer if earlier else None
-            cells = last.coordinates if last else ()
-            turns.append(replace(example, history=tuple(turn.question for turn in earlier), previous_cells=cells))
-            earlier.append(example)
+        for turn in examples:
+            if turn.conversation:
+                earlier = before.setdefault(turn.conversation, [])
+                answer = earlier[-1].answer if earlier else None
+                earlier.append(turn)
+                history = tuple(example.question for example in earlier[:-1])
+                turn = replace(turn, history=history, previous_cells=answer.coordinates if answer else ())
+            turns.append(turn)
         return turns
 
 
@@ -301,10 +301,10 @@ class LabelledFiles(LabelledRows):
         if path is None:
             raise self.refusal((place,))
         plain, values = read_rows(path, place, problems)
-        names: dict[str, None] = {}
-        rows = [LabelledRow.of(entry, self.called, path.parent, plain=plain) for entry in note_names(values, names)]
+        entries = list(values)
+        names = dict.fromkeys(str(name) for entry in entries for name in entry)
         check_columns(names, self.called, str(path))
-        yield from rows
+        yield from (LabelledRow.of(entry, self.called, path.parent, plain=plain) for entry in entries)
         if unread := unknown_columns(names, self.called):
             self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
 

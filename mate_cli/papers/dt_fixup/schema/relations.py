@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mate_cli.papers.dt_fixup.sql.schema import Schema
-from mate_cli.tokenization.fitting.exact_match_pruning import stem
+from mate_cli.tokenization.fitting.truncation import stem
 
 NO_LINK, PARTIAL, EXACT = range(3)
 """How a word and a name go together."""

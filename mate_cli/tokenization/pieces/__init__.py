@@ -1,1 +1,0 @@
-"""From texts to word pieces and back; each distinct text is split once."""
