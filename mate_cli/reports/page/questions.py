@@ -14,7 +14,7 @@ from mate_cli.reports.answers.window import cell_window, shorten
 from mate_cli.reports.compare.answer_tables import AnswerTable, read_tables
 from mate_cli.reports.compare.disagreements import Disagreement, ModelAnswer, disagreements
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import Cell, ScoredQuestion, split_metric_name
+from mate_cli.reports.compare.questions import Cell, ScoredQuestion
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.page.page_data import score_names
@@ -40,7 +40,7 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
         return None
     labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
     places = {group.label: place for place, group in enumerate(groups)}
-    tables, missing = tables_of(cases, groups, split_metric_name(metric)[0], report.cache)
+    tables, missing = tables_of(cases, groups, MetricName.parse(metric).split, report.cache)
     note = f"The {plural(len(cases), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
     note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     note += f" Tables are not shown: {missing.rstrip('.')}." if missing else ""
