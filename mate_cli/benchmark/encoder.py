@@ -138,22 +138,17 @@ class EncoderBenchmark(BenchmarkOptions):
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """Return all figures of one case."""
-        place = f"encoder/{{}}/{case.name}/{{}}".format
         jobs, plans, refused = self._jobs(case, pace.device)
-        named: Figures = {
-            place(name, f"{direction}/not_run"): reason.not_run
-            for name, reason in refused.items()
-            for direction in DIRECTIONS
-        }
+        named: Figures = {}
         for direction, backward in DIRECTIONS.items():
+            prefix = f"encoder/{{}}/{case.name}/{direction}".format
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
-            named |= name_figures(timings, work, lambda name, way=direction: place(name, way))
+            named |= name_figures(refused | timings, work, prefix)
             for name, timing in timings.items():
                 if isinstance(timing, Timing):
-                    per_second = 1000 * len(case.batch.input_ids) / timing.ms
-                    named[place(name, f"{direction}/examples_per_second")] = per_second
-        return named | {place(name, "plan/ms"): ms for name, ms in plans.items() if ms is not None}
+                    named[f"{prefix(name)}/examples_per_second"] = 1000 * len(case.batch.input_ids) / timing.ms
+        return named | {f"encoder/{name}/{case.name}/plan/ms": ms for name, ms in plans.items() if ms is not None}
 
     def _jobs(self, case: Case, device: torch.device) -> Prepared[EncoderJob]:
         """Return models with their batches."""

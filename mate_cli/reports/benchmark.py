@@ -24,7 +24,7 @@ from mate_cli.reports.plots.style import (
 )
 from mate_cli.reports.runs.load import LoadedRun, clean, load_runs
 from mate_cli.reports.terminal.views import print_views
-from mate_cli.reports.view import Column, Row, View, ViewCell
+from mate_cli.reports.view import Column, Mark, Row, View, ViewCell
 from mate_cli.terminal.console import Console
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
         least = min(values.values()) if column.figure.endswith("/ms") else None
         for name, row in cells.items():
             value = values.get(name)
-            mark = "best" if value == least and len(values) > 1 else ""
+            mark: Mark = "best" if value == least and len(values) > 1 else ""
             row.append(ViewCell() if value is None else ViewCell(column.write(value), value, mark=mark))
     heads = tuple(Column(column.heading, stacked=column.heading, minor=column.minor) for column in columns)
     rows = tuple(Row(name, tuple(row)) for name, row in cells.items())

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.reports.compare import questions
-from mate_cli.reports.compare.disagreements import disagreements
 from mate_cli.reports.compare.grouping import group_runs
-from mate_cli.reports.compare.questions import load_questions, question_scores, read_predictions
+from mate_cli.reports.compare.questions import disagreements, load_questions, question_scores, read_predictions
 from mate_cli.reports.runs.load import load_runs
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.plots.figures import margin_frames, write_figures
-from mate_cli.reports.plots.score_margins import MarginFrame, Margins, margins_text, score_margins
+from mate_cli.reports.plots.figures import (
+    MarginFrame,
+    Margins,
+    margin_frames,
+    margins_text,
+    score_margins,
+    write_figures,
+)
 from tests.reports.answered import question_row, write_rows
 from tests.reports.runs import build_run
 

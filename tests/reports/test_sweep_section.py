@@ -7,8 +7,7 @@ import pytest
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.subsets import IN_PASSAGE
-from mate_cli.reports.compare.disagreements import ModelAnswer
-from mate_cli.reports.compare.questions import ScoredQuestion
+from mate_cli.reports.compare.questions import ModelAnswer, ScoredQuestion
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import render_page, write_page
 from mate_cli.reports.page.questions import is_link

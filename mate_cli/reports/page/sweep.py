@@ -61,7 +61,7 @@ class ParallelCoordinates:
         return STEP * len(self.axes)
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection | None:
+def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return runs as lines through the settings that were varied; None where no run has a score."""
     if not report.metric:
         return None
@@ -133,7 +133,7 @@ def draw_coordinates(
     """Draw runs as lines through all settings."""
     scores = [str(run.score) for run in runs]
     columns = [(panel_name(p), f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
-    columns.append((metric.short, "", scores))
+    columns.append((metric.short, "", tuple(scores)))
     heights = [[round(BOTTOM - share * (BOTTOM - TOP), 1) for share in spread(values)] for *_, values in columns]
     axes = [
         (STEP * (place + 0.5), name, told, axis_ticks(dict(zip(values, ys, strict=True))))
