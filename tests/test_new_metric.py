@@ -16,9 +16,9 @@ from mate_cli.pipelines.summary import results_table
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.export.markdown import report_markdown
+from mate_cli.reports.page.curves import curve_data, read_logs
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.page_data import curve_data, references
-from mate_cli.reports.plots.figures import read_logs
+from mate_cli.reports.page.scores import references
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -91,12 +91,12 @@ def test_curves_and_published_figures_know_its_direction(report, tmp_path, monke
     for model in METRICS:
         rows = "".join(f'{{"step": {step}, "dev/surprise": {1 / step}}}\n' for step in (1, 2, 3))
         (tmp_path / "runs" / model / "metrics.jsonl").write_text(rows)
-    (metric,) = curve_data(report, read_logs(report))["metrics"]
+    (metric,) = curve_data(report, read_logs(report, most=12))["metrics"]
     assert (metric["title"], metric["direction"], metric["percent"]) == ("Dev Surprise", -1, False)
     published = [
         type("Row", (), {"label": str(v), "model": "x", "metrics": {"m/surprise": v}, "source": ""})() for v in (3, 1)
     ]
-    monkeypatch.setattr("mate_cli.reports.page.page_data.published_results", lambda dataset: published)
+    monkeypatch.setattr("mate_cli.reports.page.scores.published_results", lambda dataset: published)
     assert [one.label for one in references(report, "m/surprise", "hybridqa")] == ["1"]
 
 

@@ -12,19 +12,29 @@ from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa, split_heads
 from mate_cli.attention.base import AttentionBackend, AttentionPlan, Planner
-from mate_cli.attention.patterns import AttentionPattern, Full, RowColumnHeads, all_pairs, needed_pairs
+from mate_cli.attention.patterns import AttentionPattern, Full, RowColumnHeads
 from mate_cli.benchmark.backends import find_backends, list_backends
 from mate_cli.benchmark.cases import Case, draw_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
-from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, time_call, warm_up
-from mate_cli.models.base.costs import attention_flops, work_flops
+from mate_cli.benchmark.timing import (
+    Figures,
+    NotRun,
+    Pace,
+    Timing,
+    Variant,
+    attempt,
+    clock,
+    measure_variants,
+    name_figures,
+    time_call,
+    warm_up,
+)
+from mate_cli.models.base.costs import work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch
 
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
-REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
 PLAN_ROUNDS = 3
 SLICE = 256
 """Queries that are compared with the definition at a time, so that memory stays bounded."""
@@ -90,14 +100,9 @@ class AttentionBenchmark(BenchmarkOptions):
             for variant in ready.values():
                 warm_up(partial(attend_and_back, variant, qkv), clock(device), device)
 
-    def _gflop_of(self, attention: LayerSpec, batch: TableBatch, *, backward: bool) -> float:
-        work = attention.backend.work(AttentionPlan(attention.pattern, batch))
-        return work_flops(work, self.head_size, backward=backward) / 1e9
-
     def measure(self, case: Case, pace: Pace) -> Figures:
         """Return all figures of one case."""
         named, ready = self._prepared(case, pace.device)
-        named |= bounds(case, self.heads, self.head_size)
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
         for direction, backward in DIRECTIONS.items():
@@ -105,13 +110,12 @@ class AttentionBenchmark(BenchmarkOptions):
             timings = measure_variants(work, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
-            named |= name_figures(timings, work, place.format, REFERENCES, pace.peak)
-        named["machine/peak_gflops_per_second"] = pace.peak
+            named |= name_figures(timings, work, place.format)
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
             for name, error in errors.items():
                 if isinstance(error, NotRun):
-                    named[f"errors/{name}/{case.name}/not_run"] = error.reason
+                    named[f"errors/{name}/{case.name}/not_run"] = error.not_run
                 else:
                     named[f"attention/{name}/{case.name}/forward/max_error"] = error
         return named
@@ -124,7 +128,7 @@ class AttentionBenchmark(BenchmarkOptions):
             place = f"attention/{name}/{case.name}"
             outcome = self._make(name, attention, case, device)
             if isinstance(outcome, NotRun):
-                named |= {f"{place}/{direction}/not_run": outcome.reason for direction in DIRECTIONS}
+                named |= {f"{place}/{direction}/not_run": outcome.not_run for direction in DIRECTIONS}
             else:
                 ready[name], named[f"{place}/plan/ms"] = outcome
         return named, ready
@@ -143,8 +147,8 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _work(self, ready: PreparedVariant, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else forward_pass, ready, qkv)
-        backend, gflop = ready.attention.backend, self._gflop_of(ready.attention, batch, backward=backward)
-        return Variant(call, gflop, not (isinstance(backend, AttentionBackend) and backend.exact))
+        work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
+        return Variant(call, work_flops(work, self.head_size, backward=backward) / 1e9)
 
 
 @torch.no_grad()
@@ -182,17 +186,6 @@ def time_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
     for _ in range(PLAN_ROUNDS):
         spent.append(time_call(plan, read)[0])
     return planned, 1000 * statistics.median(spent)
-
-
-def bounds(case: Case, heads: int, head_size: int) -> Figures:
-    """Return what an exact method could gain at most: all pairs, padding included, over the needed ones."""
-    dense, needed = all_pairs(Full(heads), case.batch), needed_pairs(RowColumnHeads(heads), case.batch)
-    named: Figures = {}
-    for direction, backward in DIRECTIONS.items():
-        place = f"attention/bound/{case.name}/{direction}"
-        named[f"{place}/speedup_vs_dense"] = dense / needed
-        named[f"{place}/gflop"] = attention_flops(needed, head_size, backward=backward) / 1e9
-    return named
 
 
 def max_errors(ready: Mapping[str, PreparedVariant], qkv: Tensor) -> dict[str, float | NotRun]:

@@ -1,7 +1,7 @@
 """Inputs of benchmarks: tables of known shapes at any length, and batches of real ones."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -24,8 +24,8 @@ QUESTION = 24
 """Tokens of the question, [CLS] and [SEP] in a drawn table; all of them are global."""
 MIXED = 4
 """Examples in a batch of mixed lengths."""
-AUTO, SAMPLE = "auto", "sample"
-"""In place of a folder: the dataset where it is there; and the dataset that comes with the package."""
+SAMPLE = "sample"
+"""The dataset that comes with the package."""
 MAX_TABLES = 16
 """Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
 POSITIONS = 512
@@ -151,29 +151,22 @@ together = partial(collate, reset_positions=True, max_positions=POSITIONS)
 """Pads encodings to a batch whose positions restart in every cell."""
 
 
-def find_real(real: Mapping[str, str] | None, folders: Sequence[str]) -> dict[str, str]:
-    """Find the datasets to measure on, and say which they are where that was left open.
-
-    Args:
-        real: the folder of each dataset, or `AUTO`.
-        folders: where those are looked for; of several, in the folder of its name.
+def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, Path]:
+    """Find the datasets to measure on in some folders, each in the folder of its name; say which are there.
 
     Returns:
-        The folder of each; of `AUTO` those that are there, or else the sample alone.
+        The folder of each; of those that are not there none, and of the sample alone where none is.
     """
-    named = {name: root for name, root in (real or {}).items() if root != AUTO}
-    auto = [name for name, root in (real or {}).items() if root == AUTO]
-    places = {name: [Path(folder).expanduser() / name for folder in folders] for name in auto}
-    roots = {name: next((str(place) for place in paths if place.is_dir()), None) for name, paths in places.items()}
-    there = {name: root for name, root in roots.items() if root}
-    if auto and not there and not named:
-        there = {SAMPLE: "the package"}
-    if auto:
-        used = ", ".join(f"{name} ({root})" for name, root in there.items()) or "those that are named"
-        absent = [name for name in auto if name not in there]
-        missing = f"; not there: {', '.join(absent)} (mate data download data=NAME)" if absent else ""
+    places = {name: [Path(folder).expanduser() / name for folder in folders] for name in names or ()}
+    roots = {name: root for name, paths in places.items() if (root := next(filter(Path.is_dir, paths), None))}
+    if names and not roots:
+        roots = {SAMPLE: Path("the package")}
+    if names:
+        used = ", ".join(f"{name} ({root})" for name, root in roots.items())
+        absent = ", ".join(name for name in names if name not in roots)
+        missing = f"; not there: {absent} (mate data download data=NAME)" if absent else ""
         Console(stderr=True, highlight=False).print(f"real tables: {used}{missing}", soft_wrap=True)
-    return named | there
+    return roots
 
 
 def real_lengths(batch: TableBatch) -> list[int]:

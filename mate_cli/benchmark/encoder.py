@@ -1,6 +1,6 @@
 """Whole encoders side by side: ours with each backend, and those of `transformers`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,33 +15,35 @@ from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full
 from mate_cli.benchmark.attention import REHEARSED, time_plan
 from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
-from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases, real_lengths
+from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
-from mate_cli.benchmark.timing import NotRun, Timing, attempt, clock, warm_up
+from mate_cli.benchmark.timing import (
+    Figures,
+    NotRun,
+    Pace,
+    Timing,
+    Variant,
+    attempt,
+    clock,
+    measure_variants,
+    name_figures,
+    warm_up,
+)
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.costs import dense_flops, encoder_flops, work_flops
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
-PADDED = "_padded"
 CUT = "@"
 """Between a variant and the number of tokens that it reads."""
 DENSE = "sdpa"
 """The backend of a network that is named without one: PyTorch's own kernel, where it asks for any."""
 USUAL = ("tapas", "sat", "etc", "linformer")
 """Networks that are measured beside MATE with every backend when no variants are named."""
-REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}
-OWN_SEGMENTS = 10_000
-"""Row and column ids from here on are those of padding that is declared real."""
-PADDING_SEGMENT = 64
-"""Tokens of such a row or column: fewer would make it dearer than a table's, more would make attention count."""
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
-
-
 Made = TypeVar("Made")
 Prepared = tuple[dict[str, Made], dict[str, float | None], dict[str, NotRun]]
 """What is made of variants, what a plan costs each in ms (None where there is none), and why others cannot be had."""
@@ -68,14 +70,10 @@ class EncoderBenchmark(BenchmarkOptions):
     `transformers_tapas` and `transformers_bert`, or a name in `networks`. With `@256` after its name a variant reads
     the first 256 tokens of every example only, as with `encoding.max_tokens=256`. Ours get their plan with the batch,
     as in training; what it costs is a figure of its own.
-
-    Variants in `padded` are measured once more as `<name>_padded`: padding is then declared real, in rows and columns
-    of their own, so that it goes through every layer but attention has little to do for it.
     """
 
     variants: list[str] | None
     networks: dict[str, dict[str, str | int | float | bool | None]]
-    padded: list[str]
     size: str
     layers: PositiveInt | None
 
@@ -139,67 +137,40 @@ class EncoderBenchmark(BenchmarkOptions):
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """Return all figures of one case."""
-        place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
         jobs, plans, refused = self._jobs(case, pace.device)
-        named: Figures = {
-            f"{place.format(name)}/{direction}/not_run": not_run.reason
-            for name, not_run in refused.items()
-            for direction in DIRECTIONS
-        }
+        named: Figures = {}
         for direction, backward in DIRECTIONS.items():
+            prefix = f"encoder/{{}}/{case.name}/{direction}".format
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
-            prefix = f"{place}/{direction}"
-            named |= name_figures(timings, work, prefix.format, REFERENCES, pace.peak)
+            named |= name_figures(refused | timings, work, prefix)
             for name, timing in timings.items():
                 if isinstance(timing, Timing):
-                    per_second = 1000 * len(case.batch.input_ids) / timing.ms
-                    named[f"{prefix.format(name)}/examples_per_second"] = per_second
-            named |= packing_gains(timings, prefix.format)
-        named["machine/peak_gflops_per_second"] = pace.peak
-        for name, ms in plans.items():
-            if ms is None:
-                continue
-            named[f"{place.format(name)}/plan/ms"] = ms
-            for direction in DIRECTIONS:
-                whole = named.get(f"{place.format(name)}/{direction}/ms")
-                if isinstance(whole, float):
-                    named[f"{place.format(name)}/plan/share_of_{direction}"] = ms / whole
-        return named
+                    named[f"{prefix(name)}/examples_per_second"] = 1000 * len(case.batch.input_ids) / timing.ms
+        return named | {f"encoder/{name}/{case.name}/plan/ms": ms for name, ms in plans.items() if ms is not None}
 
     def _jobs(self, case: Case, device: torch.device) -> Prepared[EncoderJob]:
         """Return models with their batches."""
-        return self.prepare([case.batch], lambda model, batches, _: plan_job(model, batches[0], device))
+        return self.prepare([case.batch], lambda model, batches: plan_job(model, batches[0], device))
 
     def prepare(self, batches: Sequence[TableBatch], make: Callable[..., tuple[Made, float | None]]) -> Prepared[Made]:
-        """Make something of each variant; of those in `padded` also with padding declared real, where there is any.
-
-        Args:
-            batches: of a case.
-            make: takes a model, the batches that it reads, and those with padding as it is.
-        """
+        """Make something of each variant: `make` takes a model, and the batches of a case as far as it reads them."""
         results: dict[str, Made] = {}
         plans: dict[str, float | None] = {}
-        refused = {name: not_run for name, not_run in self._models.items() if isinstance(not_run, NotRun)}
+        refused = {name: model for name, model in self._models.items() if isinstance(model, NotRun)}
         for name, model in self._models.items():
             if isinstance(model, NotRun):
                 continue
-            read = [select_tokens(name, batch) for batch in batches]
-            inputs = {name: read}
-            if name in self.padded and any(sum(real_lengths(batch)) < batch.input_ids.numel() for batch in batches):
-                inputs[name + PADDED] = [declare_padding_real(batch) for batch in batches]
-            for label, label_batches in inputs.items():
-                outcome = attempt(partial(make, model, label_batches, read))
-                if isinstance(outcome, NotRun):
-                    refused[label] = outcome
-                else:
-                    results[label], plans[label] = outcome
+            outcome = attempt(partial(make, model, [select_tokens(name, batch) for batch in batches]))
+            if isinstance(outcome, NotRun):
+                refused[name] = outcome
+            else:
+                results[name], plans[name] = outcome
         return results, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
-        gflop = job_flops(job, self.shape, backward=backward) / 1e9
         call = partial(encode_and_back if backward else encode, job, self._autocast)
-        return Variant(call, gflop, is_approximate(job.model))
+        return Variant(call, job_flops(job, self.shape, backward=backward) / 1e9)
 
     def _autocast(self) -> AbstractContextManager[object]:
         half = self.torch_dtype != torch.float32
@@ -212,11 +183,6 @@ def plan_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple
         return EncoderJob(model, batch.to(device), batch), None
     planned, ms = time_plan(model.planner.on(device.type), batch)
     return EncoderJob(model, planned.to(device), batch), ms
-
-
-def is_approximate(model: nn.Module) -> bool:
-    """Tell whether a network's attention is only near to what its pattern says."""
-    return isinstance(model, TableEncoder) and any(not backend.exact for backend in model.backends)
 
 
 def list_variants() -> dict[str, tuple[str, str]]:
@@ -235,22 +201,6 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
     return batch.keep(first.expand(len(batch.input_ids), -1))
 
 
-def declare_padding_real(batch: TableBatch) -> TableBatch:
-    """Return the same batch without padding.
-
-    Where it was are rows and columns of their own, seen only by global tokens.
-    """
-    padding = batch.attention_mask == 0
-    segments = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
-    return replace(
-        batch,
-        attention_mask=torch.ones_like(batch.attention_mask),
-        segment_ids=batch.segment_ids.masked_fill(padding, 1),
-        row_ids=torch.where(padding, segments, batch.row_ids),
-        column_ids=torch.where(padding, segments, batch.column_ids),
-    )
-
-
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
     """Return the operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
     if isinstance(job.model, TableEncoder):
@@ -258,16 +208,6 @@ def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
     work = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
     attention = work_flops(work, size.head_size, backward=backward)
     return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
-
-
-def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str], str]) -> Figures:
-    """Return how much faster than with padding declared real, of the variants that were measured both ways."""
-    pairs = {name: (timing, timings.get(name + PADDED)) for name, timing in timings.items()}
-    return {
-        f"{prefix(name)}/speedup_vs_padded": padded.ms / packed.ms
-        for name, (packed, padded) in pairs.items()
-        if isinstance(packed, Timing) and isinstance(padded, Timing)
-    }
 
 
 def encode(job: EncoderJob, autocast: Autocast) -> Tensor:

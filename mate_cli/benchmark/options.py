@@ -11,8 +11,7 @@ from pydantic import PositiveFloat, PositiveInt
 from rich.progress import BarColumn, Progress, TextColumn
 
 from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, find_real, pick_cases
-from mate_cli.benchmark.results import Figures, Pace
-from mate_cli.benchmark.timing import DTYPES, find_device, machine_facts, threads
+from mate_cli.benchmark.timing import DTYPES, Figures, Pace, find_device, machine_facts, matmul_peak, threads
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.progress import time_text
@@ -27,7 +26,7 @@ class BenchmarkOptions(ABC):
     shapes: list[str]
     lengths: list[PositiveInt]
     batches: list[PositiveInt | Literal["mixed"]]
-    real: dict[str, str] | None
+    real: list[str] | None
     folders: list[str]
     real_batches: list[PositiveInt | Literal["mixed"]]
     tokenizer: str
@@ -57,7 +56,7 @@ class BenchmarkOptions(ABC):
         """
         with self.pace() as pace:
             self.rehearse(pace.device)
-            yield machine_facts(pace.device)
+            yield machine_facts(pace)
             cases = {case.name: case for case in self.cases()}
             for _, case in count_down(cases, len(DIRECTIONS) * self.seconds):
                 yield self.measure(case, pace)
@@ -84,9 +83,7 @@ class BenchmarkOptions(ABC):
         """
         device = find_device(self.device)
         with threads(self.threads):
-            pace = Pace(self.rounds, self.seconds, device, 0.0, {}, self.torch_dtype)
-            pace.measure_peak(seconds=0.5)
-            yield pace
+            yield Pace(self.rounds, self.seconds, device, matmul_peak(device, self.torch_dtype), {})
 
 
 MINUTE = 60.0

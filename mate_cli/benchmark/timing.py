@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -27,6 +28,8 @@ FORGET_PEAK = "5"
 Call = Callable[[], object]
 Result = TypeVar("Result")
 Clock = Callable[[], tuple[float, float]]
+Figures = dict[str, float | str]
+"""Numbers by name, as they stand in a record; a text says why there is none."""
 
 
 class Timing(NamedTuple):
@@ -48,7 +51,7 @@ class Timing(NamedTuple):
 class NotRun(NamedTuple):
     """The reason why a variant has no figures."""
 
-    reason: str
+    not_run: str
 
 
 def clock(device: torch.device) -> Clock:
@@ -69,7 +72,6 @@ def time_turns(
     seconds: float,
     device: torch.device,
     read: Clock | None = None,
-    before: Call | None = None,
 ) -> dict[str, Timing | NotRun]:
     """Time variants: one call each to warm up, which also shows the memory they need, then round after round.
 
@@ -79,7 +81,6 @@ def time_turns(
         seconds: a variant whose first call takes longer is not called again.
         device: where the calls work.
         read: the clock, that of the device when left out.
-        before: called before every round, outside the timings.
 
     Returns:
         The timing of every variant, or why there is none, in the order of `calls`.
@@ -93,8 +94,6 @@ def time_turns(
     rounds = rounds_within([spent for spent, _ in ready.values()], rounds=rounds, seconds=seconds)
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
     for _ in range(rounds):
-        if before is not None:
-            before()
         for name in list(samples):
             spent = attempt(partial(time_call, calls[name], read))
             if isinstance(spent, NotRun):
@@ -194,6 +193,60 @@ def _status_mb(key: str) -> float:
     return int(lines[key].split()[0]) * 1024 / 1e6
 
 
+class Variant(NamedTuple):
+    """One way to do the work of a case in one direction; `gflop` are the operations it takes, counted, in 10**9."""
+
+    call: Call
+    gflop: float
+
+
+@dataclass
+class Pace:
+    """Limits of measurements, and the speeds known so far.
+
+    Args:
+        rounds: at most so many.
+        seconds: about so long in all rounds of one case and direction; the most that a first call may take.
+        device: where variants work.
+        peak: GFLOP per second of matrix products.
+        speeds: the highest speed seen of each variant, in GFLOP per second.
+    """
+
+    rounds: int
+    seconds: float
+    device: torch.device
+    peak: float
+    speeds: dict[str, float]
+
+
+def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
+    """Time variants in turns, without those that are known to take too long.
+
+    A variant is expected to be as fast as it ever was in this run, or as the machine's peak at its first case.
+    """
+    expected = {name: variant.gflop / pace.speeds.get(name, pace.peak) for name, variant in variants.items()}
+    slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
+    calls = {name: variant.call for name, variant in variants.items() if name not in slow}
+    timings = time_turns(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device)
+    for name, timing in timings.items():
+        if isinstance(timing, Timing):
+            speed = variants[name].gflop / max(timing.ms / 1000, 1e-9)
+            pace.speeds[name] = max(pace.speeds.get(name, 0.0), speed)
+    late = {name: NotRun(f"a call would take {s:.3g} s, the limit is {pace.seconds:g} s") for name, s in slow.items()}
+    return {name: timings.get(name) or late[name] for name in variants}
+
+
+def name_figures(
+    timings: Mapping[str, Timing | NotRun], variants: Mapping[str, Variant], prefix: Callable[[str], str]
+) -> Figures:
+    """Name what was measured in one case and direction, by what the names of a variant's figures begin with."""
+    named: Figures = {}
+    for name, timing in timings.items():
+        values = timing._asdict() if isinstance(timing, NotRun) else timing._asdict() | {"gflop": variants[name].gflop}
+        named |= {f"{prefix(name)}/{figure}": value for figure, value in values.items() if value is not None}
+    return named
+
+
 SIDE = 2048
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -234,18 +287,17 @@ def matmul_peak(device: torch.device, dtype: torch.dtype, *, side: int = SIDE, s
     return 2 * side**3 / best / 1e9
 
 
-def machine_facts(device: torch.device) -> dict[str, float | str]:
-    """Return cores, threads, and the names of CPU, device and PyTorch, as `machine/...`."""
-    facts: dict[str, float | str] = {
+def machine_facts(pace: Pace) -> Figures:
+    """Return cores, threads, peak, and the names of CPU, device and PyTorch, as `machine/...`."""
+    cuda = pace.device.type == "cuda"
+    return {
         "machine/cores": float(os.cpu_count() or 0),
         "machine/threads": float(torch.get_num_threads()),
         "machine/cpu": cpu_model(),
         "machine/torch": torch.__version__,
-        "machine/device": device.type,
+        "machine/device": torch.cuda.get_device_name(pace.device) if cuda else pace.device.type,
+        "machine/peak_gflops_per_second": pace.peak,
     }
-    if device.type == "cuda":
-        facts["machine/device"] = torch.cuda.get_device_name(device)
-    return facts
 
 
 def cpu_model() -> str:

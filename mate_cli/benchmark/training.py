@@ -10,21 +10,19 @@ import torch
 from pydantic import PositiveInt
 from torch import nn
 
-from mate_cli.benchmark.cases import encode_dataset, find_real, real_lengths, together
-from mate_cli.benchmark.encoder import (
-    REFERENCES,
-    Autocast,
-    EncoderBenchmark,
-    EncoderJob,
-    is_approximate,
-    job_flops,
-    output_of,
-    packing_gains,
-    plan_job,
-)
+from mate_cli.benchmark.cases import encode_dataset, find_real, together
+from mate_cli.benchmark.encoder import Autocast, EncoderBenchmark, EncoderJob, job_flops, output_of, plan_job
 from mate_cli.benchmark.options import count_down
-from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, name_figures
-from mate_cli.benchmark.timing import NotRun, Timing, machine_facts
+from mate_cli.benchmark.timing import (
+    Figures,
+    NotRun,
+    Pace,
+    Timing,
+    Variant,
+    machine_facts,
+    measure_variants,
+    name_figures,
+)
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
@@ -43,7 +41,6 @@ class Learner(NamedTuple):
     """A variant in training."""
 
     jobs: Sequence[EncoderJob]
-    labelled: Sequence[TableBatch]
     head: nn.Module
     optimizer: torch.optim.Optimizer
 
@@ -73,7 +70,7 @@ class TrainingBenchmark(EncoderBenchmark):
             DataError: the dataset is not on disk.
         """
         with self.pace() as pace:
-            yield machine_facts(pace.device)
+            yield machine_facts(pace)
             self.rehearse(pace.device)
             for case, batches in count_down(self._batches_of_orders(), self.seconds):
                 yield self.measure_steps(case, [batch.to(pace.device) for batch in batches], pace)
@@ -84,7 +81,7 @@ class TrainingBenchmark(EncoderBenchmark):
         for name, root in find_real(self.real, self.folders).items():
             encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
             for order in self.orders:
-                case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"
+                case = f"{name}/{self.max_tokens}/{self.batch_size}_{order}"
                 batches[case] = draw_batches(encodings, order, self)
         return batches
 
@@ -94,17 +91,13 @@ class TrainingBenchmark(EncoderBenchmark):
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
         per_step = {name: variant._replace(gflop=variant.gflop / self.steps) for name, variant in work.items()}
-        place = f"training/{{}}/{case}/forward_backward".format
-        named: Figures = {f"{place(name)}/not_run": not_run.reason for name, not_run in refused.items()}
-        named["machine/peak_gflops_per_second"] = pace.peak
-        named |= name_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
-        tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
+        place = f"training/{{}}/{case}/{{}}".format
+        named = name_figures(refused | timings, per_step, lambda name: place(name, "forward_backward"))
         for name, timing in timings.items():
             if isinstance(timing, Timing):
-                named[f"{place(name)}/tokens_per_second"] = 1000 * tokens / timing.ms
-                named[f"{place(name)}/examples_per_second"] = 1000 * self.batch_size / timing.ms
-                named[f"training/{name}/{case}/plan/ms"] = plan = plans[name] or 0.0
-                named[f"training/{name}/{case}/plan/share_of_forward_backward"] = plan / timing.ms
+                per_second = 1000 * self.batch_size / timing.ms
+                named[place(name, "forward_backward/examples_per_second")] = per_second
+                named[place(name, "plan/ms")] = plans[name] or 0.0
         return named
 
     def _learning(self, model: nn.Module) -> nn.Module:
@@ -122,20 +115,18 @@ class TrainingBenchmark(EncoderBenchmark):
                 module.p = self.attention_dropout
         return model.train()
 
-    def _learner(
-        self, model: nn.Module, batches: Sequence[TableBatch], labelled: Sequence[TableBatch]
-    ) -> tuple[Learner, float]:
+    def _learner(self, model: nn.Module, batches: Sequence[TableBatch]) -> tuple[Learner, float]:
         """Return a model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
         model = self._learning(model)
         device = batches[0].input_ids.device
         jobs, plans = zip(*(plan_job(model, batch, device) for batch in batches), strict=True)
         head = CellSelectionHead(self.shape.hidden_size).to(device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
-        return Learner(jobs, labelled, head, optimizer), sum(ms or 0.0 for ms in plans) / len(plans)
+        return Learner(jobs, head, optimizer), sum(ms or 0.0 for ms in plans) / len(plans)
 
     def _steps(self, learner: Learner) -> Variant:
         gflop = sum(job_flops(job, self.shape, backward=True) for job in learner.jobs) / 1e9
-        return Variant(partial(take_steps, learner, self._autocast), gflop, is_approximate(learner.jobs[0].model))
+        return Variant(partial(take_steps, learner, self._autocast), gflop)
 
     def _per_step(self, timing: Timing | NotRun) -> Timing | NotRun:
         if isinstance(timing, NotRun):
@@ -156,18 +147,18 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
     return [together([encodings[index] for index in indices]) for indices in chosen]
 
 
-def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> TableBatch:
+def labels_of(output: EncoderOutput, job: EncoderJob) -> TableBatch:
     """Return the labels of the tokens that states are of: all of them, or those that a network keeps."""
     places = output.batch.places
-    return labelled if places is None or output.batch is job.batch else labelled.keep(places)
+    return job.counted if places is None or output.batch is job.batch else job.counted.keep(places)
 
 
 def take_steps(learner: Learner, autocast: Autocast) -> None:
     """Take one optimizer step on every batch."""
-    for job, labelled in zip(learner.jobs, learner.labelled, strict=True):
+    for job in learner.jobs:
         with autocast():
             output = output_of(job)
-            cells = learner.head(output._replace(batch=labels_of(output, job, labelled)))
+            cells = learner.head(output._replace(batch=labels_of(output, job)))
         loss = marginal_likelihood(cells.logits, cells.mask, cells.candidates).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(learner.weights, CLIP)

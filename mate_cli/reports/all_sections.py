@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from mate_cli.reports.attention_flow import flow_section
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.page import bars, curves, environment, questions, runs, settings, sweep
-from mate_cli.reports.sections import (
-    attention_flow,
-    cost,
-    difference,
-    efficiency,
-    errors,
-    growth,
-    pruning,
-    results,
-    significance,
-    subsets,
-    wrong,
-)
+from mate_cli.reports.page.curves import curves_section
+from mate_cli.reports.page.questions import questions_section
+from mate_cli.reports.page.runs import environment_section, runs_section, settings_section
+from mate_cli.reports.page.scores import scores_section
+from mate_cli.reports.page.sweep import sweep_section
+from mate_cli.reports.sections.cost import cost_section, speed_section
+from mate_cli.reports.sections.difference import two_runs_section
+from mate_cli.reports.sections.errors import errors_section, wrong_section
+from mate_cli.reports.sections.results import parts_section, results_section, significance_section
 from mate_cli.reports.view import ReportSection
 
 
@@ -31,30 +27,28 @@ class BuildSection(Protocol):
 
 
 SECTIONS: tuple[BuildSection, ...] = (
-    results.report_section,
-    significance.report_section,
-    difference.report_section,
-    bars.report_section,
-    subsets.report_section,
-    growth.report_section,
-    errors.report_section,
-    wrong.report_section,
-    pruning.report_section,
-    attention_flow.report_section,
-    curves.report_section,
-    cost.report_section,
-    efficiency.report_section,
-    settings.report_section,
-    sweep.report_section,
-    questions.report_section,
-    runs.report_section,
-    environment.report_section,
+    results_section,
+    significance_section,
+    two_runs_section,
+    scores_section,
+    parts_section,
+    errors_section,
+    wrong_section,
+    flow_section,
+    curves_section,
+    cost_section,
+    speed_section,
+    settings_section,
+    sweep_section,
+    questions_section,
+    runs_section,
+    environment_section,
 )
 
 
-BRIEF = (results.report_section, significance.report_section, cost.report_section)
+BRIEF = (results_section, significance_section, cost_section)
 """Sections that are printed by default."""
-WRONG = (wrong.report_section,)
+WRONG = (wrong_section,)
 """The section that `sections=wrong` prints."""
 
 
@@ -68,7 +62,7 @@ def report_sections(
         wide: put all splits beside each other, as papers do.
         among: only these; all where there are none.
     """
-    place = SECTIONS.index(errors.report_section) + 1
+    place = SECTIONS.index(errors_section) + 1
     for build in among or (*SECTIONS[:place], *report.added_sections, *SECTIONS[place:]):
         if (section := build(report, wide=wide)) is not None:
             yield section

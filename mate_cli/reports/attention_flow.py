@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -14,10 +14,12 @@ from rich.text import Text
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.plots.style import COLORS, INK, LEGEND, color_of, literal_text, new_figure, new_panels
 from mate_cli.reports.terminal.views import print_views
-from mate_cli.reports.view import Column, Row, View, ViewCell, sentences
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -240,3 +242,25 @@ def flow_heat_maps(targets: Sequence[str], attention: Sequence[Sequence[Sequence
     bar.ax.tick_params(colors=INK, labelsize=7.5, length=0)
     bar.outline.set_visible(False)
     return figure
+
+
+MAX_SHOWN = 6
+
+
+def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return what was observed of the best configurations, None where no run was analysed."""
+    flows = [views for group in report.groups if (views := list(first_flows(group)))]
+    if not flows:
+        return None
+    more = len(flows) - MAX_SHOWN
+    notes: tuple[str, ...] = (NOTE, "written by mate evaluate run=FOLDER split=dev analysis=attention_flow")
+    notes += (f"{more} more configurations have been analysed",) if more > 0 else ()
+    shown = tuple(view for views in flows[:MAX_SHOWN] for view in views)
+    return ReportSection("flow", "Attention flow", "Attention", shown, notes)
+
+
+def first_flows(group: Configuration) -> Iterator[View]:
+    """Yield what was found of the first run of a configuration that was analysed."""
+    for network in next((flows for run in group.runs if (flows := read_flows(run.folder))), ()):
+        for view in flow_views(network):
+            yield replace(view, title=f"{group.label}: {view.title[0].lower()}{view.title[1:]}")

@@ -29,7 +29,7 @@ TINY = [
     "benchmark.rounds=1",
     "benchmark.threads=1",
 ]
-COSTS = {"ms", "cpu_ms", "rounds", "gflop", "gflops_per_second", "share_of_peak"}
+COSTS = {"ms", "cpu_ms", "rounds", "gflop"}
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +54,10 @@ def figures_of(record, place):
 @pytest.mark.long
 def test_figures_have_the_promised_names(record):
     assert record["status"] == "finished"
-    forward = figures_of(record, "attention/segments/tall/32/mixed/forward")
-    assert forward == COSTS | {"speedup_vs_dense", "speedup_vs_bucketed", "max_error"}
-    both = figures_of(record, "attention/segments/tall/64/1/forward_backward")
-    assert both == COSTS | {"speedup_vs_dense", "speedup_vs_bucketed"}
-    assert figures_of(record, "attention/dense/tall/64/1/forward") == COSTS | {"speedup_vs_bucketed"}
-    assert figures_of(record, "attention/linformer/tall/32/1/forward") == COSTS | {
-        "speedup_vs_dense",
-        "speedup_vs_bucketed",
-        "approximate",
-    }
+    assert figures_of(record, "attention/segments/tall/32/mixed/forward") == COSTS | {"max_error"}
+    for name in ("segments", "dense", "linformer"):
+        assert figures_of(record, f"attention/{name}/tall/64/1/forward_backward") == COSTS
     assert figures_of(record, "attention/segments/tall/64/1/plan") == {"ms"}
-    assert figures_of(record, "attention/bound/tall/64/1/forward") == {"speedup_vs_dense", "gflop"}
 
 
 @pytest.mark.long

@@ -2,13 +2,8 @@
 
 import json
 
-import numpy as np
 import pytest
-import torch
-from batches import one_table, pad
 
-from mate_cli.attention.patterns import RowColumnHeads, needed_pairs
-from mate_cli.benchmark.encoder import declare_padding_real
 from mate_cli.cli.app import main
 
 TINY = [
@@ -39,37 +34,24 @@ def metrics(tmp_path_factory):
     return measured(tmp_path_factory.mktemp("benchmark"), "tapas,mate_segments,tapas@32,dot_16,dot_99")
 
 
-def test_every_variant_is_compared_with_both_peers(metrics):
-    are_compared(metrics, ("tapas", "mate_segments"))
+def test_every_variant_is_measured_in_both_directions(metrics):
+    are_measured(metrics, ("transformers_tapas", "transformers_bert", "tapas", "mate_segments"))
 
 
 @pytest.mark.long
-def test_the_baselines_are_compared_with_both_peers(tmp_path):
-    are_compared(measured(tmp_path, "sat,etc,linformer"), ("sat", "etc", "linformer"))
+def test_the_baselines_are_measured(tmp_path):
+    are_measured(measured(tmp_path, "sat,etc,linformer"), ("sat", "etc", "linformer"))
 
 
-def are_compared(metrics, names):
+def are_measured(metrics, names):
     for name in names:
         for direction in ("forward", "forward_backward"):
-            place = f"encoder/{name}/64/tall/1/{direction}"
-            peers = {
-                peer: metrics[f"encoder/transformers_{peer}/64/tall/1/{direction}/ms"] for peer in ("bert", "tapas")
-            }
-            for peer, ms in peers.items():
-                assert metrics[f"{place}/speedup_vs_{peer}"] == pytest.approx(ms / metrics[f"{place}/ms"])
-
-
-def test_padding_is_measured_where_there_is_some(metrics):
-    place = "encoder/{}/64/tall/mixed/forward/ms"
-    padded, packed = metrics[place.format("tapas_padded")], metrics[place.format("tapas")]
-    assert metrics["encoder/tapas/64/tall/mixed/forward/speedup_vs_padded"] == pytest.approx(padded / packed)
-    assert not [name for name in metrics if "_padded/64/tall/1/" in name]
-    assert not [name for name in metrics if "bert_padded" in name]
+            assert metrics[f"encoder/{name}/tall/64/1/{direction}/ms"] > 0
 
 
 def test_a_variant_can_read_fewer_tokens(metrics):
     work = {
-        name: metrics[f"encoder/{name}/64/tall/1/forward/gflop"] for name in ("tapas", "tapas@32", "dot_16", "dot_99")
+        name: metrics[f"encoder/{name}/tall/64/1/forward/gflop"] for name in ("tapas", "tapas@32", "dot_16", "dot_99")
     }
     half, whole = (dense_attention(tokens) for tokens in (32, 64))
     assert work["tapas"] - whole == pytest.approx(2 * (work["tapas@32"] - half))
@@ -84,30 +66,18 @@ def dense_attention(tokens):
 
 def test_examples_per_second_are_of_the_whole_batch(metrics):
     for direction in ("forward", "forward_backward"):
-        place = f"encoder/dot_16/64/tall/mixed/{direction}"
+        place = f"encoder/dot_16/tall/64/mixed/{direction}"
         assert metrics[f"{place}/examples_per_second"] == pytest.approx(4000 / metrics[f"{place}/ms"])
 
 
 def test_the_plan_is_a_figure_of_its_own(metrics):
-    place = "encoder/mate_segments/64/tall/1"
-    share = metrics[f"{place}/plan/ms"] / metrics[f"{place}/forward_backward/ms"]
-    assert metrics[f"{place}/plan/share_of_forward_backward"] == pytest.approx(share)
+    assert metrics["encoder/mate_segments/tall/64/1/plan/ms"] > 0
+    assert "encoder/transformers_bert/tall/64/1/plan/ms" not in metrics
 
 
 def test_packed_streams_are_counted_without_padding(metrics):
-    packed, padded = (metrics[f"encoder/{name}/64/tall/mixed/forward/gflop"] for name in ("tapas", "tapas_padded"))
-    assert packed < padded == pytest.approx(metrics["encoder/transformers_bert/64/tall/mixed/forward/gflop"])
-
-
-def test_padding_declared_real_asks_next_to_nothing_of_attention():
-    random = np.random.default_rng(0)
-    batch = pad([one_table(random, 3, 4, 3, 5), one_table(random, 5, 2, 2, 2)])
-    filled, pattern = declare_padding_real(batch), RowColumnHeads(4)
-    assert (filled.attention_mask == 1).all()
-    padding = (batch.attention_mask == 0).sum(1)  # fewer than 64 tokens: one segment, or two where 64 divides
-    globals_ = torch.tensor([3, 5])
-    more = int((padding * (2 * globals_ + padding)).sum()) * 4
-    assert needed_pairs(pattern, filled) == needed_pairs(pattern, batch) + more
+    ours, theirs = (metrics[f"encoder/{name}/tall/64/mixed/forward/gflop"] for name in ("tapas", "transformers_bert"))
+    assert ours < theirs
 
 
 @pytest.mark.parametrize(

@@ -134,16 +134,15 @@ def test_networks_that_fail(kind, faulty, tmp_path):
         f"benchmark={kind}",
         "benchmark.size=tiny",
         "benchmark.layers=1",
-        "benchmark.padded=[]",
         "benchmark.rounds=1",
     ]
     words += ["benchmark.variants=[tapas,mate_faulty,mate_triton]", "benchmark.threads=1", "benchmark.tokenizer=sample"]
     if kind == "encoder":
-        place = "encoder/{}/32/tall/1/forward_backward"
+        place = "encoder/{}/tall/32/1/forward_backward"
         words += ["benchmark.shapes=[tall]", "benchmark.lengths=[32]", "benchmark.batches=[1]", "benchmark.real=null"]
     else:
-        place = "training/{}/96/sample/2_random/forward_backward"
-        words += ["~benchmark.real.hybridqa", "+benchmark.real.sample=in_the_package", "benchmark.orders=[random]"]
+        place = "training/{}/sample/96/2_random/forward_backward"
+        words += ["benchmark.real=[sample]", "benchmark.orders=[random]"]
         words += ["benchmark.max_tokens=96", "benchmark.batch_size=2", "benchmark.steps=1"]
     record = run(tmp_path, *words)
     assert record["metrics"][f"{place.format('tapas')}/ms"] > 0

@@ -15,13 +15,11 @@ TINY = ["benchmark.rounds=1", "benchmark.seconds=5", "benchmark.threads=1"]
 def test_datasets_that_are_there_are_taken(tmp_path, capsys):
     (tmp_path / "b" / "wtq").mkdir(parents=True)
     folders = [f"{tmp_path}/a", f"{tmp_path}/b"]
-    auto = {"hybridqa": "auto", "wtq": "auto"}
-    assert find_real(auto, folders) == {"wtq": f"{tmp_path}/b/wtq"}
+    assert find_real(["hybridqa", "wtq"], folders) == {"wtq": tmp_path / "b" / "wtq"}
     said = capsys.readouterr().err
     assert f"real tables: wtq ({tmp_path}/b/wtq); not there: hybridqa" in said
-    assert list(find_real(auto, folders[:1])) == ["sample"]
+    assert list(find_real(["hybridqa"], folders[:1])) == ["sample"]
     assert "real tables: sample (the package)" in capsys.readouterr().err
-    assert find_real({"hybridqa": "mine", "wtq": "auto"}, []) == {"hybridqa": "mine"}
     assert find_real(None, folders) == {}
 
 
@@ -31,8 +29,8 @@ def test_benchmarks_need_no_data_of_ones_own(name, tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MATE_DATA", raising=False)
     words = {
-        "training": ["size=tiny", "variants=[tapas]", "padded=[]", "steps=1", "orders=[random]"],
-        "encoder": ["size=tiny", "layers=null", "variants=[tapas]", "padded=[]", "lengths=[]", "shapes=[]"],
+        "training": ["size=tiny", "variants=[tapas]", "steps=1", "orders=[random]"],
+        "encoder": ["size=tiny", "layers=null", "variants=[tapas]", "lengths=[]", "shapes=[]"],
         "attention": ["lengths=[]", "shapes=[]", "backends=[dense]", "real_batches=[1]"],
     }[name]
     keys = [f"benchmark.{word}" for word in [*words, "max_tokens=48"]]

@@ -12,10 +12,11 @@ import pytest
 import torch
 from finished_runs import finished_run, here
 
-from mate_cli import Mate, Table
+from mate_cli import Mate
 from mate_cli.cli.app import main
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.pipelines.export.export import export_run
+from mate_cli.tables.table import Table
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 FRAME = pd.DataFrame({"Region": ["North", "South", None], "Sold": [5.0, 7.5, float("nan")]})

@@ -7,12 +7,11 @@ import re
 import pytest
 
 from mate_cli.data.datasets.catalogue import find_dataset
-from mate_cli.reports.compare import answer_tables
-from mate_cli.reports.compare.answer_tables import AnswerTable
-from mate_cli.reports.compare.disagreements import ModelAnswer, disagreements
+from mate_cli.reports.compare.questions import ModelAnswer, disagreements
 from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page import questions
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.questions import QuestionTable, tables_of
+from mate_cli.reports.page.questions import AnswerTable, QuestionTable, tables_of
 from mate_cli.tables.text import table_matches
 from tests.reports.answered import write_rows
 from tests.reports.runs import build_run
@@ -75,7 +74,7 @@ def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(
 def test_without_the_data_set_the_page_says_so(tmp_path, asked, monkeypatch):
     (tmp_path / "large").mkdir()
     (tmp_path / "large" / "tables_tok.tar.xz").write_bytes(b"..")
-    monkeypatch.setattr(answer_tables, "MAX_PACKED", 1)
+    monkeypatch.setattr(questions, "MAX_PACKED", 1)
     gone = {"_target_": find_dataset("hybridqa").target, "name": "hybridqa", "root": str(tmp_path / "nowhere")}
     for number, (data, reason) in enumerate(
         [
@@ -94,7 +93,7 @@ def test_what_was_read_is_kept(tmp_path, asked, monkeypatch):
     groups = build_report([build_answers(tmp_path / "runs", asked, SAMPLE)]).groups
     found = disagreements(groups, "dev/hits@1")
     first, _ = tables_of(found, groups, "dev", tmp_path / "cache")
-    monkeypatch.setattr(answer_tables, "_read", None)
+    monkeypatch.setattr(questions, "_read", None)
     again, missing = tables_of(found, groups, "dev", tmp_path / "cache")
     assert (again, missing) == (first, "")
     assert set(again) == {one.example_id for one in asked}

@@ -35,7 +35,6 @@ def test_the_offline_run_holds_tables_and_the_page(outputs):
     assert {path.parent.name for path in media.glob("table/*/*.json")} == {
         "results",
         "significance",
-        "subsets",
         "questions",
         "cost",
     }

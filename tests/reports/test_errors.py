@@ -6,7 +6,7 @@ from runs import build_run
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.sections.errors import print_errors, report_section, wrong_answers
+from mate_cli.reports.sections.errors import count_wrong_answers, errors_section, print_errors
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.terminal.console import Console
 
@@ -35,17 +35,17 @@ def root(tmp_path):
 
 
 def test_wrong_texts_are_sorted_for_each_configuration(root):
-    (counts,) = wrong_answers(build_report([root], metric="test/em").groups, "test").values()
+    (counts,) = count_wrong_answers(build_report([root], metric="test/em").groups, "test").values()
     assert (counts.questions, counts.wrong) == (8, 6), "both seeds; cells are no texts"
     assert counts.places == {"right_cell": 2, "wrong_column": 2, "wrong_row": 2}
-    section = report_section(build_report([root], metric="test/em"), wide=False)
+    section = errors_section(build_report([root], metric="test/em"), wide=False)
     assert section.hint == "test"
     (view,) = section.views
     shares = {column.title: [row.cells[place].text for row in view.rows] for place, column in enumerate(view.columns)}
     assert shares["Wrong"] == ["6", NOTHING]
     assert shares["near misses"] == ["66.7", "55"]
     assert "> 80" in [cell.text for cell in view.rows[-1].cells], "the paper's share"
-    assert report_section(build_report([root / "cells"]), wide=False) is None
+    assert errors_section(build_report([root / "cells"]), wide=False) is None
 
 
 def test_they_fit_eighty_columns(root):

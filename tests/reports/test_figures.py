@@ -9,18 +9,10 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.plots.figures import (
-    curve_names,
-    draw_curves,
-    file_name,
-    learning_curves,
-    read_logs,
-    score_bars,
-    write_figures,
-)
-from mate_cli.reports.plots.metric_bars import Bar, metric_bars
+from mate_cli.reports.page.curves import Curve, curve_names, draw_curves, learning_curves, read_logs
+from mate_cli.reports.plots.figures import file_name, write_figures
+from mate_cli.reports.plots.metric_bars import Bar, metric_bars, score_bars
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
-from mate_cli.reports.runs.load_curves import Curve
 from tests.reports.runs import build_demo, build_run
 
 HITS = MetricName.parse("dev/hits@1")
@@ -78,7 +70,7 @@ def test_colours_and_dashes_tell_forty_configurations_apart():
 
 def test_frames_of_a_study(tmp_path):
     report = build_report([build_demo(tmp_path)])
-    logs = read_logs(report)
+    logs = read_logs(report, most=12)
     assert curve_names(logs)[:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
     (axes,) = draw_curves(logs, "train/loss").axes
     drawn = {line.get_gid().rpartition("-")[0] for line in axes.get_lines()}
@@ -104,7 +96,7 @@ def test_without_metrics_there_are_no_bars(tmp_path):
     build_run(tmp_path / "run", status="running", steps=0)
     report = build_report([tmp_path])
     assert score_bars(report, "dev/hits@1") == []
-    assert curve_names(read_logs(report)) == []
+    assert curve_names(read_logs(report, most=12)) == []
     assert write_figures(report, tmp_path / "figures") == []
 
 

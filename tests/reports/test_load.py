@@ -8,8 +8,8 @@ import pytest
 
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.curves import load_log
 from mate_cli.reports.runs.load import find_base_folder, load_runs
-from mate_cli.reports.runs.load_curves import load_log
 from tests.reports.runs import build_demo, build_run
 
 

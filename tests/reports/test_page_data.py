@@ -6,9 +6,8 @@ import pytest
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.html_page import environment
-from mate_cli.reports.page.page_data import blocks_of, references
-from mate_cli.reports.plots.figures import curve_names, read_logs
-from mate_cli.reports.runs.load_curves import load_log
+from mate_cli.reports.page.curves import curve_names, load_log, read_logs
+from mate_cli.reports.page.scores import blocks_of, references
 from mate_cli.reports.sections.cost import cost_content
 from tests.reports.runs import build_run
 from tests.reports.study import build_study
@@ -60,7 +59,7 @@ def test_a_metric_logged_once_is_no_curve(tmp_path):
     run = build_run(tmp_path / "run", steps=0)
     rows = ({"step": 0, "dev/em": 0.5}, {"step": 1, "dev/f1": 1}, {"step": 2, "dev/f1": 1})
     (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert curve_names(read_logs(build_report([tmp_path]))) == ["dev/f1"]
+    assert curve_names(read_logs(build_report([tmp_path]), most=12)) == ["dev/f1"]
 
 
 def test_no_text_ends_the_data_of_a_page():

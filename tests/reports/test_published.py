@@ -8,10 +8,9 @@ import pytest
 from runs import build_run
 
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.published import published_results
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.compare.tables import paper_cell
-from mate_cli.reports.sections.efficiency import report_section
+from mate_cli.reports.compare.tables import paper_cell, published_results
+from mate_cli.reports.sections.cost import speed_section
 
 DATASETS = sorted(
     file.name.removesuffix(".yaml") for file in resources.files("mate_cli.reports").joinpath("published").iterdir()
@@ -131,7 +130,7 @@ def test_runs_stand_above_published_speeds(tmp_path):
     for seed, score in ((1, 0.51), (2, 0.55), (3, 0.53)):
         metrics = {"test/official_accuracy": score}
         build_run(tmp_path / f"s{seed}", model="dot", task="table_qa", seed=seed, metrics=metrics, dataset="wtq")
-    section = report_section(build_report([tmp_path]), wide=False)
+    section = speed_section(build_report([tmp_path]), wide=False)
     (view,) = section.views
     assert view.title == "wtq, test"
     ours, *papers = [[cell.text + cell.spread for cell in row.cells] for row in view.rows]
@@ -139,4 +138,4 @@ def test_runs_stand_above_published_speeds(tmp_path):
     assert float(ours[2]) > 0
     named = dict(zip([row.label for row in view.rows[1:]], papers, strict=True))
     assert named["DoT (m -> l), columns"] == ["50.10.5", "50.1", "950"]
-    assert report_section(build_report([tmp_path], published=False), wide=False) is None
+    assert speed_section(build_report([tmp_path], published=False), wide=False) is None

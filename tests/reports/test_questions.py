@@ -1,24 +1,14 @@
 from __future__ import annotations
 
 import json
-import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.reports.compare import questions
-from mate_cli.reports.compare.disagreements import disagreements
-from mate_cli.reports.compare.grouping import Configuration, group_runs
-from mate_cli.reports.compare.questions import (
-    load_questions,
-    mean_score,
-    question_scores,
-    read_predictions,
-    scores_by_size,
-    scores_by_source,
-)
+from mate_cli.reports.compare.grouping import group_runs
+from mate_cli.reports.compare.questions import disagreements, load_questions, question_scores, read_predictions
 from mate_cli.reports.runs.load import load_runs
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
@@ -55,7 +45,7 @@ def test_a_run_s_predictions_are_read(tmp_path):
     questions = load_questions(load_runs([tmp_path]).runs[0], "dev")
     question, made = next(iter(questions.items()))
     assert (question.question_id, question.text) == ("q000", "Which place has number 0?")
-    assert (question.answers, question.source, question.cells) == (("place 0",), "table", 10)
+    assert (question.answers, question.source) == (("place 0",), "table")
     assert made.text == ("place 0" if made.scores == {"hits@1": 1.0} else "place 1")
     assert load_questions(load_runs([tmp_path]).runs[0], "test") == {}
 
@@ -90,8 +80,7 @@ def test_any_row_is_borne(tmp_path_factory, rows):
     (run / "predictions" / "dev.json").write_text(json.dumps(rows))
     groups = group_runs(load_runs([root]).runs)
     assert not disagreements(groups, METRIC)
-    for subset in (*scores_by_size(groups, METRIC), *scores_by_source(groups, METRIC)):
-        assert subset.count > 0
+    assert all(not question_scores(group, METRIC) for group in groups)
 
 
 def test_older_rows_have_no_scores(tmp_path):
@@ -102,7 +91,6 @@ def test_older_rows_have_no_scores(tmp_path):
     (group,) = group_runs(load_runs([tmp_path]).runs)
     assert len(load_questions(group.runs[0], "dev")) == len(rows)
     assert question_scores(group, METRIC) == {}
-    assert scores_by_size([group], METRIC) == scores_by_source([group], METRIC) == ()
 
 
 def test_a_changed_file_is_read_again(tmp_path):
@@ -135,37 +123,6 @@ def test_only_seeds_that_count_and_have_scores_are_used(tmp_path):
 def test_a_part_keeps_its_questions(tmp_path, metric, expected):
     (group,) = build_groups(tmp_path, mate=rows_of(1.0, 0.0, 0.0))
     assert list(question_scores(group, metric).values()) == expected
-
-
-def test_a_part_may_stand_before_the_score(tmp_path):
-    (group,) = build_groups(tmp_path, mate=rows_of(1.0, 0.0, 0.0))
-    named = Configuration(group.fields, group.runs, group.counted)
-    group.counted[0].part("metrics")["dev/passage/hits@1"] = 0.0
-    assert list(question_scores(named, "dev/passage/hits@1").values()) == [0.0]
-
-
-def test_sizes_and_sources(tmp_path):
-    rows = [question_row(i, hits=hit) | {"table_cells": cells} for i, (hit, cells) in enumerate(SIZED)]
-    groups = build_groups(tmp_path, mate=rows, tapas=rows[:2])
-    sizes = scores_by_size(groups, METRIC)
-    assert [(size.name, size.count) for size in sizes] == [("up to 20", 2), ("21-50", 1), ("over 1000", 1)]
-    mate, tapas = sizes[0].shares
-    assert (mate.mean, mate.count, tapas.mean) == (0.5, 2, 0.5)
-    assert sizes[1].shares[1] is None
-    assert [(part.name, part.shares[0].mean) for part in scores_by_source(groups, METRIC)] == [
-        ("In-Table", 1.0),
-        ("In-Passage", 0.5),
-    ]
-
-
-SIZED = [(1.0, 1), (0.0, 20), (1.0, 21), (1.0, 1001)]
-
-
-@given(scores=st.lists(st.floats(0, 1), min_size=2, max_size=30))
-def test_the_error_of_a_share(scores):
-    found = mean_score(scores)
-    assert found.mean == pytest.approx(np.mean(scores))
-    assert found.error == pytest.approx(np.std(scores, ddof=1) / math.sqrt(len(scores)), abs=1e-12)
 
 
 def test_disagreements_tell_different_stories_first(tmp_path):

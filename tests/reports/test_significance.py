@@ -20,7 +20,7 @@ from mate_cli.reports.export.markdown import report_markdown
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.runs.load import load_runs
-from mate_cli.reports.sections.significance import p_text
+from mate_cli.reports.sections.results import p_text
 from mate_cli.reports.terminal.comparison import print_report
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
@@ -270,12 +270,7 @@ def tested(tmp_path):
 
 def test_the_table_in_the_terminal(tested, capsys):
     print_report(tested, Console(width=100))
-    lines = (
-        capsys.readouterr()
-        .out.partition("Difference from mate: Dev Hits@1")[2]
-        .partition("by cells of the table")[0]
-        .splitlines()
-    )
+    lines = capsys.readouterr().out.partition("Difference from mate: Dev Hits@1")[2].partition("Cost")[0].splitlines()
     assert [line.split() for line in lines if line.startswith(("tapas", "sat"))] == [
         ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.63", NOTHING, "30", "1"],
         ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", NOTHING, "30", "1"],
@@ -283,12 +278,6 @@ def test_the_table_in_the_terminal(tested, capsys):
     text = " ".join(" ".join(lines).split())
     assert "0.025 is the corrected threshold" in text
     assert "A star (*) marks p < 0.05." in text
-
-
-def test_scores_by_size_of_the_table_are_in_the_paper_without_a_word_on_seeds(tested):
-    table = report_latex(tested).partition(r"\caption{Dev Hits@1 (\%) by cells of the table")[2]
-    assert table.startswith(".}\n")
-    assert "| Configuration | up to 20 n = " in report_markdown(tested)
 
 
 def test_the_page_the_paper_and_the_notes_have_the_same_tests(tested, tmp_path):

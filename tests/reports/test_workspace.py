@@ -13,7 +13,7 @@ from mate_cli.cli.app import main
 from mate_cli.cli.commands import compare
 from mate_cli.errors import ConfigError
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.export.workspace import save_workspace
+from mate_cli.reports.export.dashboard import save_workspace
 from tests.reports.runs import build_run
 
 OPTIONS = {"project": "tables", "entity": "team", "group": None, "tags": [], "timeout": 5.0, "mode": "online"}

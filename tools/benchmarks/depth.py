@@ -35,7 +35,7 @@ from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
 from mate_cli.papers.dt_fixup.models.schemes import evaluation_mode, scaled_weights
 from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
-from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
+from mate_cli.reports.benchmark import scaling_figure
 from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import load_runs
 from mate_cli.terminal.console import Console
@@ -235,14 +235,13 @@ def _longest(states: Tensor) -> float:
 
 def draw(folder: Path) -> list[Path]:
     """Draw the changes of a record against the number of layers, as PNG and SVG beside it."""
-    lines: dict[str, list[tuple[int, float]]] = {}
+    lines: dict[str, dict[int, float]] = {}
     for name, value in load_runs([folder]).runs[0].metrics.items():
         _, variant, layers, measure = name.split("/")
         if measure == "change":
-            lines.setdefault(variant, []).append((int(layers), value))
-    panel = Panel("Change of the output by one step, over its rate", lines)
-    frame = ScalingFrame("depth", "change / rate", tuple(lines), ((panel,),), axis="layers")
-    return save_figure(scaling_figure(frame), folder, "depth")
+            lines.setdefault(variant, {})[int(layers)] = value
+    figure = scaling_figure([{"Change of the output by one step, over its rate": lines}], "change / rate", "layers")
+    return save_figure(figure, folder, "depth")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Benchmark
-    from mate_cli.reports.benchmark.results import BenchmarkResults
+    from mate_cli.reports.benchmark import BenchmarkResults
     from mate_cli.reports.runs.load import LoadedRun
 
 CONFIG = "benchmark"
@@ -19,7 +19,7 @@ def run(cfg: Benchmark) -> None:
     Raises:
         RunError: there is no record to show, or it is none of a benchmark, or it has no figures.
     """
-    from mate_cli.reports.benchmark.results import read_benchmark
+    from mate_cli.reports.benchmark import read_benchmark
     from mate_cli.reports.runs.load import load_runs
 
     if cfg.show is not None:
@@ -41,7 +41,7 @@ def run(cfg: Benchmark) -> None:
 
 def show(benchmark: LoadedRun, folder: Path) -> None:
     """Print what a benchmark measured and write its figures into the folder of its record."""
-    from mate_cli.reports.benchmark.views import write_benchmark_figures
+    from mate_cli.reports.benchmark import write_benchmark_figures
     from mate_cli.terminal.console import report_console
 
     console, results = report_console(), print_measured(benchmark)
@@ -58,8 +58,7 @@ def print_measured(benchmark: LoadedRun) -> BenchmarkResults | None:
     Returns:
         None without tables.
     """
-    from mate_cli.reports.benchmark.results import parse_results
-    from mate_cli.reports.benchmark.views import print_benchmark, print_figures
+    from mate_cli.reports.benchmark import parse_results, print_benchmark, print_figures
     from mate_cli.terminal.console import report_console
 
     results, console = parse_results(benchmark), report_console()
@@ -74,7 +73,7 @@ def show_stopped(folder: Path) -> None:
     """Print what a benchmark had measured when it was stopped, and how to see it again."""
     from mate_cli.errors import RunError
     from mate_cli.quoting import format_setting
-    from mate_cli.reports.benchmark.results import read_benchmark
+    from mate_cli.reports.benchmark import read_benchmark
     from mate_cli.terminal.console import report_console
 
     console = report_console()

@@ -88,7 +88,7 @@ def run(cfg: Compare) -> None:
         place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
         console.print(f"wandb: {place}", soft_wrap=True)
     if cfg.workspace:
-        from mate_cli.reports.export.workspace import save_workspace
+        from mate_cli.reports.export.dashboard import save_workspace
 
         for address in save_workspace(report, cfg.logger["wandb"] or {}):
             console.print(f"wandb: {address}", soft_wrap=True)

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.files.safe_load import load_json
-from mate_cli.metrics.specs import MetricName, subset_specs
-from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.grouping import Configuration, join_folds
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
-
-SIZES = (0, 20, 50, 100, 200, 500, 1000)
-"""Bounds between tables of different size, in cells."""
-SOURCES = {**{one.name: one.title for one in (IN_TABLE, IN_PASSAGE)}, "missing": "Not found"}
-"""Sources of answers, in the order shown."""
-
 
 Cell = tuple[int, int]
 """Row and column of a body cell, both from 0."""
@@ -41,7 +33,6 @@ class ScoredQuestion:
         answers: the right ones, any of which will do.
         source: where the answer stands: table, passage, missing, or empty when nobody knows.
         table_id: the table it is about.
-        cells: rows times columns of that table, None when unknown.
         candidates: the cells that hold the answer or link to it, as (row, column); none where nobody says.
     """
 
@@ -50,7 +41,6 @@ class ScoredQuestion:
     answers: tuple[str, ...] = field(default=(), compare=False)
     source: str = field(default="", compare=False)
     table_id: str = field(default="", compare=False)
-    cells: int | None = field(default=None, compare=False)
     candidates: tuple[Cell, ...] = field(default=(), compare=False)
 
 
@@ -82,34 +72,6 @@ Questions = Mapping[ScoredQuestion, Prediction]
 """All that a run answered on a split."""
 Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
 """Answers of a run with their scores."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The mean score of some questions, as a fraction.
-
-    Args:
-        mean: over the questions.
-        error: its standard error, None for a single question.
-        count: of questions.
-    """
-
-    mean: float
-    error: float | None
-    count: int
-
-
-@dataclass(frozen=True)
-class Subset:
-    """Some of the questions: what they are called, and the share of each configuration, None where it has none."""
-
-    name: str
-    shares: tuple[Share | None, ...]
-
-    @property
-    def count(self) -> int:
-        """The most questions that a configuration has here."""
-        return max((share.count for share in self.shares if share), default=0)
 
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
@@ -167,14 +129,13 @@ def _parse(version: Version) -> Questions:
 
 
 def _question(row: Mapping[str, Any]) -> ScoredQuestion:
-    answers, cells = row.get("answer"), row.get("table_cells")
+    answers = row.get("answer")
     return ScoredQuestion(
         question_id=clean(row["question_id"]),
         text=_text(row.get("question")),
         answers=tuple(map(_text, answers)) if isinstance(answers, list) else (),
         source=_text(row.get("source")),
         table_id=_text(row.get("table_id")),
-        cells=int(cells) if cells is not None and is_number(cells) and is_finite(cells) else None,
         candidates=_cells(row.get("answer_cells")),
     )
 
@@ -194,10 +155,10 @@ def _confidence(row: Mapping[str, Any]) -> float | None:
     return float(value) if is_number(value) and is_finite(value) else None
 
 
-def _cells(found: object) -> tuple[Cell, ...]:
+def _cells(value: object) -> tuple[Cell, ...]:
     """Return cells of a list of [row, column, ...]; what is none is left out."""
-    lists = (one for one in found if isinstance(one, list)) if isinstance(found, list) else ()
-    return tuple((one[0], one[1]) for one in lists if len(one) >= 2 and all(type(place) is int for place in one[:2]))
+    lists = [cell[:2] for cell in value if isinstance(cell, list)] if isinstance(value, list) else []
+    return tuple((cell[0], cell[1]) for cell in lists if list(map(type, cell)) == [int, int])
 
 
 def _text(value: object) -> str:
@@ -213,30 +174,24 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
-    split, score, part = split_metric_name(metric)
-    versions = {run: _version(predictions_file(run, split)) for run in group.counted if metric in run.metrics}
-    found = {run: _score_questions(version, score, part) for run, version in versions.items() if version}
-    joined = join_folds([run for run, scored in found.items() if scored])
-    return {folds[0]: {key: one for run in folds for key, one in found[run].items()} for folds in joined}
+    name = MetricName.parse(metric)
+    versions = {run: _version(predictions_file(run, name.split)) for run in group.counted if metric in run.metrics}
+    scored = {run: _score_questions(version, name) for run, version in versions.items() if version}
+    joined = join_folds([run for run, questions in scored.items() if questions])
+    return {folds[0]: {key: pair for run in folds for key, pair in scored[run].items()} for folds in joined}
 
 
-def _score_questions(version: Version, score: str, part: str) -> Scored:
+def _score_questions(version: Version, name: MetricName) -> Scored:
     return {
-        question: (made, value)
-        for question, made in _read(version).items()
-        if part in ("", question.source) and (value := _score(made, score)) is not None
+        question: (prediction, value)
+        for question, prediction in _read(version).items()
+        if name.part in ("", question.source) and (value := _score(prediction, name.score)) is not None
     }
 
 
-def split_metric_name(metric: str) -> tuple[str, str, str]:
-    """Return split, score and part of a metric, whose name may have the part before or after the score."""
-    name = MetricName.parse(metric)
-    return (name.split, name.part, name.score) if name.score in subset_specs() else (name.split, name.score, name.part)
-
-
-def _score(made: Prediction, score: str) -> float | None:
+def _score(prediction: Prediction, score: str) -> float | None:
     """Return a prediction's score; how well a reader reads in the right cell is its exact match or F1."""
-    return made.scores.get(score, made.scores.get(score.removeprefix("gold_")))
+    return prediction.scores.get(score, prediction.scores.get(score.removeprefix("gold_")))
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
@@ -256,38 +211,76 @@ def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[S
     return [question for question in first if all(question in other for other in others)]
 
 
-def scores_by_size(groups: Sequence[Configuration], metric: str) -> tuple[Subset, ...]:
-    """Split a metric by the number of cells of the table; empty where no run says it."""
-    names = [f"{low + 1}-{high}" for low, high in pairwise(SIZES)]
-    names = [f"up to {SIZES[1]}", *names[1:], f"over {SIZES[-1]}"]
-
-    def size(question: ScoredQuestion) -> str | None:
-        return None if question.cells is None else names[sum(question.cells > bound for bound in SIZES[1:])]
-
-    return subsets(groups, metric, names, size)
+SHOWN = 20
+"""Questions that are shown where nobody asks for another number."""
 
 
-def scores_by_source(groups: Sequence[Configuration], metric: str) -> tuple[Subset, ...]:
-    """Split a metric by where the answer stands; empty where no run says it."""
-    return subsets(groups, metric, list(SOURCES.values()), lambda question: SOURCES.get(question.source))
+@dataclass(frozen=True)
+class ModelAnswer:
+    """The answers of a configuration to a question.
+
+    Args:
+        label: of the configuration.
+        texts: its predictions with the number of seeds that made them, most frequent first.
+        score: mean over its seeds.
+        cells: the cells that any of its seeds chose, as (row, column).
+    """
+
+    label: str
+    texts: tuple[tuple[str, int], ...]
+    score: float
+    cells: tuple[Cell, ...] = ()
 
 
-def subsets(
-    groups: Sequence[Configuration], metric: str, names: Iterable[str], name_of: Callable[[ScoredQuestion], str | None]
-) -> tuple[Subset, ...]:
-    """Split a metric by what `name_of` calls each question; subsets that nobody has are left out."""
-    parts: list[dict[str, list[float]]] = []
+@dataclass(frozen=True)
+class Disagreement:
+    """A question that configurations answer differently well; configurations that were not asked it are left out."""
+
+    question: ScoredQuestion
+    answers: tuple[ModelAnswer, ...]
+
+    @property
+    def spread(self) -> float:
+        """Between the best and the worst score."""
+        scores = [answer.score for answer in self.answers]
+        return max(scores) - min(scores)
+
+    @property
+    def pattern(self) -> tuple[tuple[str, bool], ...]:
+        """Labels, each with True if its score is nearer to the best than to the worst."""
+        middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
+        return tuple((answer.label, answer.score > middle) for answer in self.answers)
+
+
+def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
+    """List questions that configurations answer differently well, most telling first.
+
+    Those with the widest spread come first; among equals the patterns of who is right take turns, so that the first
+    few questions do not all tell the same story.
+
+    Args:
+        groups: the configurations; their order is that of the answers.
+        metric: see `scored_runs`.
+        most: how many questions are returned at most.
+    """
+    asked: dict[ScoredQuestion, list[ModelAnswer]] = {}
     for group in groups:
-        parts.append({})
-        for question, score in question_scores(group, metric).items():
-            parts[-1].setdefault(name_of(question) or "", []).append(score)
-    every = (Subset(name, tuple(mean_score(part.get(name, [])) for part in parts)) for name in names)
-    return tuple(subset for subset in every if any(subset.shares))
+        seeds = list(scored_runs(group, metric).values())
+        for question in common_questions(seeds):
+            asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
+    cases = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
+    cases = sorted(
+        (case for case in cases if case.spread > 0), key=lambda case: (-case.spread, case.question.question_id)
+    )
+    turns: Counter[tuple[tuple[str, bool], ...]] = Counter()
+    places = []
+    for case in cases:
+        turns[case.pattern] += 1
+        places.append((-case.spread, turns[case.pattern], case.question.question_id))
+    return tuple(case for _, case in sorted(zip(places, cases, strict=True), key=lambda pair: pair[0])[:most])
 
 
-def mean_score(scores: Sequence[float]) -> Share | None:
-    """Average the scores of questions."""
-    if not scores:
-        return None
-    error = statistics.stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else None
-    return Share(statistics.fmean(scores), error, len(scores))
+def _answer(label: str, answers: Sequence[tuple[Prediction, float]]) -> ModelAnswer:
+    texts = Counter(prediction.text for prediction, _ in answers)
+    cells = dict.fromkeys(cell for prediction, _ in answers for cell in prediction.chosen)
+    return ModelAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in answers), tuple(cells))

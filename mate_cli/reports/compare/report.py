@@ -13,10 +13,15 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
 from mate_cli.reports.compare.grouping import UNTRAINED_MARK, Configuration, group_runs, join_folds
-from mate_cli.reports.compare.published import PublishedResult, published_results
 from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
-from mate_cli.reports.compare.tables import ResultTable, result_tables, sort_by_metric
+from mate_cli.reports.compare.tables import (
+    PublishedResult,
+    ResultTable,
+    published_results,
+    result_tables,
+    sort_by_metric,
+)
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import MAX_TEXT, STATUSES, LoadedRun, clean, load_runs
 from mate_cli.reports.view import ReportSection

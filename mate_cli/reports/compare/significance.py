@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mate_cli.errors import ConfigError
+from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, split_metric_name
+from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs
 from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun
@@ -108,9 +109,9 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         ConfigError: no configuration, or more than one, is called so.
     """
     references = find_groups(groups, against, metric)
-    name = references[0].label if len(references) == 1 else against
+    label = references[0].label if len(references) == 1 else against
     if metric is None:
-        return Significance("", name, (), ("no run has a metric to compare yet",))
+        return Significance("", label, (), ("no run has a metric to compare yet",))
     tests: list[Difference] = []
     lines: list[str] = []
     others = 0
@@ -121,10 +122,12 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
             pairs = [compare_pair(group, reference, scores, metric) for group in near if group is not reference]
             tests, others = tests + [pair for pair in pairs if pair], others + len(pairs)
         else:
-            split, score, _ = split_metric_name(metric)
-            remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
-            lines.append(f"{reference.label} has no {score} for single questions of the {split} split: {remedy}")
-    return Significance(metric, name, tuple(tests), (*lines, *notes(tests, others)))
+            name = MetricName.parse(metric)
+            remedy = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
+            lines.append(
+                f"{reference.label} has no {name.score} for single questions of the {name.split} split: {remedy}"
+            )
+    return Significance(metric, label, tuple(tests), (*lines, *notes(tests, others)))
 
 
 def notes(tests: Sequence[Difference], others: int) -> list[str]:

@@ -12,13 +12,14 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.examples.example_table import MAX_ROWS
 from mate_cli.reports.format import plural
 from mate_cli.terminal.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MAX_ROWS = 40
+"""So many rows of a table are shown, beside those that hold an answer."""
 PALE, STRONG = (255, 246, 229), (244, 140, 36)
 """Behind tokens with the lowest and the highest score, in red, green and blue; the letters are black."""
 LEFT_OUT = "dim strike"

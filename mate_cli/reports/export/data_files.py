@@ -11,10 +11,10 @@ from typing import Any
 from mate_cli.files.safe_load import to_json
 from mate_cli.metrics.specs import SPLITS
 from mate_cli.reports.compare.grouping import FIELDS, Configuration, join_folds
-from mate_cli.reports.compare.published import FIGURES
 from mate_cli.reports.compare.report import Report, reason_text
+from mate_cli.reports.compare.tables import FIGURES
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.sections.wrong import wrong_answers
+from mate_cli.reports.sections.errors import wrong_answers
 from mate_cli.terminal.streams import printable
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")

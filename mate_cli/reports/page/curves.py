@@ -1,27 +1,29 @@
-"""Learning curves, which the page's scripts draw."""
+"""Learning curves: what runs logged step by step, drawn by the page's scripts, or as a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mate_cli.files.safe_load import read_lines
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.report import Report
-from mate_cli.reports.page.page_data import curve_data
-from mate_cli.reports.plots.figures import (
-    MAX_FIGURES,
-    MAX_REPEATS,
-    PlottedConfiguration,
-    curve_names,
-    draw_curves,
-    read_logs,
-)
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.report import Report, preference
+from mate_cli.reports.compare.statistics import is_finite
+from mate_cli.reports.page.scores import blocks_of, metric_data, round_value
+from mate_cli.reports.plots.style import INK, add_legend, color_of, dash_of, literal_text, mark_of, new_figure
+from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.view import ReportSection, sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_CURVES = 24
+MAX_CURVES, MAX_FIGURES, MAX_REPEATS = 24, 8, 5
 STILL_CURVES = 8
 """Configurations that are drawn where no script runs, and shown at first where one does."""
 NOTES = (
@@ -30,7 +32,7 @@ NOTES = (
 )
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection:
+def curves_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the learning curves, for the scripts to draw; without them one picture remains."""
     total = len(report.groups)
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
@@ -57,3 +59,204 @@ def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) ->
     """Draw the most telling score, or the loss without one, for pages without scripts."""
     name = next((metric for metric in names if MetricName.parse(metric).is_score), names[0])
     return draw_curves(drawn[:STILL_CURVES], name)
+
+
+FINAL = ("final/", "baseline/")
+"""Prefixes of metrics that are measured once, at the end."""
+CLOCK_POINTS = 48
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One logged metric of one run: values (fractions or losses) at optimizer steps, both of the same length."""
+
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """The log of a run: its metrics, and how many epochs and seconds had passed at some of its steps."""
+
+    curves: dict[str, Curve]
+    epochs: Curve
+    seconds: Curve
+
+
+def load_log(folder: Path, *, points: int = 240) -> RunLog:
+    """Read metrics.jsonl, each curve thinned to at most `points` points.
+
+    A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
+    they are a single point, not a curve.
+    """
+    collected: dict[str, list[tuple[float, float]]] = {}
+    for row in logged_rows(folder / "metrics.jsonl"):
+        for name, value in row.items():
+            if name != "step" and is_number(value) and is_finite(value) and not name.startswith(FINAL):
+                collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
+    epochs, seconds = (thin_clock(collected.pop(name, [])) for name in ("epoch", "time"))
+    return RunLog({name: thin(sorted(pairs), points) for name, pairs in collected.items()}, epochs, seconds)
+
+
+def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
+    """Pick (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
+    rising = sorted(pairs)
+    for index in range(1, len(rising)):
+        rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
+    points = rising[:: math.ceil(len(rising) / CLOCK_POINTS)] if rising else []
+    points += rising[-1:] if points and points[-1] != rising[-1] else []
+    return Curve(tuple(step for step, _ in points), tuple(value for _, value in points))
+
+
+def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
+    with suppress(OSError, ValueError):
+        yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
+
+
+def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
+    """Average neighbouring (step, value) pairs until at most `points` are left."""
+    width = math.ceil(len(pairs) / points)
+    bins = [pairs[start : start + width] for start in range(0, len(pairs), width)]
+    steps = tuple(sum(step for step, _ in part) / len(part) for part in bins)
+    return Curve(steps, tuple(sum(value for _, value in part) / len(part) for part in bins))
+
+
+MAX_POINTS, ALL_POINTS = 240, 12_000
+"""Points of a curve, and of all curves of a metric together."""
+
+
+@dataclass(frozen=True)
+class PlottedConfiguration:
+    """A configuration whose curves are drawn: its place among all, and its runs with what they logged."""
+
+    index: int
+    group: Configuration
+    logs: tuple[tuple[LoadedRun, RunLog], ...]
+
+
+def read_logs(report: Report, *, most: int) -> list[PlottedConfiguration]:
+    """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
+    count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
+    points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
+    drawn: list[PlottedConfiguration] = []
+    for index, group in enumerate(report.groups):
+        if len(drawn) == most:
+            break
+        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
+        if any(any(list_moving(log)) for _, log in logs):  # chains have none of their own
+            drawn.append(PlottedConfiguration(index, group, logs))
+    return drawn
+
+
+def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
+    """List the logged metrics that are drawn, the most telling first."""
+    counts = Counter(name for plot in drawn for name in {name for _, log in plot.logs for name in list_moving(log)})
+    names = [name for name in counts if MetricName.parse(name).score != "lr"]
+    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
+
+
+def list_moving(log: RunLog) -> Iterator[str]:
+    """Yield the metrics that were logged more than once: a single point is no curve."""
+    yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
+
+
+def curve_order(name: str, count: int) -> tuple[object, ...]:
+    """Order logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
+    metric = MetricName.parse(name)
+    kind = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
+    return (*kind, -count, *preference(name))
+
+
+def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
+    """Draw the curves of one metric, those without a point left out."""
+    lines = {
+        plot.group.label: [log.curves[name] for _, log in plot.logs if name in log.curves and log.curves[name].steps]
+        for plot in drawn
+    }
+    return learning_curves(MetricName.parse(name), lines)
+
+
+FEW_POINTS = 15
+
+
+def learning_curves(metric: MetricName, lines: Mapping[str, Sequence[Curve]]) -> Figure:
+    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it.
+
+    Args:
+        metric: that was logged.
+        lines: a curve per run, by the label of their configuration.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = new_figure(6.2, 3.1)
+    scale = metric.scale
+    for index, (label, curves) in enumerate(lines.items()):
+        for repeat, curve in enumerate(curves):
+            (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
+            line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
+            line.set_gid(f"{metric.full}-g{index}-{repeat}")
+            line.set_label(literal_text(label) if repeat == 0 else "_")
+            line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
+    axes.set_xlabel("step", color=INK)
+    axes.set_title(literal_text(metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.margins(x=0.01)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+    add_legend(figure, list(lines))
+    return figure
+
+
+def curve_data(report: Report, drawn: Sequence[PlottedConfiguration]) -> dict[str, Any]:
+    """Return the learning curves: `metrics` in the order shown, and `groups` with their runs.
+
+    A run has `grids` (steps that several metrics share), `values` (by number of the metric: its grid, its values), and
+    `epochs` and `seconds` as steps and what had passed at them.
+    """
+    names = curve_names(drawn)
+    return {
+        "metrics": [metric_data(report, MetricName.parse(name)) for name in names],
+        "blocks": list(blocks_of(report)),
+        "groups": [
+            {
+                "label": curve.group.label,
+                "index": curve.index,
+                "block": list(blocks_of(report)).index(curve.group.block),
+                "runs": [run_data(run, log, names) for run, log in curve.logs],
+            }
+            for curve in drawn
+        ],
+    }
+
+
+def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
+    """Return the curves of one run."""
+    grids: list[list[float]] = []
+    values: dict[str, list[Any]] = {}
+    for number, name in enumerate(names):
+        if (curve := log.curves.get(name)) is None or not curve.steps:
+            continue
+        grid = round_numbers(curve.steps, 1)
+        if grid not in grids:
+            grids.append(grid)
+        metric = MetricName.parse(name)
+        values[str(number)] = [grids.index(grid), [round_value(value, metric) for value in curve.values]]
+    seed = run.text("seed")
+    return {
+        "name": f"seed {seed}" if seed else run.folder.name,
+        "size": run.number("train", "data"),
+        "epochs": curve_times(log.epochs, 3),
+        "seconds": curve_times(log.seconds, 1),
+        "grids": grids,
+        "values": values,
+    }
+
+
+def curve_times(curve: Curve, digits: int) -> list[list[float]]:
+    """Return steps and the time at them."""
+    return [round_numbers(curve.steps, 1), round_numbers(curve.values, digits)]
+
+
+def round_numbers(numbers: Sequence[float], digits: int) -> list[float]:
+    """Round numbers; a whole one loses its point."""
+    return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]

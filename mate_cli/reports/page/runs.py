@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from mate_cli.metrics.specs import MetricName
 from mate_cli.quoting import format_command
+from mate_cli.reports.compare.config_difference import Comparison, Difference
 from mate_cli.reports.compare.grouping import FIELDS, TARGET
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.compare.run_settings import settings
@@ -16,14 +18,14 @@ from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.reports.view import ReportSection
-from mate_cli.runs.identity import REPEATED, differing_keys
+from mate_cli.runs.identity import ABSENT, REPEATED, differing_keys
 
 MAX_SETTINGS, FIRST = 20, 100
 """Settings to group by; rows that stand in the page itself, the others are built where a reader asks for them."""
 FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/"))
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection:
+def runs_section(report: Report, *, wide: bool) -> ReportSection:
     """Return every run: its folder, status, seed, main metric, time and command."""
 
     def content() -> Mapping[str, Any]:
@@ -114,3 +116,85 @@ def command_text(run: LoadedRun) -> str:
         return ""
     program = Path(str(argv[0])).name.replace("__main__.py", "mate")
     return clean(format_command(*program.split(), *map(str, argv[1:])))
+
+
+def environment_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return where the runs ran and with which versions."""
+
+    def content() -> Mapping[str, Any]:
+        facts: dict[str, Counter[str]] = {}
+        for run in report.runs:
+            for name, value in environment_facts(run).items():
+                facts.setdefault(name, Counter())[value] += 1
+        return {"rows": [(name, environment_text(counts, len(report.runs))) for name, counts in facts.items()]}
+
+    return ReportSection("environment", "Hardware and versions", "Environment", template="facts.html", content=content)
+
+
+def environment_facts(run: LoadedRun) -> dict[str, str]:
+    """Return what a run recorded of its surroundings."""
+    facts = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
+    versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
+    return {name: value for name, value in (facts | versions).items() if value}
+
+
+def environment_text(counts: Counter[str], total: int) -> str:
+    """Write the values of one fact, with how many runs had each unless all agree."""
+    if len(counts) == 1 and counts.total() == total:
+        return next(iter(counts))
+    return ", ".join(f"{value} ({count} of {total} runs)" for value, count in counts.most_common())
+
+
+MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
+
+
+def settings_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return a table of differing settings per dataset and task, and the settings that all runs share."""
+
+    def content() -> Mapping[str, Any] | None:
+        parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
+        shared = shared_settings(report)
+        title = f"{plural(len(shared), 'setting')} that all runs share"
+        section = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
+        return section if parts or shared else None
+
+    return ReportSection("settings", "Settings that differ", "Settings", template="settings.html", content=content)
+
+
+def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
+    """Return one dataset and task: what its configurations share in words, then a row per setting they do not."""
+    labels = comparison.labels[:MAX_COLUMNS]
+    hints = [
+        count_line(len(comparison.labels), "configuration", MAX_COLUMNS),
+        count_line(len(comparison.differences), "setting", MAX_DIFFERENCES),
+    ]
+    shown = comparison.differences[:MAX_DIFFERENCES]
+    return {
+        "title": comparison.title,
+        "hint": ", ".join(filter(None, hints)),
+        "common": comparison.common,
+        "several": len(comparison.labels) > 1,
+        "labels": labels,
+        "rows": [(difference.key, [value_of(difference, label) for label in labels]) for difference in shown],
+    }
+
+
+def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
+    """Return the value of one configuration, None where it has none, and whether no other of several has it."""
+    pair = next(((value, labels) for value, labels in difference.values.items() if label in labels), None)
+    if pair is None or pair[0] == ABSENT:
+        return None, False
+    value, labels = pair
+    return value, len(labels) == 1 and sum(map(len, difference.values.values())) > 2
+
+
+def shared_settings(report: Report) -> dict[str, str]:
+    """Return every setting that is the same in all runs."""
+    every = [settings(run) for run in report.runs]
+    first = every[0] if every else {}
+    return {key: value for key, value in first.items() if all(values.get(key) == value for values in every)}
+
+
+def count_line(count: int, noun: str, most: int) -> str:
+    """Say how much is shown of how much, empty when everything is."""
+    return f"first {most} of {plural(count, noun)}" if count > most else ""

@@ -17,21 +17,18 @@ from mate_cli.runs.identity import REPEATED, differing_keys
 
 MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
 MAX_POINTS = 500
-"""Runs that are drawn, evenly chosen; the means are of all."""
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
-STEP, ABOVE = 150, 24
-"""Pixels between two axes, and above them."""
+"""Runs that are drawn, evenly chosen."""
+TOP, BOTTOM, HEIGHT, STEP = 40, 195, 205, 150
+"""Pixels: the ends of an axis, the height of all, and the room between two axes."""
 NOTES = (
     "a line through all axes is a run, the darker the better its score",
-    "each point is a run, in the colour of its configuration; the line joins the means",
     "explained: the share of the variance of scores explained by a setting; with few runs, much of it is chance",
 )
 
 
 class ScoredRun(NamedTuple):
-    """A run: the place and the label of its configuration, its settings, and its score as it is printed."""
+    """A run: the label of its configuration, its settings, and its score as it is printed."""
 
-    place: int
     label: str
     settings: Mapping[str, str]
     score: float
@@ -46,40 +43,17 @@ class SettingPanel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plot:
-    """One plot, in pixels.
-
-    Args:
-        name: the settings that it is of.
-        explained: how much they tell.
-        heights: y and text of each line across.
-        ticks: x, text and value of each tick.
-        means: the points of the line that joins the means.
-        points: x, y, place of the configuration and words of each run.
-    """
-
-    name: str
-    explained: str
-    heights: Sequence[tuple[float, str]]
-    ticks: Sequence[tuple[float, str, str]]
-    means: str
-    points: Sequence[tuple[float, float, int, str]]
-    box = f"0 0 {WIDTH} {HEIGHT}"
-    left, right, bottom = LEFT, RIGHT, BOTTOM
-
-
-@dataclass(frozen=True)
 class ParallelCoordinates:
     """Runs as lines through an axis for each setting and one for the score, in pixels.
 
     Args:
-        axes: x, the name, and y and text of each tick.
+        axes: x, the name, how much it tells, and y and text of each tick.
         lines: the points of each run, how good it is in percent, and its words; the best ones last.
     """
 
-    axes: Sequence[tuple[float, str, Sequence[tuple[float, str]]]]
+    axes: Sequence[tuple[float, str, str, Sequence[tuple[float, str]]]]
     lines: Sequence[tuple[str, float, str]]
-    top, bottom, height = ABOVE, BOTTOM + ABOVE, HEIGHT + ABOVE
+    top, bottom, height = TOP, BOTTOM, HEIGHT
 
     @property
     def width(self) -> int:
@@ -87,8 +61,8 @@ class ParallelCoordinates:
         return STEP * len(self.axes)
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return a plot for each setting that was varied, the most telling first; None where too few runs are scored."""
+def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return runs as lines through the settings that were varied; None where no run has a score."""
     if not report.metric:
         return None
 
@@ -99,31 +73,29 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     return ReportSection("sweep", "Scores by setting", "Sweep", template="sweep.html", content=content)
 
 
-def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, ParallelCoordinates | None, list[Plot]]]:
-    """Yield a title and the plots of each block."""
+def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, ParallelCoordinates]]:
+    """Yield a title and the plot of each block."""
     blocks = dict.fromkeys(group.block for group in report.groups)
     for block in blocks:
-        groups = [(index, group) for index, group in enumerate(report.groups) if group.block == block]
-        runs = [run for index, group in groups for run in score_runs(index, group, metric)]
+        runs = [run for group in report.groups if group.block == block for run in score_runs(group, metric)]
         if panel_list := panels(runs):
             title = f"{metric.title_with_unit} on {block}" if len(blocks) > 1 else metric.title_with_unit
-            yield title, draw_coordinates(panel_list, runs, metric), [draw_panel(panel, runs) for panel in panel_list]
+            yield title, draw_coordinates(panel_list, runs, metric)
 
 
 def find_varied(report: Report) -> list[str]:
     """Return the settings that were varied, of those that change together the first; the most telling come first."""
     metric = MetricName.parse(report.metric or "")
-    runs = [run for place, group in enumerate(report.groups) for run in score_runs(place, group, metric)]
+    runs = [run for group in report.groups for run in score_runs(group, metric)]
     return [panel.keys[0] for panel in panels(runs)]
 
 
-def score_runs(place: int, group: Configuration, metric: MetricName) -> list[ScoredRun]:
+def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
     """Return the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
     return [
-        ScoredRun(place, group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full])
-        for run in known
+        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full]) for run in known
     ]
 
 
@@ -155,43 +127,17 @@ def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> floa
     return between / whole if whole else 0.0
 
 
-def draw_panel(panel: SettingPanel, runs: Sequence[ScoredRun]) -> Plot:
-    """Place the runs of one panel."""
-    places = x_places(panel.values)
-    low, high = min(run.score for run in runs), max(run.score for run in runs)
-    room = 0.08 * (high - low or 1)
-
-    def y(score: float) -> float:
-        return round(BOTTOM - (score - low + room) / (high - low + 2 * room) * (BOTTOM - TOP), 1)
-
-    pairs = list(zip(runs, panel.values, strict=True))
-    means = {value: statistics.fmean(run.score for run, run_value in pairs if run_value == value) for value in places}
-    name = " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
-    return Plot(
-        name,
-        f"explained {100 * panel.importance:.0f}%",
-        list(zip(map(y, (low, high)), distinct_numbers((low, high)), strict=True))[: 1 + (high > low)],
-        list(zip(places.values(), distinct_texts(list(places)), places, strict=True)),
-        " ".join(f"{places[value]},{y(mean)}" for value, mean in means.items()),
-        [
-            (places[v], y(run.score), run.place, f"{v}: {run.score:.1f}, {run.label}")
-            for run, v in pairs[:: -(-len(pairs) // MAX_POINTS)]
-        ],
-    )
-
-
 def draw_coordinates(
     panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
-) -> ParallelCoordinates | None:
-    """Draw runs as lines through all settings; None where one setting was varied alone."""
-    if len(panel_list) < 2:
-        return None
+) -> ParallelCoordinates:
+    """Draw runs as lines through all settings."""
     scores = [str(run.score) for run in runs]
-    columns = [*((" = ".join(panel.keys[:2]), panel.values) for panel in panel_list), (metric.short, scores)]
-    heights = [[round(BOTTOM + ABOVE - share * (BOTTOM - TOP), 1) for share in spread(values)] for _, values in columns]
+    columns = [(panel_name(p), f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
+    columns.append((metric.short, "", tuple(scores)))
+    heights = [[round(BOTTOM - share * (BOTTOM - TOP), 1) for share in spread(values)] for *_, values in columns]
     axes = [
-        (STEP * (place + 0.5), name, axis_ticks(dict(zip(values, ys, strict=True))))
-        for place, ((name, values), ys) in enumerate(zip(columns, heights, strict=True))
+        (STEP * (place + 0.5), name, told, axis_ticks(dict(zip(values, ys, strict=True))))
+        for place, ((name, told, values), ys) in enumerate(zip(columns, heights, strict=True))
     ]
     lines = [
         (
@@ -202,6 +148,11 @@ def draw_coordinates(
         for run, share, *ys in zip(runs, spread(scores), *heights, strict=True)
     ]
     return ParallelCoordinates(axes, sorted(lines[:: -(-len(runs) // MAX_POINTS)], key=lambda line: line[1]))
+
+
+def panel_name(panel: SettingPanel) -> str:
+    """Name the first two settings that take turns together, and how many more there are."""
+    return " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
 
 
 def spread(values: Sequence[str]) -> list[float]:
@@ -219,27 +170,12 @@ def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
     return [(places[end], f"{number_of(end):.4g}" if number_of(end) < math.inf else end[:12]) for end in ends]
 
 
-def distinct_numbers(numbers: Sequence[float]) -> list[str]:
-    """Write numbers with as few digits as tell them apart."""
-    written = [[f"{number:.{digits}f}" for number in numbers] for digits in range(1, 8)]
-    return next((texts for texts in written if len(set(texts)) == len(set(numbers))), written[-1])
-
-
 def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
     """Shorten texts to so many letters: at the end, or at the beginning where only this tells them apart."""
     ends = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
     if len(set(ends)) == len(texts):
         return ends
     return [text if len(text) <= most else f"…{text[1 - most :]}" for text in texts]
-
-
-def x_places(values: Sequence[str]) -> dict[str, float]:
-    """Return where each value stands in a panel, see `value_shares`, from the left."""
-    inner = (LEFT + 24, RIGHT - 24)
-    places = {
-        value: round(inner[0] + share * (inner[1] - inner[0]), 1) for value, share in value_shares(values).items()
-    }
-    return dict(sorted(places.items(), key=lambda item: item[1]))
 
 
 def value_shares(values: Sequence[str]) -> dict[str, float]:

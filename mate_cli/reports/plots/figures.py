@@ -1,103 +1,26 @@
-"""Chooses what is drawn: the best configurations, their curves, the main metric."""
+"""The figures of a comparison as files: the main metric, learning curves, score margins."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import RunError
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.metrics.specs import SPLITS, MetricName
-from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import scored_runs
-from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.plots.metric_bars import Bar, metric_bars
-from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
-from mate_cli.reports.plots.style import (
-    INK,
-    add_legend,
-    color_of,
-    dash_of,
-    literal_text,
-    mark_of,
-    new_figure,
-    save_figure,
-)
-from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.runs.load_curves import Curve, RunLog, load_log
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.page.curves import curve_names, draw_curves, read_logs
+from mate_cli.reports.plots.metric_bars import metric_bars, score_bars
+from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_CURVES, MAX_BARS, MAX_FIGURES, MAX_REPEATS, MAX_MARGINS = 12, 30, 8, 5, 8
-MAX_POINTS, ALL_POINTS = 240, 12_000
-"""Points of a curve, and of all curves of a metric together."""
-
-
-@dataclass(frozen=True)
-class PlottedConfiguration:
-    """A configuration whose curves are drawn: its place among all, and its runs with what they logged."""
-
-    index: int
-    group: Configuration
-    logs: tuple[tuple[LoadedRun, RunLog], ...]
-
-
-def read_logs(report: Report, *, most: int = MAX_CURVES) -> list[PlottedConfiguration]:
-    """Read what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
-    count = sum(len(group.runs[:MAX_REPEATS]) for group in report.groups[:most])
-    points = max(60, min(MAX_POINTS, ALL_POINTS // max(1, count)))
-    drawn: list[PlottedConfiguration] = []
-    for index, group in enumerate(report.groups):
-        if len(drawn) == most:
-            break
-        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MAX_REPEATS])
-        if any(any(list_moving(log)) for _, log in logs):  # chains have none of their own
-            drawn.append(PlottedConfiguration(index, group, logs))
-    return drawn
-
-
-def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
-    """List the logged metrics that are drawn, the most telling first."""
-    counts = Counter(name for plot in drawn for name in {name for _, log in plot.logs for name in list_moving(log)})
-    names = [name for name in counts if MetricName.parse(name).score != "lr"]
-    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MAX_FIGURES]
-
-
-def list_moving(log: RunLog) -> Iterator[str]:
-    """Yield the metrics that were logged more than once: a single point is no curve."""
-    yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
-
-
-def curve_order(name: str, count: int) -> tuple[object, ...]:
-    """Order logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
-    metric = MetricName.parse(name)
-    kind = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
-    return (*kind, -count, *preference(name))
-
-
-def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
-    """Draw the curves of one metric, those without a point left out."""
-    lines = {
-        plot.group.label: [log.curves[name] for _, log in plot.logs if name in log.curves and log.curves[name].steps]
-        for plot in drawn
-    }
-    return learning_curves(MetricName.parse(name), lines)
-
-
-def score_bars(report: Report, metric: str) -> list[Bar]:
-    """Return the bars of a metric in the order of the report, in the colours of the curves."""
-    drawn = []
-    for place, group in enumerate(report.groups[:MAX_BARS]):
-        if (summary := group.summary(metric)) is not None:
-            values = (run.metrics.get(metric, math.nan) for run in group.counted)
-            drawn.append(Bar(group.label, place, group.block, summary, tuple(filter(is_finite, values))))
-    return drawn
+MAX_CURVES, MAX_MARGINS = 12, 8
 
 
 def margin_frames(report: Report) -> list[MarginFrame]:
@@ -127,7 +50,7 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     Raises:
         RunError: the folder cannot be written.
     """
-    logs = read_logs(report)
+    logs = read_logs(report, most=MAX_CURVES)
     drawn = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
     if report.metric and (bars := score_bars(report, report.metric)):
         drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
@@ -144,31 +67,57 @@ def file_name(metric: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in spelled)[:80]
 
 
-FEW_POINTS = 15
+MIN_BINS, MAX_BINS = 12, 40
+REST = 0.5
+"""So many percent of all questions at either end are counted in the last bins, so that the others have room."""
 
 
-def learning_curves(metric: MetricName, lines: Mapping[str, Sequence[Curve]]) -> Figure:
-    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it.
+@dataclass(frozen=True)
+class Margins:
+    """The margins of one configuration: its name, its place among all, and one value per question and run."""
 
-    Args:
-        metric: that was logged.
-        lines: a curve per run, by the label of their configuration.
-    """
-    from matplotlib.ticker import MaxNLocator
+    label: str
+    index: int
+    values: tuple[float, ...]
 
-    figure, axes = new_figure(6.2, 3.1)
-    scale = metric.scale
-    for index, (label, curves) in enumerate(lines.items()):
-        for repeat, curve in enumerate(curves):
-            (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
-            line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
-            line.set_gid(f"{metric.full}-g{index}-{repeat}")
-            line.set_label(literal_text(label) if repeat == 0 else "_")
-            line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
-    axes.set_xlabel("step", color=INK)
-    axes.set_title(literal_text(metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
-    axes.margins(x=0.01)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
-    add_legend(figure, list(lines))
+
+@dataclass(frozen=True)
+class MarginFrame:
+    """The content of a figure: data set, split, and the configurations."""
+
+    dataset: str
+    split: str
+    configurations: tuple[Margins, ...]
+
+
+def score_margins(frame: MarginFrame) -> Figure:
+    """Draw the histograms as outlines over the same bins, in percent of a configuration's questions."""
+    import numpy as np
+
+    every = np.concatenate([margins.values for margins in frame.configurations])
+    low, high = np.percentile(every, [REST, 100 - REST])
+    room = max(high - low, 1e-3)
+    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, MIN_BINS, MAX_BINS))
+    edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
+    figure, axes = new_figure(9.4, 3.1 + 0.19 * len(frame.configurations))
+    axes.axvline(0, color=INK, linewidth=0.9)
+    for margins in frame.configurations:
+        inside = np.clip(margins.values, edges[0], edges[-1])
+        shares = 100 * np.histogram(inside, edges)[0] / len(inside)
+        outline = axes.stairs(
+            shares, edges, color=color_of(margins.index), linestyle=dash_of(margins.index), linewidth=1.6
+        )
+        outline.set_label(literal_text(f"{margins.label}: {margins_text(margins.values)}"))
+        axes.stairs(shares, edges, color=color_of(margins.index), fill=True, alpha=0.12)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("score (log P) of the answer's tokens above that of the table's tokens that are kept", color=INK)
+    axes.set_ylabel("questions (%)", color=INK)
+    figure.legend(loc="outside lower left", **LEGEND)
     return figure
+
+
+def margins_text(values: Sequence[float]) -> str:
+    """Sum margins up: `mean +0.530, above 0 for 81.2%`."""
+    above = sum(value > 0 for value in values) / len(values)
+    return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {above:.1%}"

@@ -1,19 +1,23 @@
-"""The main metric as bars: a bar per configuration, its spread, and each run as a dot."""
+"""Scores as bars: a bar per configuration, its spread, and each run as a dot."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.statistics import Summary
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.statistics import Summary, is_finite
 from mate_cli.reports.format import center_text
 from mate_cli.reports.plots.style import GRID, INK, color_of, literal_text, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+MAX_BARS = 30
 
 
 @dataclass(frozen=True)
@@ -82,3 +86,13 @@ def short(label: str, longest: int = 46) -> str:
     """Cut a long name in its middle, so that the bars keep their room and the end still tells it apart."""
     start = longest // 3
     return label if len(label) <= longest else f"{label[:start]}…{label[start + 1 - longest :]}"
+
+
+def score_bars(report: Report, metric: str) -> list[Bar]:
+    """Return the bars of a metric in the order of the report, in the colours of the curves."""
+    drawn = []
+    for place, group in enumerate(report.groups[:MAX_BARS]):
+        if (summary := group.summary(metric)) is not None:
+            values = (run.metrics.get(metric, math.nan) for run in group.counted)
+            drawn.append(Bar(group.label, place, group.block, summary, tuple(filter(is_finite, values))))
+    return drawn

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.format import count_text, duration_text, rate_text
-from mate_cli.reports.page.page_data import blocks_of, metric_data, score_names
+from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
+from mate_cli.reports.format import center_text, count_text, duration_text, rate_text, spread_text
+from mate_cli.reports.page.scores import blocks_of, metric_data, score_names
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 MAX_POINTS = 40
@@ -80,7 +81,7 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
     return tuple(cost for cost in COSTS if any(cost.of(group) for group in groups))
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection:
+def cost_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the table; a cost that no run recorded has no column."""
     costs = recorded_costs(report.groups)
     status = Column("Status", is_number=False, minor=not report.unfinished)  # the footer counts those that finished
@@ -141,3 +142,52 @@ def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
         for number, summary in enumerate(summaries)
         if summary is not None
     }
+
+
+SPEED_NOTES = (
+    "best: the best run of a row; the median or mean of its runs is next to it",
+    "examples per second are measured in training, on the machine of each source",
+)
+
+
+def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return a table per data set of which a paper prints speeds; None where no run has its metric."""
+    views = list(efficiency_views(report)) if report.published else []
+    return ReportSection("efficiency", "Accuracy and speed", "Speed", tuple(views), SPEED_NOTES) if views else None
+
+
+def efficiency_views(report: Report) -> Iterator[View]:
+    """Yield the tables, configurations above published figures."""
+    for block, dataset in blocks_of(report).items():
+        groups = [group for group in report.groups if group.block == block]
+        papers = [row for row in published_results(dataset) if row.examples_per_second]
+        for metric in map(MetricName.parse, dict.fromkeys(name for row in papers for name in row.best)):
+            rows = [*measured_rows(groups, metric), *published_rows(papers, metric)]
+            if len(rows) > len(papers):
+                columns = (Column(metric.title), Column("Best"), Column("Examples/s"))
+                yield View(f"{block}, {metric.split}", columns, tuple(rows))
+
+
+def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
+    """Yield the configurations that have the metric."""
+    for group in groups:
+        if summary := group.summary(metric.full):
+            rate = group.cost("examples_per_second", "throughput")
+            best = summary.high if metric.direction >= 0 else summary.low
+            yield Row(group.label, speed_cells(metric, summary, best, rate.center if rate else None))
+
+
+def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
+    """Yield the rows of a paper that have the metric."""
+    for paper in papers:
+        if summary := paper_cell(paper, metric.full):
+            best, rate = paper.best.get(metric.full), paper.examples_per_second
+            yield Row(paper.label, speed_cells(metric, summary, best, rate), "published")
+
+
+def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
+    """Return the middle with its spread, the best, and the examples per second."""
+    spread = None if summary.spread is None else metric.scale * summary.spread
+    middle = ViewCell(center_text(summary, metric), metric.scale * summary.center, spread_text(summary, metric), spread)
+    top = ViewCell() if best is None else ViewCell(metric.spec.text(best), metric.scale * best)
+    return middle, top, ViewCell(rate_text(rate), rate)

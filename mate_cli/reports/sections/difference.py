@@ -12,7 +12,7 @@ from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQues
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.page.environment import environment_facts
+from mate_cli.reports.page.runs import environment_facts
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.runs.identity import CODE, is_ignored
@@ -23,7 +23,7 @@ RIGHT, WRONG, PARTLY = "✓", "✗", "◐"
 Pair = tuple[LoadedRun, LoadedRun]
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection | None:
+def two_runs_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Return the difference of two runs, None where there are more or fewer."""
     runs = [run for run in report.runs if run.parent is None]
     return None if wide or len(runs) != 2 else difference_section((runs[0], runs[1]))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from mate_cli.metrics.specs import MetricName
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mate_cli.metrics.specs import MetricName, subset_specs
+from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables, units
 from mate_cli.reports.format import center_text, plural, spread_text
+from mate_cli.reports.page.scores import blocks_of, score_names
 from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell, sentences
 
 UNDERLINED = "underlined: within the ± of the best, or no further from it than chance among so many questions explains"
 
 
-def report_section(report: Report, *, wide: bool) -> ReportSection:
+def results_section(report: Report, *, wide: bool) -> ReportSection:
     """Return the tables; without any, a section that says nothing yet."""
     tables = report.tables
     if wide:
@@ -89,3 +95,94 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
     return ViewCell(
         center_text(cell, metric), metric.scale * cell.center, spread_text(cell, metric), spread, mark, hover=hover
     )
+
+
+SIGNIFICANCE_COLUMNS = tuple(
+    map(Column, ("Score", "Difference", "95 % interval", "p", "p of runs", "Questions", "Runs"))
+)
+
+
+def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return the paired tests against one configuration, None when nobody asked for them."""
+    tests = report.significance
+    if tests is None or not (tests.differences or tests.notes):
+        return None
+    title = f"Difference from {tests.against}" + (f": {MetricName.parse(tests.metric).title}" if tests.metric else "")
+    views = (View(title, SIGNIFICANCE_COLUMNS, tuple(difference_row(test, tests) for test in tests.differences)),)
+    return ReportSection("significance", title, "Significance", views if tests.differences else (), tests.notes)
+
+
+def difference_row(test: Difference, tests: Significance) -> Row:
+    """Return one test; a difference that chance hardly makes is marked, and has a word beside its p."""
+    metric = MetricName.parse(tests.metric)
+    spec, scale = metric.spec, metric.scale
+    better: Mark = "better" if spec.is_better(test.difference, 0) else "worse"
+    mark: Mark = better if test.is_significant else ""
+    difference, ends = scale * test.difference, (scale * test.low, scale * test.high)
+    between = f"{spec.difference_text(test.low)} to {spec.difference_text(test.high)}"
+    return Row(
+        test.label,
+        (
+            ViewCell(spec.text(test.score), scale * test.score),
+            ViewCell(spec.difference_text(test.difference), difference, mark=mark),
+            ViewCell(between, difference, ends=ends),
+            ViewCell(p_text(test.p), test.p, detail=mark or "not clear"),
+            ViewCell() if test.runs_p is None else ViewCell(p_text(test.runs_p), test.runs_p),
+            ViewCell(f"{test.questions:,}", test.questions),
+            ViewCell(str(test.runs), test.runs),
+        ),
+    )
+
+
+def p_text(p: float) -> str:
+    """Write a probability: <0.001, 0.034, 0.51."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+MAX_ROWS = 12
+Members = Sequence[tuple[int, Configuration]]
+"""Configurations of one block, each with its place among all."""
+
+
+def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return a table per way to split the questions, None when no run says how to."""
+    if report.metric is None:
+        return None
+    groups = report.groups[:MAX_ROWS]
+    names = blocks_of(report)
+    kinds = dict.fromkeys(spec.kind for spec in subset_specs().values())
+    families = {name: [place for place in enumerate(groups) if place[1].block == name] for name in names}
+    views = [
+        replace(view, title=f"{view.title}, {name}" if len(names) > 1 else view.title)
+        for name, members in families.items()
+        for kind in kinds
+        if (view := first_table(report, members, kind))
+    ]
+    if not views:
+        return None
+    hint = f"best {MAX_ROWS} of {len(report.groups)}" if len(report.groups) > MAX_ROWS else ""
+    spread = any(cell.spread for view in views for row in view.rows for cell in row.cells)
+    notes = ("± is the spread over seeds",) * spread
+    return ReportSection("subsets", "Scores on parts of the questions", "Parts", tuple(views), notes, hint)
+
+
+def first_table(report: Report, groups: Members, kind: str) -> View | None:
+    """Split the main metric by a kind of parts, or the most telling one that can be split."""
+    wholes = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
+    return next((table for whole in wholes if (table := kind_table(groups, whole, kind)) is not None), None)
+
+
+def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
+    """Split by what the runs' own metrics are parts of, such as `by place of the answer`; all questions come last."""
+    known = {MetricName.parse(name) for _, group in groups for name in group.metric_names}
+    parts = [part for part in known if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)]
+    if not parts:
+        return None
+    metrics = [*sorted(parts, key=MetricName.rank), whole]
+    columns = tuple(Column(metric.part_title) for metric in metrics)
+    rows = [
+        Row(group.label, tuple(result_cell(metric, group.summary(metric.full), "") for metric in metrics), place=place)
+        for place, group in groups
+    ]
+    scored = tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
+    return View(f"{whole.title_with_unit} {kind}", columns, scored, bars=True, is_repeated=True)

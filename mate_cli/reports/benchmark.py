@@ -1,0 +1,312 @@
+"""The results of a benchmark: a table per case, in the terminal, and the cost by length as figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.text import Text
+
+from mate_cli.errors import RunError
+from mate_cli.reports.format import plural
+from mate_cli.reports.plots.style import (
+    INK,
+    LEGEND,
+    color_of,
+    dash_of,
+    literal_text,
+    mark_of,
+    new_panels,
+    save_figure,
+)
+from mate_cli.reports.runs.load import LoadedRun, clean, load_runs
+from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.view import Column, Mark, Row, View, ViewCell
+from mate_cli.terminal.console import Console
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DIRECTIONS = {"forward": "forward", "forward_backward": "forward+backward"}
+KINDS = {"attention": "Attention", "encoder": "Encoder", "training": "Training step"}
+Lines = Mapping[str, Mapping[int, float]]
+"""Costs by length, by the names of lines."""
+PARTS = 7
+"""In the name of a figure."""
+NOT_RUN = "not_run"
+REFERENCES = {
+    "dense": "dense",
+    "bucketed": "bucketed",
+    "transformers_bert": "bert",
+    "transformers_tapas": "tapas",
+    "tapas": "dense",
+}
+"""What the first two of these that ran are called where other variants are compared with them."""
+
+
+class BenchmarkCase(NamedTuple):
+    """The input of a measurement.
+
+    Args:
+        kind: one of `KINDS`.
+        shape: of the tables, or their dataset.
+        tokens: of the longest example.
+        batch: the number of examples, or "mixed"; in training also their order.
+    """
+
+    kind: str
+    shape: str
+    tokens: int
+    batch: str
+
+    @property
+    def title(self) -> str:
+        """Kind, tables, length and batch in words."""
+        batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
+        return f"{KINDS[self.kind]}, {self.shape.replace('_', ' ')} tables, {self.tokens:,} tokens, {batch}"
+
+
+@dataclass
+class BenchmarkResults:
+    """All figures of a record.
+
+    Args:
+        run: the record and its folder.
+        cases: figures by variant and by `direction/figure`, of each case in the order of the record.
+        reasons: why a variant was not run, by variant and direction, of each case.
+    """
+
+    run: LoadedRun
+    cases: dict[BenchmarkCase, dict[str, dict[str, float]]] = field(default_factory=dict)
+    reasons: dict[BenchmarkCase, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+    @property
+    def variants(self) -> list[str]:
+        """All of them, in the order of the record."""
+        return list(dict.fromkeys(name for measured in self.cases.values() for name in measured))
+
+
+def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
+    """Read the record of any benchmark.
+
+    Raises:
+        RunError: there is no record, or it has no benchmark results.
+    """
+    run = load_runs([folder]).runs[0]
+    if run.record.get("command") != "benchmark" or not measured_figures(run):
+        raise RunError("has no benchmark results", where=str(folder), remedy="Give a folder of outputs/benchmark")
+    return run
+
+
+def measured_figures(run: LoadedRun) -> dict[str, float]:
+    """Return what was measured, without what describes the machine."""
+    return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
+
+
+def parse_results(run: LoadedRun) -> BenchmarkResults | None:
+    """Put the figures of a record together; None when there are none of `KINDS`.
+
+    Their names are `kind/variant/shape/tokens/batch/direction/figure`.
+    """
+    results = BenchmarkResults(run)
+    figures: Mapping[str, Any] = {**run.metrics, **run.part("facts")}
+    for name, value in figures.items():
+        kind, *parts = name.split("/")
+        if kind not in KINDS or len(parts) != PARTS - 1 or not parts[2].isdigit():
+            continue
+        variant, shape, tokens, batch, direction, figure = parts
+        case = BenchmarkCase(kind, shape, int(tokens), batch)
+        measured = results.cases.setdefault(case, {})
+        if figure == NOT_RUN:
+            results.reasons.setdefault(case, {}).setdefault(variant, {})[direction] = clean(value)
+        else:
+            measured.setdefault(variant, {})[f"{direction}/{figure}"] = float(value)
+    for measured in results.cases.values():
+        add_ratios(measured, run.metrics.get("machine/peak_gflops_per_second"))
+    return results if results.cases else None
+
+
+def add_ratios(measured: Mapping[str, dict[str, float]], peak: float | None) -> None:
+    """Add how many times as fast as the references each variant is, and the share of the machine's peak."""
+    references = [name for name in REFERENCES if name in measured][:2]
+    for direction in DIRECTIONS:
+        times = {name: ms for name, figures in measured.items() if (ms := figures.get(f"{direction}/ms"))}
+        for name, ms in times.items():
+            for reference in references:
+                if name != reference and reference in times:
+                    measured[name][f"{direction}/times {REFERENCES[reference]}"] = times[reference] / ms
+            if peak and (gflop := measured[name].get(f"{direction}/gflop")):
+                measured[name][f"{direction}/share_of_peak"] = gflop / ms * 1000 / peak
+
+
+def time_text(value: float) -> str:
+    """Write milliseconds: 0.03, 3.27, 41.9, 866, 12,215."""
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{digits}f}"
+
+
+def error_text(value: float) -> str:
+    """Write an error: 6e-07, 1.1."""
+    return f"{value:.0e}" if value < 0.001 else f"{value:.2g}"
+
+
+class FigureColumn(NamedTuple):
+    """One figure of every variant.
+
+    Args:
+        heading: in two lines.
+        figure: `direction/figure` in the record.
+        write: how it is written.
+        minor: left out where there is little room.
+    """
+
+    heading: str
+    figure: str
+    write: Callable[[float], str]
+    minor: bool = False
+
+
+def timed_columns(direction: str, over: str) -> Iterator[FigureColumn]:
+    """Yield the columns of one direction."""
+    yield FigureColumn(f"{over}\nms", f"{direction}/ms", time_text)
+    yield FigureColumn("\nCPU ms", f"{direction}/cpu_ms", time_text, minor=True)
+    for name in dict.fromkeys(REFERENCES.values()):
+        yield FigureColumn(f"times\n{name}", f"{direction}/times {name}", time_text)
+
+
+COLUMNS = (
+    *timed_columns("forward", "forward"),
+    *timed_columns("forward_backward", "fwd+bwd"),
+    FigureColumn("examples\nper s", "forward_backward/examples_per_second", time_text),
+    FigureColumn("GFLOP\nfwd", "forward/gflop", time_text, minor=True),
+    FigureColumn("of\npeak", "forward_backward/share_of_peak", "{:.0%}".format, minor=True),
+    FigureColumn("peak\nMB", "forward_backward/peak_mb", "{:,.0f}".format),
+    FigureColumn("plan\nms", "plan/ms", time_text, minor=True),
+    FigureColumn("max\nerror", "forward/max_error", error_text),
+)
+NOTES = (
+    "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores. Times "
+    "bert, tapas: as BertModel (sdpa) and TapasModel of transformers. GFLOP: operations, counted; of peak: against "
+    "those of matrix products. MB: peak memory of the call, above the memory in use before it. Plan: made once per "
+    "batch, not part of the times. Max error: of an output, against float64."
+)
+
+
+def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
+    """Return the table of one case; columns without any figure are left out, the least times are marked."""
+    measured = {name: figures for name, figures in results.cases[case].items() if figures.keys() - {"plan/ms"}}
+    columns = [column for column in COLUMNS if any(column.figure in figures for figures in measured.values())]
+    cells: dict[str, list[ViewCell]] = {name: [] for name in measured}
+    for column in columns:
+        values = {name: figures[column.figure] for name, figures in measured.items() if column.figure in figures}
+        least = min(values.values()) if column.figure.endswith("/ms") else None
+        for name, row in cells.items():
+            value = values.get(name)
+            mark: Mark = "best" if value == least and len(values) > 1 else ""
+            row.append(ViewCell() if value is None else ViewCell(column.write(value), value, mark=mark))
+    heads = tuple(Column(column.heading, stacked=column.heading, minor=column.minor) for column in columns)
+    rows = tuple(Row(name, tuple(row)) for name, row in cells.items())
+    return View(case.title, heads, rows, "variant", notes=tuple(list_skipped(results, case)))
+
+
+def list_skipped(results: BenchmarkResults, case: BenchmarkCase) -> Iterator[str]:
+    """Yield which variants were not run, and why; the direction is named where the other one was run."""
+    for name, reasons in results.reasons.get(case, {}).items():
+        where = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
+        yield f"{name}{where} not run: {'; '.join(dict.fromkeys(reasons.values()))}"
+
+
+def print_benchmark(results: BenchmarkResults, console: Console) -> None:
+    """Print all tables."""
+    print_views([case_table(results, case) for case in results.cases], console)
+    facts, numbers = results.run.part("facts"), results.run.metrics
+    threads, peak = (int(numbers.get(f"machine/{name}", 0)) for name in ("threads", "peak_gflops_per_second"))
+    machine = f"{clean(facts.get('machine/cpu', ''))}, {plural(threads, 'thread')}, "
+    machine += f"PyTorch {clean(facts.get('machine/torch', ''))}, peak {peak:,} GFLOP/s"
+    console.print(Text(f"{machine}\n{NOTES}", style="dim"))
+
+
+def print_figures(run: LoadedRun, console: Console) -> None:
+    """Print the figures of a benchmark that has no tables, one a line."""
+    figures = measured_figures(run).items()
+    rows = (Row(name, (ViewCell(f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)) for name, value in figures)
+    print_views([View("", (Column("value"),), tuple(rows), "figure")], console)
+
+
+COSTS = {
+    "time": ("ms", "ms", ("forward", "forward_backward")),
+    "flops": ("gflop", "GFLOP", ("forward",)),
+    "memory": ("peak_mb", "MB", ("forward", "forward_backward")),
+}
+"""Figures by the names of their files: what they show, its unit, and the directions, a row of panels each.
+
+Source: Eisenschlos et al. 2021 (MATE), figures 4, 5 and 6.
+"""
+
+
+def write_benchmark_figures(results: BenchmarkResults, folder: Path) -> list[Path]:
+    """Write a figure per cost, of cases that differ in their length."""
+    return [
+        file for name in COSTS if (figure := draw_cost(results, name)) for file in save_figure(figure, folder, name)
+    ]
+
+
+def draw_cost(results: BenchmarkResults, name: str) -> Figure | None:
+    """Draw a cost by length, a panel per shape of tables; None where no shape was measured at two lengths."""
+    cost, unit, directions = COSTS[name]
+    series: dict[tuple[str, str], list[BenchmarkCase]] = {}
+    for case in sorted(results.cases, key=lambda case: case.tokens):
+        series.setdefault((case.shape, case.batch), []).append(case)
+    rows = [
+        {
+            f"{shape.replace('_', ' ')} x {batch}, {DIRECTIONS[direction]}": {
+                variant: {
+                    case.tokens: value
+                    for case in cases
+                    if (value := results.cases[case].get(variant, {}).get(f"{direction}/{cost}"))
+                }
+                for variant in results.variants
+            }
+            for (shape, batch), cases in series.items()
+            if len(cases) > 1
+        }
+        for direction in directions
+    ]
+    return scaling_figure(rows, unit) if rows[0] else None
+
+
+def scaling_figure(rows: Sequence[Mapping[str, Lines]], unit: str, axis: str = "tokens") -> Figure:
+    """Draw rows of panels by their titles, both axes logarithmic; the place of a line gives its colour."""
+    width, height = max(6.9, 3.35 * len(rows[0])), 0.8 + 2.75 * len(rows)
+    figure, panels = new_panels(len(rows), len(rows[0]), width, height)
+    for row, contents in zip(panels, rows, strict=True):
+        row[0].set_ylabel(unit, color=INK)
+        for axes, (title, lines) in zip(row, contents.items(), strict=True):
+            axes.set_title(literal_text(title), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+            draw_lines(axes, lines)
+    for axes in panels[-1]:
+        axes.set_xlabel(axis, color=INK)
+    shown = {line.get_label(): line for row in panels for axes in row for line in axes.get_lines()}
+    figure.legend(handles=list(shown.values()), loc="outside lower center", ncols=4, **LEGEND)
+    return figure
+
+
+def draw_lines(axes: Axes, lines: Lines) -> None:
+    """Draw the lines of one panel, ticks at the lengths that were measured."""
+    from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
+
+    for place, (name, points) in enumerate(lines.items()):
+        if points:
+            look: dict[str, Any] = {"color": color_of(place), "linestyle": dash_of(place), "marker": mark_of(place)}
+            axes.plot(*zip(*points.items(), strict=True), linewidth=1.5, markersize=4, label=literal_text(name), **look)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    lengths = sorted({length for points in lines.values() for length in points})
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

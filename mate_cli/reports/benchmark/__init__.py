@@ -1,1 +1,0 @@
-"""The results of a benchmark: tables, figures, a page and the terminal."""
