@@ -15,6 +15,10 @@ from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.papers.dt_fixup.databases import answer_database as databases
 from mate_cli.papers.dt_fixup.databases.open_database import open_database
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.schema import Schema
+from mate_cli.papers.dt_fixup.sql.tree import oracle_actions
+from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing, SqlPrediction
 from mate_cli.reports.answers.files import answers_csv, answers_json, render_answers
 from mate_cli.reports.answers.terminal import print_session
 from mate_cli.terminal.console import Console
@@ -184,3 +188,16 @@ def test_what_is_asked_wrongly(capsys, database, tmp_path):
     ):
         assert main(["predict", *words]) == 2
         assert says in capsys.readouterr().err
+
+
+def test_the_best_query_that_runs_is_taken():
+    schema = Schema.from_entry(ENTRY)
+    first, second = (
+        oracle_actions(parse(f"SELECT {column} FROM orders", schema), schema) for column in ("customer", "price")
+    )
+    example = SimpleNamespace(schema=schema)
+    prediction = SqlPrediction("a", first, -1.0, (second,))
+    for accepted, answer in ((None, "customer"), ("price", "price"), ("customer", "customer"), ("nothing", "customer")):
+        task = SimpleNamespace(runs=accepted and (lambda example, sql, word=accepted: word in sql))
+        assert SqlParsing._answer(task, prediction, example) == f"SELECT {answer} FROM orders"
+    assert SqlParsing._answer(SimpleNamespace(runs=None), SqlPrediction("b"), example) == ""

@@ -20,9 +20,8 @@ from mate_cli.papers.dt_fixup.schema.relations import (
     question_words,
 )
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, action_rows
-from mate_cli.papers.dt_fixup.sql.derivation import ApplyRule, Reduce, SelectColumn
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, schema_example, schema_table
-from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES, ApplyRule, Reduce, SelectColumn
 from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.tokenization.serializers.serializer import EncodingFailure

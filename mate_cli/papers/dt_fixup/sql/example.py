@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mate_cli.papers.dt_fixup.sql.derivation import Action
 from mate_cli.papers.dt_fixup.sql.exact_match import hardness, queries_match
+from mate_cli.papers.dt_fixup.sql.grammar import Action
 from mate_cli.papers.dt_fixup.sql.ir import Query
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, build_query, oracle_actions
