@@ -14,7 +14,7 @@ from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.heads.score import Score
 from mate_cli.models.layers.embeddings import FastDropout
-from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, SENTENCE_IDS
+from mate_cli.papers.transformer_xh.relations import NODE_CELLS, SENTENCE_IDS
 from mate_cli.tokenization.layout import TableBatch
 
 
