@@ -17,7 +17,7 @@ from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.papers.dt_fixup.datasets.option_questions import LogiQa, ReClor
-from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.dt_fixup.datasets.spider_questions import Spider
 from mate_cli.papers.transformer_xh.datasets.document_readers import HotpotQA, MuSiQue
 
 Change = Callable[[Any], None]

@@ -8,7 +8,7 @@ from typing import TypeVar
 FORMER_MODULES: Mapping[str, str] = {
     "data.datasets.document_readers": "transformer_xh.datasets.document_readers",
     "data.datasets.option_questions": "dt_fixup.datasets.option_questions",
-    "data.datasets.spider.reader": "dt_fixup.datasets.spider.reader",
+    "data.datasets.spider.reader": "dt_fixup.datasets.spider_questions",
     "lit_modules.evidence.evidence_entailment": "transformer_xh.tasks",
     "lit_modules.evidence.evidence_ranking": "transformer_xh.tasks",
     "lit_modules.evidence.evidence_reading": "transformer_xh.tasks",
@@ -21,6 +21,7 @@ FORMER_MODULES: Mapping[str, str] = {
     "models.relation_aware": "dt_fixup.models.relation_aware",
     "models.transformer_xh": "transformer_xh.models.transformer_xh",
     "models.transformer_xl": "transformer_xh.models.transformer_xl",
+    "papers.dt_fixup.datasets.spider.reader": "dt_fixup.datasets.spider_questions",
     "papers.hybrider.node_ranking": "hybrider.tasks",
     "papers.hybrider.page_reading": "hybrider.tasks",
     "papers.hybrider.row_hopping": "hybrider.tasks",

@@ -19,11 +19,11 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
-from mate_cli.papers.dt_fixup.models.nodes import node_kinds
+from mate_cli.papers.dt_fixup.models.relation_aware import node_kinds
 from mate_cli.papers.dt_fixup.models.schemes import draw
 from mate_cli.papers.dt_fixup.models.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation, Search, ranked_derivations
-from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, TABLE
+from mate_cli.papers.dt_fixup.schema.relations import ACTIONS, COLUMN, TABLE
 from mate_cli.papers.dt_fixup.sql.exact_match import queries_match
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
 from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES, Action

@@ -14,7 +14,7 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.papers.dt_fixup.databases import answer_database as databases
-from mate_cli.papers.dt_fixup.databases.open_database import open_database
+from mate_cli.papers.dt_fixup.databases.source import DatabaseSource
 from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.papers.dt_fixup.sql.tree import oracle_actions
@@ -64,7 +64,7 @@ def model(monkeypatch):
 
 
 def ask(model, path, *questions, schema=None):
-    return databases.answer_database(open_database(str(path), schema, questions), lambda: model).answers
+    return databases.answer_database(DatabaseSource(str(path), schema).open(questions, None), lambda: model).answers
 
 
 def texts(answered):
@@ -85,7 +85,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
         connection.execute("INSERT INTO notes VALUES (?, ?)", ("a\x1b[31m\u202eb\x07", b"12"))
         connection.execute("INSERT INTO notes VALUES (9007199254740993, 1e999)")
     session = databases.answer_database(
-        open_database(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"]),
+        DatabaseSource(str(database)).open(["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"], None),
         lambda: model,
     )
     first, none = json.loads(answers_json(session))["answers"]
@@ -112,7 +112,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
 )
 def test_how_many_rows_there_are(model, sql, rows, hidden):
     session = databases.answer_database(
-        open_database(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model
+        DatabaseSource(str(FILES / "rows1000.sqlite")).open([f"a: {sql}"], None), lambda: model
     )
     (answer,) = json.loads(answers_json(session))["answers"]
     assert answer["rows"] == rows
@@ -125,7 +125,7 @@ def test_how_many_rows_there_are(model, sql, rows, hidden):
 
 def test_what_is_left_out_is_told(model):
     session = databases.answer_database(
-        open_database(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"]),
+        DatabaseSource(str(FILES / "broken_view.sqlite")).open(["a: SELECT count(*) FROM a"], None),
         lambda: model,
     )
     assert session.notes == {str(FILES / "broken_view.sqlite"): ["Left out: view v (no such table: main.old)."]}
@@ -140,7 +140,7 @@ def test_columns_without_values_are_told_once(model, tmp_path):
             "CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT abs(-9223372036854775807 - 1) b FROM t"
         )
         connection.execute("INSERT INTO t VALUES ('no JSON')")
-    asked = open_database(str(path), None, ["a: SELECT count(*) FROM t", "b: SELECT a FROM t"])
+    asked = DatabaseSource(str(path)).open(["a: SELECT count(*) FROM t", "b: SELECT a FROM t"], None)
     session = databases.answer_database(asked, lambda: model)
     assert session.notes == {str(path): ["No values were read of: v.b (integer overflow)."]}
 

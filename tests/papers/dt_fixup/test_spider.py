@@ -9,7 +9,7 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.dt_fixup.datasets.spider_questions import Spider
 
 SCHEMA = {
     "db_id": "flight_2",

@@ -10,7 +10,7 @@ from typing import Any
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import RunError
-from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
+from mate_cli.papers.dt_fixup.databases.source import OpenDatabase
 from mate_cli.papers.dt_fixup.sql.database import (
     Rows,
     UnrunnableQueryError,

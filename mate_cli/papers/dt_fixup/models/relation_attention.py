@@ -18,7 +18,7 @@ from mate_cli.attention.pattern import all_pairs
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
+from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 
 
 @dataclass(frozen=True)

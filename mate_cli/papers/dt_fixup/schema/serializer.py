@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from mate_cli.papers.dt_fixup.schema.arrays import (
+from mate_cli.papers.dt_fixup.schema.relations import (
     ACTIONS,
     COLUMN,
     NODE_KINDS,
@@ -21,8 +21,9 @@ from mate_cli.papers.dt_fixup.schema.arrays import (
     NODE_TABLES,
     TABLE,
     WORD,
+    SchemaRelations,
+    question_words,
 )
-from mate_cli.papers.dt_fixup.schema.relations import SchemaRelations, question_words
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
 from mate_cli.papers.dt_fixup.sql.grammar import NONE, Action, derivations, encode_action
 from mate_cli.papers.dt_fixup.sql.schema import Schema

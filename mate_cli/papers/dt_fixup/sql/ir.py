@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema
@@ -118,10 +118,11 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query; of the three that may follow it at most one is there.
+    """One query.
 
     Args:
         limit: how many rows are kept; None for all.
+        following: a set operator, and the query that it joins to this one.
     """
 
     select: tuple[SelectItem, ...]
@@ -132,24 +133,7 @@ class Query:
     order_by: OrderBy | None = None
     limit: int | None = None
     distinct: bool = False
-    intersect: Query | None = None
-    union: Query | None = None
-    except_: Query | None = None
-
-    def set_operation(self) -> tuple[str, Query] | None:
-        """Return the set operator that joins another query, and that query."""
-        queries = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
-        return next(((name, query) for name, query in queries if query), None)
-
-    def combine(self, operator: str, other: Query) -> Query:
-        """Return the query joined with another one by a set operator."""
-        if operator == "intersect":
-            return replace(self, intersect=other)
-        return replace(self, union=other) if operator == "union" else replace(self, except_=other)
-
-    def without_set_operation(self) -> Query:
-        """Return the query without those that follow it."""
-        return replace(self, intersect=None, union=None, except_=None)
+    following: tuple[str, Query] | None = None
 
 
 Value = int | float | str | ColumnUnit | Query | None
@@ -187,6 +171,7 @@ class _FromDict:
     def _single(self, entry: Mapping[str, Any]) -> Query:
         distinct, items = entry["select"]
         units, joins = entry["from"]["table_units"], entry["from"]["conds"]
+        joined = [(operator, self.query(entry[operator])) for operator in SET_OPERATORS if entry[operator]]
         return Query(
             select=tuple(SelectItem(_place(aggregate, AGGREGATES), self._unit(unit)) for aggregate, unit in items),
             source=From(tuple(self._source(kind, unit) for kind, unit in units), self._conditions(joins)),
@@ -196,18 +181,13 @@ class _FromDict:
             order_by=self._order(entry["orderBy"]),
             limit=self._limit(entry["limit"]),
             distinct=_flag(distinct),
-            intersect=self._next(entry["intersect"]),
-            union=self._next(entry["union"]),
-            except_=self._next(entry["except"]),
+            following=joined[0] if joined else None,
         )
 
     def _limit(self, value: Any) -> int | None:  # noqa: ANN401 - what JSON holds
         if value is None or (type(value) is int and abs(value) < MAX_INTEGER):
             return value
         raise ValueError(f"sql has LIMIT {value!r}")
-
-    def _next(self, entry: Mapping[str, Any] | None) -> Query | None:
-        return self.query(entry) if entry else None
 
     def _source(self, kind: str, unit: Any) -> int | Query:  # noqa: ANN401 - what JSON holds
         if kind == "sql":

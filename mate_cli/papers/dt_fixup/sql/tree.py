@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from mate_cli.papers.dt_fixup.sql import ir
@@ -65,21 +66,20 @@ class _ActionMaker:
         self.actions += (ApplyRule(BY_NAME[name].number) for name in names)
 
     def statement(self, query: ir.Query) -> None:
-        following = query.set_operation()
-        if following is None:
+        if query.following is None:
             self._apply("SingleQuery")
             self._query(query)
             return
-        name, second = following
-        if second.set_operation():
+        name, second = query.following
+        if second.following:
             raise UnsupportedQueryError("more than one set operator")
         self._apply(name.capitalize())
-        self._query(query.without_set_operation())
+        self._query(replace(query, following=None))
         self._query(second)
 
     def _query(self, query: ir.Query) -> None:
-        if query.set_operation():
-            raise UnsupportedQueryError(f"{query.set_operation()[0].upper()} in a nested query")  # type: ignore[index]
+        if query.following:
+            raise UnsupportedQueryError(f"{query.following[0].upper()} in a nested query")
         tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
         outer, self._star = self._star, tables[0] if len(tables) == 1 else STAR
         self._apply("Query", "Select")
@@ -182,7 +182,7 @@ class _QueryMaker:
 
     def statement(self) -> ir.Query:
         name, first = self._rule(), self._query()
-        return first if name == "SingleQuery" else first.combine(name.lower(), self._query())
+        return first if name == "SingleQuery" else replace(first, following=(name.lower(), self._query()))
 
     def _query(self) -> ir.Query:
         self._rule()  # Query

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.papers.dt_fixup.sql.ir import ColumnUnit, Query
+from mate_cli.papers.dt_fixup.sql.ir import SET_OPERATORS, ColumnUnit, Query
 from mate_cli.papers.dt_fixup.sql.schema import STAR
 
 
@@ -26,9 +26,8 @@ class Written:
             "having": self._conditions(query.having),
             "orderBy": [order.direction, [self._unit(unit) for unit in order.units]] if order else [],
             "limit": query.limit,
-            "intersect": self._value(query.intersect),
-            "union": self._value(query.union),
-            "except": self._value(query.except_),
+            **dict.fromkeys(SET_OPERATORS),
+            **({query.following[0]: self.query(query.following[1])} if query.following else {}),
         }
 
     def _column(self, unit):
