@@ -28,7 +28,6 @@ from mate_cli.papers.dt_fixup.schema.relations import (
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, action_rows
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, schema_example, schema_table
 from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES, ApplyRule, Reduce, SelectColumn
-from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -59,7 +58,7 @@ def serializer():
 
 
 def example(question=QUESTION, sql=QUERY, name="one"):
-    known = GoldQuery.of(sql, parse(sql, SCHEMA), SCHEMA) if sql else None
+    known = GoldQuery.of(sql, SCHEMA)[0] if sql else None
     return schema_example(name, question, SCHEMA, schema_table(SCHEMA), known)
 
 
@@ -227,6 +226,6 @@ def test_cache_and_batches_hold_all_of_it(serializer, tmp_path):
 def test_queries_that_the_grammar_cannot_make_have_no_actions():
     joined = "SELECT T1.teacher FROM singer AS T1 JOIN song AS T2 ON T1.Singer_ID = T2.singer OR T1.teacher = T2.singer"
     for sql in (joined, "SELECT name FROM song WHERE name IN (SELECT name FROM song UNION SELECT name FROM song)"):
-        known = GoldQuery.of(sql, parse(sql, SCHEMA), SCHEMA)
+        known = GoldQuery.of(sql, SCHEMA)[0]
         assert known.query is not None
         assert known.actions is None

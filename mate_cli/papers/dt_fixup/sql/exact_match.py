@@ -8,7 +8,7 @@ Source: taoyds/spider, `evaluation.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -66,24 +66,21 @@ def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
 def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
     parts, wanted = _parts_of(predicted, schema), _parts_of(gold, schema)
     scores = {
-        name: ComponentScore(
-            len(parts[name]), len(wanted[name]), (Counter(parts[name]) & Counter(wanted[name])).total()
-        )
-        for name in parts
+        name: ComponentScore(items.total(), wanted[name].total(), (items & wanted[name]).total())
+        for name, items in parts.items()
     }
-    words = [set(query.where.connectors) for query in (predicted, gold)]
-    is_same = words[0] == words[1]
-    scores["and/or"] = ComponentScore(1, 1, 1) if is_same else ComponentScore(*map(len, words), 0)
+    words, others = set(predicted.where.connectors), set(gold.where.connectors)
+    scores["and/or"] = ComponentScore(1, 1, 1) if words == others else ComponentScore(len(words), len(others), 0)
     one, other = predicted.following, gold.following
     is_same = bool(one and other and one[0] == other[0] and _is_equal(one[1], other[1], schema))
     scores["IUEN"] = ComponentScore(int(one is not None), int(other is not None), int(is_same))
     return {name: scores[name] for name in COMPONENTS}
 
 
-def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Collection[Hashable]]:
-    """List the parts of a query that are compared one by one, by the names of `COMPONENTS`."""
+def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Counter[Any]]:
+    """Count the parts of a query that are compared one by one, by the names of `COMPONENTS`."""
     columns = tuple(unit.column for unit in query.group_by)
-    return {
+    parts: dict[str, Iterable[Any]] = {
         "select": query.select,
         "select(no AGG)": [item.unit for item in query.select],
         "where": query.where.items,
@@ -93,6 +90,7 @@ def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Collection[Hashable]
         "order": [(query.order_by, query.limit is None)] if query.order_by else [],
         "keywords": _keywords(query),
     }
+    return {name: Counter(items) for name, items in parts.items()}
 
 
 def _keywords(query: ir.Query) -> set[str]:

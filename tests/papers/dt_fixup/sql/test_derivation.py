@@ -6,7 +6,7 @@ import json
 
 import pytest
 from golden import others
-from spider_layout import query_to_dict
+from spider_layout import query_from_dict, query_to_dict
 from spider_release import questions, schemas
 
 from mate_cli.papers.dt_fixup.sql.grammar import (
@@ -19,7 +19,6 @@ from mate_cli.papers.dt_fixup.sql.grammar import (
     SelectColumn,
     derivations,
 )
-from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, oracle_actions
 

@@ -7,11 +7,11 @@ import random
 
 import pytest
 from golden import others
+from spider_layout import query_from_dict
 from spider_release import questions, schemas
 
 from mate_cli.papers.dt_fixup.sql.exact_match import component_scores, hardness, queries_match
 from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, REDUCE, ApplyRule, Derivation
-from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
 from mate_cli.papers.dt_fixup.sql.parse import UnreadableQueryError, parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, build_query, oracle_actions
