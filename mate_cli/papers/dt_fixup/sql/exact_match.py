@@ -167,20 +167,14 @@ def _key_groups(schema: Schema) -> Mapping[int, int]:
     return {column: min(group) for group in groups for column in group}
 
 
-COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "column_and_sketch_error"
+def has_same_columns(predicted: ir.Query, gold: ir.Query) -> bool:
+    """Tell whether two queries name the same columns, whatever they do with them."""
+    return set(_columns(predicted)) == set(_columns(gold))
 
 
-def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
-    """Say what is wrong with a query that does not match the right one: its columns, its structure, or both.
-
-    Source: Xu et al. 2021 (DT-Fixup), section 5.4. A column error has the right structure with wrong columns, a sketch
-    error the other way round.
-    """
-    same_columns = set(_columns(predicted)) == set(_columns(gold))
-    same_sketch = queries_match(_sketch(predicted), _sketch(gold), schema)
-    if same_sketch:
-        return COLUMN_ERROR
-    return SKETCH_ERROR if same_columns else DOUBLE_ERROR
+def has_same_structure(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
+    """Tell whether two queries match, whatever their columns and tables are."""
+    return queries_match(_sketch(predicted), _sketch(gold), schema)
 
 
 def _sketch(part: Part) -> Part:
@@ -204,13 +198,11 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
             yield from _columns(getattr(part, field.name))
 
 
-LEVELS = ("easy", "medium", "hard", "extra")
-
 _LIKE = OPERATORS.index("like")
 
 
 def hardness(query: Query) -> str:
-    """Return one of `LEVELS`; of a gold query, as it was parsed."""
+    """Return "easy", "medium", "hard" or "extra"; of a gold query, as it was parsed."""
     parts, nested, others = _parts(query), _count_nested(query), _count_others(query)
     if parts <= 1 and others == 0 and nested == 0:
         return "easy"
