@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
-from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 ENTRY = {
@@ -33,7 +32,7 @@ def examples() -> list[SchemaExample]:
     schema = Schema.from_entry(ENTRY)
     table = schema_table(schema)
     return [
-        schema_example(str(place), question, schema, table, GoldQuery.of(sql, parse(sql, schema), schema))
+        schema_example(str(place), question, schema, table, GoldQuery.of(sql, schema)[0])
         for place, (question, sql) in enumerate(QUESTIONS.items())
     ]
 

@@ -17,7 +17,7 @@ from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.papers.dt_fixup.datasets.option_questions import LogiQa, ReClor
-from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.dt_fixup.datasets.spider_questions import Spider
 from mate_cli.papers.transformer_xh.datasets.document_readers import HotpotQA, MuSiQue
 
 Change = Callable[[Any], None]
@@ -277,20 +277,9 @@ def wikisql_tables(**wrong: Change) -> File:
     return File(tables, unread=cells, wrong=wrong)
 
 
-def parsed_questions() -> list[dict]:
-    count = {
-        "from": {"table_units": [["table_unit", 0]], "conds": []},
-        "select": [False, [[3, [0, [0, 0, False], None]]]],
-        **{key: [] for key in ("where", "groupBy", "having", "orderBy")},
-        **dict.fromkeys(("limit", "intersect", "union", "except")),
-    }
+def spider_questions() -> list[dict]:
     asked = ("how many singers?", "how many people sing?", "count singers")
-    plain = {"db_id": "music", "query": "SELECT count(*) FROM singer"}
-    return [{**plain, "question": text, "sql": copy.deepcopy(count)} for text in asked]
-
-
-def sql_of(value):
-    return value[1]["sql"]
+    return [{"db_id": "music", "query": "SELECT count(*) FROM singer", "question": text} for text in asked]
 
 
 TABFACT_WRONG: dict[str, Change] = {
@@ -390,16 +379,9 @@ SAMPLES: dict[str, Sample] = {
         Spider,
         {
             "train_spider.json": File(
-                parsed_questions(),
-                optional=keys("sql"),
-                wrong={
-                    "no such database": lambda value: value[1].update(db_id="films"),
-                    "no such column": lambda value: sql_of(value)["select"][1][0][1][1].__setitem__(1, 99),
-                    "no such table": lambda value: sql_of(value)["from"]["table_units"][0].__setitem__(1, 9),
-                    "no such aggregate": lambda value: sql_of(value)["select"][1][0].__setitem__(0, 9),
-                },
+                spider_questions(), wrong={"no such database": lambda value: value[1].update(db_id="films")}
             ),
-            "dev.json": File(parsed_questions(), optional=keys("sql")),
+            "dev.json": File(spider_questions()),
             "tables.json": File(
                 [music_questions.ENTRY],
                 unread=keys("primary_keys"),

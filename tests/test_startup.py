@@ -82,13 +82,20 @@ def test_a_finished_run_works_without_lightning(run, tmp_path, command, words, n
     assert needless.isdisjoint(modules)
 
 
-def test_an_answer_from_a_table_loads_no_sql_and_no_compiler(run, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [
+        (["predict", "run={run}", "table={here}/sales.csv", "question=which region sold most?"], "inference.tables"),
+        (["compare", "{run}", "html={here}/page.html"], "reports.compare.report"),
+    ],
+)
+def test_an_answer_from_a_table_and_a_comparison_load_no_sql_and_no_compiler(run, tmp_path, words, loaded):
     (tmp_path / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
-    words = ["predict", f"run={run}", f"table={tmp_path / 'sales.csv'}", "question=which region sold most?"]
+    words = [word.format(run=run, here=tmp_path) for word in words]
     program = f"import sys; from mate_cli.cli.app import main; assert main({words!r}) == 0; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     modules = done.stdout.splitlines()[-1].split()
-    assert "mate_cli.pipelines.inference.tables" in modules
+    assert any(name.startswith("mate_cli.") and name.endswith(f".{loaded}") for name in modules)
     assert [name for name in modules if re.search(r"^mate_cli\..*(sql|tree_decoder)", name)] == []
     assert "torch._dynamo" not in modules
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hops import CELL_WORDS, COLUMN_WORDS, HopsBenchmark
 
-from mate_cli.papers.transformer_xh.arrays import RELATIONS
+from mate_cli.papers.transformer_xh.relations import RELATIONS
 
 SMALL = HopsBenchmark(hop_layers=[1, 2], hops=["gat"], threads=1)
 

@@ -18,11 +18,9 @@ from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
 from mate_cli.models.mate import MateEncoder
-from mate_cli.papers.hybrider.links import link_examples
-from mate_cli.papers.hybrider.node_ranking import NodeRanking
-from mate_cli.papers.hybrider.page_reading import PageReading
-from mate_cli.papers.hybrider.row_hopping import RowHopping
+from mate_cli.papers.hybrider.linking import link_examples
 from mate_cli.papers.hybrider.serializers import HoppingSerializer, RankingSerializer
+from mate_cli.papers.hybrider.tasks import NodeRanking, PageReading, RowHopping
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import gather_tokens

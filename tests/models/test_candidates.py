@@ -16,7 +16,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.papers.hybrider.candidate_choice import CandidateHead
+from mate_cli.papers.hybrider.tasks import CandidateHead
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 2, 4, 64)

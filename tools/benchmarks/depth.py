@@ -34,7 +34,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec, Norm
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
 from mate_cli.papers.dt_fixup.models.schemes import evaluation_mode, scaled_weights
-from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
+from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 from mate_cli.reports.benchmark import scaling_figure
 from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import load_runs

@@ -28,8 +28,8 @@ from mate_cli.benchmark.timing import threads
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.papers.transformer_xh.arrays import RELATIONS
 from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
+from mate_cli.papers.transformer_xh.relations import RELATIONS
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch, TableEncoding, TokenArrays
 

@@ -21,8 +21,7 @@ from mate_cli.benchmark.timing import Call, NotRun, Timing, time_turns
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
-from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
-from mate_cli.papers.dt_fixup.schema.relations import RELATIONS
+from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS, RELATIONS
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
 
@@ -50,7 +49,7 @@ class RelationsBenchmark:
         """Nodes that relate at random."""
         ids = torch.zeros(self.examples, self.nodes, dtype=torch.int64)
         arrays: dict[str, Any] = dict.fromkeys(ARRAYS, ids)
-        relations = torch.randint(0, len(RELATIONS), (self.examples, self.nodes, self.nodes))
+        relations = torch.randint(0, RELATIONS, (self.examples, self.nodes, self.nodes))
         return TableBatch(
             **arrays, position_ids=ids, attention_mask=torch.ones_like(ids), more={NODE_RELATIONS: relations}
         )
@@ -58,7 +57,7 @@ class RelationsBenchmark:
     def __iter__(self) -> Iterator[dict[str, float]]:
         """Yield milliseconds, of the wall and of the processor, memory, and both in shares of plain attention's."""
         backends: dict[str, Attention] = {PLAIN: Eager(), "sdpa": Sdpa()}
-        backends[RELATIONAL] = RelationAttention(self.size, len(RELATIONS))
+        backends[RELATIONAL] = RelationAttention(self.size, RELATIONS)
         table = RichTable(title="One layer's attention, forward and backward")
         for heading in ("", "ms", "CPU ms", "MB", "of plain, time", "of plain, memory"):
             table.add_column(heading, justify="right" if heading else "left")

@@ -4,7 +4,7 @@ Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021,
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -17,15 +17,14 @@ from mate_cli.metrics.specs import Metric
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.papers.dt_fixup.metrics.exact_set_match import score_queries
-from mate_cli.papers.dt_fixup.models.nodes import node_kinds
+from mate_cli.papers.dt_fixup.models.relation_aware import node_kinds
 from mate_cli.papers.dt_fixup.models.schemes import draw
 from mate_cli.papers.dt_fixup.models.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation, Search, ranked_derivations
-from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, TABLE
-from mate_cli.papers.dt_fixup.sql.derivation import Action
+from mate_cli.papers.dt_fixup.schema.relations import ACTIONS, COLUMN, TABLE
 from mate_cli.papers.dt_fixup.sql.exact_match import queries_match
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
-from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES, Action
 from mate_cli.papers.dt_fixup.sql.ir import Query
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.papers.dt_fixup.sql.tree import build_query
@@ -137,7 +136,6 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     Args:
         context: of a network whose output is of nodes.
-        runnable: what SQLite refuses in any database is not searched for; see `Derivation`.
     """
 
     spec = TaskSpec("dev/exact_set_match", label="sql", encoding="schema")
@@ -156,7 +154,6 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         readout_width: Annotated[int, Field(gt=0)] = 1024,
         heads: Annotated[int, Field(gt=0)] = 8,
         dropout: Dropout = 0.6,
-        runnable: bool = False,
         *,
         metrics: Sequence[Metric] = (),
     ) -> None:
@@ -165,7 +162,6 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         self.add_heads(lambda encoder: SqlHead(encoder.states_size, size))
         self.smoothing = smoothing
         self.greedy, self.search = (Search(width, steps, column_weight) for width in (1, beam))
-        self.runnable = runnable
         self.runs: Callable[[SchemaExample, str], bool] | None = None
 
     def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
@@ -191,7 +187,6 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return self._search_queries(output, self.greedy)
 
     def _search_queries(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
-        search = replace(search, runnable=self.runnable)
         head = self.head
         assert isinstance(head, SqlHead)
         derivations = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)

@@ -1,6 +1,7 @@
 """Hybrider: choose a node that the question is linked to, hop from it within its row, read where the hop ends.
 
-Source: Chen et al. 2020, "HybridQA", section 4.
+Beside it the baseline that reads the page nearest to the question by its words, whatever the table says.
+Source: Chen et al. 2020, "HybridQA", sections 4 and 5; the retriever of the baseline is not released.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,12 +9,14 @@ from dataclasses import replace
 
 from mate_cli.data.baselines import tfidf_cell_ranking
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.papers.hybrider.node_ranking import NodeRanking
-from mate_cli.papers.hybrider.nodes import Candidate
-from mate_cli.papers.hybrider.page_examples import page_example
-from mate_cli.papers.hybrider.row_hopping import RowHopping
+from mate_cli.papers.hybrider.linking import OverlapDistance
+from mate_cli.papers.hybrider.nodes import Candidate, page_sentences
+from mate_cli.papers.hybrider.targets import page_example
+from mate_cli.papers.hybrider.tasks import NodeRanking, RowHopping
 from mate_cli.pipelines.systems.base import System, SystemAnswers, TrainedStage, first_hits
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.expansion import SentenceIndex
 
 RANK, HOP, READ = "ranking", "hopping", "reading"
 
@@ -31,7 +34,8 @@ class Hybrider(System):
         """
         by_name = {example.example_id: example for example in examples}
         ends = _ends(stages, examples, name)
-        texts = {key: end.content for key, end in ends.items()} | _read(stages[READ], ends, by_name)
+        pages = {key: page_example(by_name[key], end.link) for key, end in ends.items() if end.link is not None}
+        texts = {key: end.content for key, end in ends.items()} | _read(stages[READ], pages, "pages")
         cells = {key: (end.coordinate,) for key, end in ends.items()}
         for key, example in by_name.items():
             if key not in cells:
@@ -56,7 +60,41 @@ def _ends(stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], 
     return {choice.example_id: hopper.candidate(choice, hops[choice.example_id]) for choice in hop_choices}
 
 
-def _read(reader: TrainedStage, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:
+def _read(reader: TrainedStage, pages: Mapping[str, TableExample], name: str) -> dict[str, str]:
     """Read the best span of each page, by question."""
-    pages = {key: page_example(examples[key], end.link) for key, end in ends.items() if end.link is not None}
-    return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), "pages"), pages) if pages else {}
+    return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), name), pages) if pages else {}
+
+
+def nearest_page(table: Table, question: str) -> str | None:
+    """Return the linked page with the sentence nearest to a question; None where no page has a sentence.
+
+    Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
+    their longest common substring. The first of equally near ones counts.
+    """
+    pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
+    sentences = [sentence for _, sentence in pages]
+    scores = SentenceIndex(sentences).scores(question)
+    if not scores.any():
+        scores = 1 - OverlapDistance(sentences).to(question)
+    return pages[int(scores.argmax())][0] if pages else None
+
+
+class PassageOnly(System):
+    """A retriever of pages by TF-IDF and a reader."""
+
+    stages = (READ,)
+
+    def answer(self, stages: Mapping[str, TrainedStage], examples: Sequence[TableExample], name: str) -> SystemAnswers:
+        """Read the best span of the nearest page; a question about a table without pages gets no answer.
+
+        Hits@1 says how often a cell that links the page holds the answer or links to it.
+        """
+        nearest = {example.example_id: nearest_page(example.table, example.question) for example in examples}
+        links = {key: link for key, link in nearest.items() if link is not None}
+        by_name = {example.example_id: example for example in examples}
+        pages = {key: page_example(by_name[key], link) for key, link in links.items()}
+        linking = {
+            key: tuple((row, column) for row, column, cell in by_name[key].table.cells() if link in cell.links)
+            for key, link in links.items()
+        }
+        return SystemAnswers(_read(stages[READ], pages, name), first_hits(linking, by_name))

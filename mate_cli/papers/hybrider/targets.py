@@ -17,8 +17,8 @@ from mate_cli.papers.hybrider.nodes import (
     first_sentence,
     page_title,
 )
-from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
 
 Kind = Literal["trivial", "easy", "medium", "hard", "numeric", "dropped"]
 Where = Literal["table", "passage", "calculation", ""]
@@ -123,23 +123,6 @@ def _holds(text: str, words: str) -> bool:
     return f" {words.lower()} " in f" {text.lower()} "
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingPair:
-    """A page that holds the answer of a question.
-
-    Args:
-        link: the page's key in `Table.passages`.
-        context: its title and text, as `page_context` puts them.
-        start: first character of the answer in the context.
-        answer: the answer as the context writes it.
-    """
-
-    link: str
-    context: str
-    start: int
-    answer: str
-
-
 def ranking_labels(target: Target, nodes: Sequence[Node]) -> tuple[int, ...]:
     """Stage 1: 1 for each node in a row that holds an answer; empty when nothing is learnt from the question."""
     if not target.ranks:
@@ -180,21 +163,19 @@ def page_context(table: Table, link: str) -> str:
     return f"Title : {page_title(link)} . {table.passages.get(link, '')}"
 
 
-def reading_pairs(example: TableExample, target: Target) -> tuple[ReadingPair, ...]:
-    """Stage 3: each page that holds the answer, once."""
+def reading_links(example: TableExample, target: Target) -> list[str]:
+    """Stage 3: the links of the pages that hold the answer, each once."""
     if target.kind == "trivial" or example.answer is None:
-        return ()
-    answer = " ".join(example.answer.texts)
-    links = dict.fromkeys(node.link for node in target.nodes if node.link)
-    return tuple(_pair(link, page_context(example.table, link), answer) for link in links)
+        return []
+    return list(dict.fromkeys(node.link for node in target.nodes if node.link))
 
 
-def _pair(link: str, context: str, answer: str) -> ReadingPair:
-    """Return the first place of the answer, which may be in the title."""
-    start = max(0, _lower(context).find(_lower(answer)))
-    return ReadingPair(link, context, start, context[start : start + len(answer)])
+def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
+    """Stage 3: a page, its title before it, as a table of one cell without links.
 
-
-def _lower(text: str) -> str:
-    """Lower case of the same length, so that places agree: "İ" alone would become two characters."""
-    return "".join(character.lower()[0] for character in text)
+    The example keeps the question's name where it is given no other.
+    """
+    rows = ((Cell(page_context(example.table, link)),),)
+    table = Table(f"{example.table.table_id}{link}", (Cell(""),), rows)
+    answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
+    return TableExample(example_id or example.example_id, example.question, table, answer)

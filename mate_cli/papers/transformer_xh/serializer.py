@@ -15,8 +15,10 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.errors import ConfigError
-from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, RELATIONS, SENTENCE_IDS
 from mate_cli.papers.transformer_xh.relations import (
+    NODE_CELLS,
+    RELATIONS,
+    SENTENCE_IDS,
     Kind,
     NodeText,
     Unit,

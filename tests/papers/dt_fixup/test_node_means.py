@@ -1,6 +1,6 @@
 import torch
 
-from mate_cli.papers.dt_fixup.models.nodes import NodePieces
+from mate_cli.papers.dt_fixup.models.relation_aware import NodePieces
 
 
 def test_a_word_is_the_mean_of_its_pieces():

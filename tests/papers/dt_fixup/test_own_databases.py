@@ -14,7 +14,11 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.papers.dt_fixup.databases import answer_database as databases
-from mate_cli.papers.dt_fixup.databases.open_database import open_database
+from mate_cli.papers.dt_fixup.databases.source import DatabaseSource
+from mate_cli.papers.dt_fixup.sql.parse import parse
+from mate_cli.papers.dt_fixup.sql.schema import Schema
+from mate_cli.papers.dt_fixup.sql.tree import oracle_actions
+from mate_cli.papers.dt_fixup.sql_parsing import SqlParsing, SqlPrediction
 from mate_cli.reports.answers.files import answers_csv, answers_json, render_answers
 from mate_cli.reports.answers.terminal import print_session
 from mate_cli.terminal.console import Console
@@ -60,7 +64,7 @@ def model(monkeypatch):
 
 
 def ask(model, path, *questions, schema=None):
-    return databases.answer_database(open_database(str(path), schema, questions), lambda: model).answers
+    return databases.answer_database(DatabaseSource(str(path), schema).open(questions, None), lambda: model).answers
 
 
 def texts(answered):
@@ -81,7 +85,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
         connection.execute("INSERT INTO notes VALUES (?, ?)", ("a\x1b[31m\u202eb\x07", b"12"))
         connection.execute("INSERT INTO notes VALUES (9007199254740993, 1e999)")
     session = databases.answer_database(
-        open_database(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"]),
+        DatabaseSource(str(database)).open(["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"], None),
         lambda: model,
     )
     first, none = json.loads(answers_json(session))["answers"]
@@ -108,7 +112,7 @@ def test_files_hold_the_rows(model, database, tmp_path):
 )
 def test_how_many_rows_there_are(model, sql, rows, hidden):
     session = databases.answer_database(
-        open_database(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model
+        DatabaseSource(str(FILES / "rows1000.sqlite")).open([f"a: {sql}"], None), lambda: model
     )
     (answer,) = json.loads(answers_json(session))["answers"]
     assert answer["rows"] == rows
@@ -121,7 +125,7 @@ def test_how_many_rows_there_are(model, sql, rows, hidden):
 
 def test_what_is_left_out_is_told(model):
     session = databases.answer_database(
-        open_database(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"]),
+        DatabaseSource(str(FILES / "broken_view.sqlite")).open(["a: SELECT count(*) FROM a"], None),
         lambda: model,
     )
     assert session.notes == {str(FILES / "broken_view.sqlite"): ["Left out: view v (no such table: main.old)."]}
@@ -136,7 +140,7 @@ def test_columns_without_values_are_told_once(model, tmp_path):
             "CREATE TABLE t (a TEXT); CREATE VIEW v AS SELECT abs(-9223372036854775807 - 1) b FROM t"
         )
         connection.execute("INSERT INTO t VALUES ('no JSON')")
-    asked = open_database(str(path), None, ["a: SELECT count(*) FROM t", "b: SELECT a FROM t"])
+    asked = DatabaseSource(str(path)).open(["a: SELECT count(*) FROM t", "b: SELECT a FROM t"], None)
     session = databases.answer_database(asked, lambda: model)
     assert session.notes == {str(path): ["No values were read of: v.b (integer overflow)."]}
 
@@ -184,3 +188,16 @@ def test_what_is_asked_wrongly(capsys, database, tmp_path):
     ):
         assert main(["predict", *words]) == 2
         assert says in capsys.readouterr().err
+
+
+def test_the_best_query_that_runs_is_taken():
+    schema = Schema.from_entry(ENTRY)
+    first, second = (
+        oracle_actions(parse(f"SELECT {column} FROM orders", schema), schema) for column in ("customer", "price")
+    )
+    example = SimpleNamespace(schema=schema)
+    prediction = SqlPrediction("a", first, -1.0, (second,))
+    for accepted, answer in ((None, "customer"), ("price", "price"), ("customer", "customer"), ("nothing", "customer")):
+        task = SimpleNamespace(runs=accepted and (lambda example, sql, word=accepted: word in sql))
+        assert SqlParsing._answer(task, prediction, example) == f"SELECT {answer} FROM orders"
+    assert SqlParsing._answer(SimpleNamespace(runs=None), SqlPrediction("b"), example) == ""

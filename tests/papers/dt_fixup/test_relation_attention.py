@@ -14,7 +14,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
 from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention, attend_in_steps, find_relations
-from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
+from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
 
 RELATIONS = 33

@@ -17,7 +17,7 @@ from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
 from mate_cli.papers.dt_fixup.models.schemes import mu_of
 from mate_cli.papers.dt_fixup.models.tree_decoder import Scores, Steps
-from mate_cli.papers.dt_fixup.schema.arrays import ACTIONS, COLUMN, NODE_KINDS, NODE_TABLES, TABLE, WORD
+from mate_cli.papers.dt_fixup.schema.relations import ACTIONS, COLUMN, NODE_KINDS, NODE_TABLES, TABLE, WORD
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer
 from mate_cli.papers.dt_fixup.sql_parsing import ScoredSteps, SqlParsing, derivation_loss
 from mate_cli.tokenization.vocabulary import load_tokenizer

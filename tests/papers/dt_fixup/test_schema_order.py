@@ -7,7 +7,7 @@ from music_questions import examples
 from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
-from mate_cli.papers.dt_fixup.schema.arrays import NODE_KINDS
+from mate_cli.papers.dt_fixup.schema.relations import NODE_KINDS
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, shuffle_names
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

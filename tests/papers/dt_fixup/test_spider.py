@@ -9,7 +9,7 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.datasets.spider.reader import Spider
+from mate_cli.papers.dt_fixup.datasets.spider_questions import Spider
 
 SCHEMA = {
     "db_id": "flight_2",
@@ -21,17 +21,11 @@ SCHEMA = {
     "primary_keys": [1],
     "foreign_keys": [[3, 1], [4, 1]],
 }
-COUNT = {
-    "from": {"table_units": [["table_unit", 0]], "conds": []},
-    "select": [False, [[3, [0, [0, 0, False], None]]]],
-    **{key: [] for key in ("where", "groupBy", "having", "orderBy")},
-    **dict.fromkeys(("limit", "intersect", "union", "except")),
-}
 JOIN = "SELECT count(*) FROM airports AS T1 JOIN flights AS T2 ON T1.Code = T2.Source OR T1.Code = T2.Target"
 
 
-def asked(query="SELECT count(*) FROM airports", sql=COUNT, **other):
-    return {"db_id": "flight_2", "question": "How many airports?", "query": query, "sql": sql} | other
+def asked(query="SELECT count(*) FROM airports", **other):
+    return {"db_id": "flight_2", "question": "How many airports?", "query": query} | other
 
 
 def write(root, train=None, dev=None, schemas=None):
@@ -43,25 +37,16 @@ def write(root, train=None, dev=None, schemas=None):
 
 
 def test_questions_and_their_queries(tmp_path):
-    (first, second, third) = write(tmp_path, [asked(), asked(sql=None), asked(query=None)]).examples("train")
+    (first, third) = write(tmp_path, [asked(), asked(query=None)]).examples("train")
     assert (first.example_id, first.question) == ("train_spider-00000", "How many airports?")
     assert first.answer.texts == ("SELECT count(*) FROM airports",)
-    assert first.query == second.query
     assert [str(action) for action in first.actions if hasattr(action, "column")] == ["SelectColumnAction[id=1]"]
     assert first.subsets == ("easy",)
     assert (third.answer, third.query, third.actions, third.subsets) == (None, None, None, ())
-    assert first.schema is second.schema
+    assert first.schema is third.schema
     assert [cell.text for cell in first.table.header] == [
         *("airports.Code", "airports.City", "flights.Source", "flights.Target"),
     ]
-
-
-def test_the_or_of_a_join_is_read_from_the_text(tmp_path):
-    """As in four questions of the released dev.json."""
-    one = {**COUNT, "from": {"table_units": [["table_unit", 0], ["table_unit", 1]], "conds": []}}
-    (example,) = write(tmp_path, [asked(JOIN, one)]).examples("train")
-    assert example.query.source.joins.connectors == ("or",)
-    assert example.actions is None
 
 
 def test_more_files_to_train_on(tmp_path):
@@ -72,8 +57,8 @@ def test_more_files_to_train_on(tmp_path):
 
 
 def test_what_cannot_be_read_is_counted_and_not_fatal(tmp_path, capsys):
-    unread = asked("SELECT count(*) FROM airports ORDER BY count(*) > 5", None)
-    lossy = asked(JOIN, None)
+    unread = asked("SELECT count(*) FROM airports ORDER BY count(*) > 5")
+    lossy = asked(JOIN)
     report = write(tmp_path, [asked(), unread, lossy]).check()
     assert not report.problems
     counted = report.counts["train"]
@@ -92,9 +77,6 @@ def test_what_cannot_be_read_is_counted_and_not_fatal(tmp_path, capsys):
         (asked(question=""), "entry 1", "question is missing, empty or not text"),
         (asked(db_id="other"), "entry 1", "its database has no valid schema: 'other'"),
         (asked(query=7), "entry 1", "query is missing, empty or not text"),
-        (asked(sql={"select": 3}), "entry 1", "sql is not in the layout of Spider"),
-        (asked(sql={**COUNT, "groupBy": [[0, 99, False]]}), "entry 1", "column 99, which does not exist"),
-        (asked(sql={**COUNT, "from": {"table_units": [["table_unit", 2]], "conds": []}}), "entry 1", "table 2"),
     ],
 )
 def test_damaged_questions_are_named(tmp_path, entry, key, says):
@@ -125,38 +107,6 @@ def test_damaged_schemas_are_named(tmp_path, change, says):
     assert main(["data", "check", "data=spider", f"data.root={tmp_path}"]) == 2
 
 
-def nested(levels):
-    """The parsed form of a query in a query in a query."""
-    sql = COUNT
-    for _ in range(levels):
-        sql = COUNT | {"where": [[False, 8, [0, [0, 1, False], None], sql, None]]}
-    return sql
-
-
-CONDITION = [False, 2, [0, [0, 1, False], None], "1", None]
-
-
-@pytest.mark.parametrize(
-    ("sql", "says"),
-    [
-        (nested(30), "more than 20 nested queries"),
-        (COUNT | {"where": [CONDITION, *["and", CONDITION] * 3000]}, "more than 100 conditions"),
-        (COUNT | {"where": [CONDITION, CONDITION]}, "not joined by and or or"),
-        (COUNT | {"where": [[*CONDITION[:3], float("inf"), None]]}, "compares with inf"),
-        (COUNT | {"limit": "3"}, "LIMIT '3'"),
-        (COUNT | {"orderBy": ["up", [[0, [0, 1, False], None]]]}, "ordered 'up'"),
-        (COUNT | {"union": [1]}, "not in the layout of Spider"),
-        (COUNT | {"union": "x"}, "not in the layout of Spider"),
-    ],
-)
-def test_parsed_queries_that_are_too_deep_or_damaged_are_named(tmp_path, capsys, sql, says):
-    write(tmp_path, [asked(), asked(sql=sql)])
-    assert main(["data", "check", "data=spider", f"data.root={tmp_path}"]) == 2
-    shown = capsys.readouterr().out
-    assert "train_spider.json: entry 1" in shown
-    assert says in " ".join(shown.split())
-
-
 @pytest.mark.parametrize(
     ("condition", "says"),
     [
@@ -168,7 +118,7 @@ def test_parsed_queries_that_are_too_deep_or_damaged_are_named(tmp_path, capsys,
 )
 def test_texts_that_are_too_deep_or_not_represented_are_named(tmp_path, condition, says):
     text = f"SELECT count(*) FROM airports WHERE {condition}"
-    release = write(tmp_path, [asked(), asked(text, sql=None)])
+    release = write(tmp_path, [asked(), asked(text)])
     one, other = release.examples("train")
     assert one.query
     assert other.query is None

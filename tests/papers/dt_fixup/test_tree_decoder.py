@@ -15,10 +15,9 @@ from mate_cli.papers.dt_fixup.models.tree_decoder import (
     TimedLinear,
     TreeDecoder,
 )
-from mate_cli.papers.dt_fixup.models.tree_search import Search, best_derivations
+from mate_cli.papers.dt_fixup.models.tree_search import Search, ranked_derivations
 from mate_cli.papers.dt_fixup.schema.serializer import action_rows
-from mate_cli.papers.dt_fixup.sql.derivation import Derivation
-from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES, Derivation
 from mate_cli.papers.dt_fixup.sql_parsing import schema_shape
 
 SIZE = DecoderSize(action=8, type=6, state=12, attention=10, heads=8, readout=40, dropout=0.0)
@@ -149,7 +148,10 @@ def score_of(made, given, schemas, place, actions, weight):
 def test_a_beam_finds_legal_queries_no_worse_than_greedily(weight):
     made = decoder()
     given, schemas = memory(made)
-    greedy, beam = (best_derivations(made, given, schemas, Search(width, 100, weight)) for width in (1, 5))
+    greedy, beam = (
+        [next(iter(ranked), None) for ranked in ranked_derivations(made, given, schemas, Search(width, 100, weight))]
+        for width in (1, 5)
+    )
     assert any(beam)
     for place, (one, other) in enumerate(zip(greedy, beam, strict=True)):
         for found in filter(None, (one, other)):
@@ -165,4 +167,4 @@ def test_a_beam_finds_legal_queries_no_worse_than_greedily(weight):
 def test_a_search_without_steps_finds_nothing():
     made = decoder()
     given, schemas = memory(made)
-    assert best_derivations(made, given, schemas, Search(5, 3)) == [None, None, None]
+    assert ranked_derivations(made, given, schemas, Search(5, 3)) == [[], [], []]

@@ -11,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, texts
 
-from mate_cli.papers.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts, partial_ratio
-from mate_cli.papers.hybrider.linking import MAX_DISTANCE, TAU, TableLinks, link_questions, near_sentences
+from mate_cli.papers.hybrider.linking import (
+    MAX_DISTANCE,
+    TAU,
+    OverlapDistance,
+    TableLinks,
+    TfidfDistance,
+    link_questions,
+    matching_texts,
+    near_sentences,
+    partial_ratio,
+)
 from mate_cli.papers.hybrider.nodes import SOURCES, extremes, first_sentence, page_sentences, page_title
 from mate_cli.tables.table import Cell, Table
 

@@ -8,9 +8,7 @@ from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
-from mate_cli.papers.hybrider.node_ranking import NodeRanking
-from mate_cli.papers.hybrider.page_reading import PageReading
-from mate_cli.papers.hybrider.row_hopping import RowHopping
+from mate_cli.papers.hybrider.tasks import NodeRanking, PageReading, RowHopping
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer

@@ -7,9 +7,8 @@ import pytest
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.cache import digest_of
 from mate_cli.data.loading.table_data_module import PORTION
-from mate_cli.papers.hybrider import links
-from mate_cli.papers.hybrider.linking import link_question
-from mate_cli.papers.hybrider.links import CHUNK, link_examples
+from mate_cli.papers.hybrider import linking
+from mate_cli.papers.hybrider.linking import CHUNK, link_examples, link_question
 
 EXAMPLES = Sample().examples("dev")[:4]
 
@@ -18,7 +17,7 @@ def test_links_come_back_from_disk_as_they_were(tmp_path, monkeypatch):
     expected = [link_question(example) for example in EXAMPLES]
     assert any(expected)
     assert [one.nodes for one in link_examples(EXAMPLES, tmp_path)] == expected
-    monkeypatch.setattr(links, "link_questions", lambda chunk: pytest.fail("linked again"))
+    monkeypatch.setattr(linking, "link_questions", lambda chunk: pytest.fail("linked again"))
     again = link_examples(EXAMPLES, tmp_path)
     assert [one.nodes for one in again] == expected
     assert [one.question for one in again] == [example.question for example in EXAMPLES]

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.papers.hybrider.passage_only import PassageOnly
+from mate_cli.papers.hybrider.system import PassageOnly
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from strategies import examples
 
-from mate_cli.papers.hybrider.page_examples import nearest_page
+from mate_cli.papers.hybrider.system import nearest_page
 from mate_cli.tables.table import Cell, Table
 
 PASSAGES = {

@@ -1,4 +1,4 @@
-"""HotpotQA and MuSiQue: what is read, folds, and what is damaged, by name."""
+"""HotpotQA and MuSiQue: what is read, and what is damaged, by name."""
 
 import gzip
 import json
@@ -142,14 +142,6 @@ def test_a_graph_takes_its_answer_from_the_official_file(tmp_path):
     assert [tuple(link) for link in example.links] == [(1, 0, "by Ann Lee"), (1, 0, "again")]
     assert example.table.rows[0][0].text == "Ann Lee"
     assert example.sentences[2] == ("nothing",)
-
-
-def test_every_fifth_question_is_dev(tmp_path):
-    write(tmp_path, [{**QUESTION, "_id": f"q{place}"} for place in range(11)])
-    dataset = hotpotqa(tmp_path, fold=2)
-    names = {split: [example.example_id for example in dataset.examples(split)] for split in ("train", "dev")}
-    assert names["dev"] == ["q1", "q6"]
-    assert sorted(names["train"] + names["dev"]) == sorted(f"q{place}" for place in range(11))
 
 
 DAMAGE = {

@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 from strategies import examples as table_examples
 
 from mate_cli.errors import ConfigError
-from mate_cli.papers.transformer_xh.arrays import NODE_CELLS, RELATIONS, SENTENCE_IDS
-from mate_cli.papers.transformer_xh.relations import KINDS, EvidenceNode, mentions, relate
+from mate_cli.papers.transformer_xh.relations import (
+    KINDS,
+    NODE_CELLS,
+    RELATIONS,
+    SENTENCE_IDS,
+    EvidenceNode,
+    mentions,
+    relate,
+)
 from mate_cli.papers.transformer_xh.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED, EvidenceSerializer, _shares
 from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table

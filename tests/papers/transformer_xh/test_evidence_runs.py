@@ -32,21 +32,20 @@ def run(tmp_path_factory):
 def test_its_graph_is_drawn_with_its_weights(run, tmp_path, capsys, monkeypatch):
     from mate_cli.papers.transformer_xh import inspect_graph
 
-    drawn, draw = [], inspect_graph.evidence_graph_figure
-    monkeypatch.setattr(inspect_graph, "evidence_graph_figure", lambda *given: drawn.append(given) or draw(*given))
+    drawn, draw = [], inspect_graph.edges_figure
+    monkeypatch.setattr(inspect_graph, "edges_figure", lambda *given: drawn.append(given) or draw(*given))
     assert main(["inspect", f"run={run}", "example=3", f"paths.outputs={tmp_path}"]) == 0
     (path,) = tmp_path.glob("inspect/*_graph.png")
     printed = capsys.readouterr().out
     assert "question" in printed
     assert " row" in printed
     assert path.stat().st_size > 10_000
-    ((view, weights, title),) = drawn
+    ((_, kinds, weights, title),) = drawn
     assert list(weights) == ["after layer 1", "after layer 2"]
-    seen = np.array([[bool(kind) for kind in row] for row in view.kinds])
+    seen = kinds != ""
     for shares in weights.values():
         np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-5)
         assert not shares[~seen & ~np.eye(len(seen), dtype=bool)].any()
-    assert any(view.right)
     assert title.startswith("dev-0003")
 
 

@@ -12,19 +12,19 @@ from mate_cli.lit_modules.losses import binary
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.heads.scores import NO_LOGIT
-from mate_cli.papers.transformer_xh.arrays import NODE_CELLS
-from mate_cli.papers.transformer_xh.evidence_entailment import EvidenceEntailment
-from mate_cli.papers.transformer_xh.evidence_ranking import EvidenceRanking
-from mate_cli.papers.transformer_xh.evidence_reading import (
+from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead
+from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
+from mate_cli.papers.transformer_xh.relations import NODE_CELLS
+from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
+from mate_cli.papers.transformer_xh.tasks import (
+    EvidenceEntailment,
+    EvidenceRanking,
     EvidenceReading,
     best_span,
     reading_targets,
     sentence_losses,
     span_losses,
 )
-from mate_cli.papers.transformer_xh.models.evidence_heads import MixtureHead
-from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
-from mate_cli.papers.transformer_xh.serializer import EvidenceSerializer
 from mate_cli.tables.example import Answer, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.vocabulary import load_tokenizer

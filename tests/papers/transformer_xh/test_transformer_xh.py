@@ -19,10 +19,9 @@ from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import EncoderLayer, record_layers
-from mate_cli.papers.transformer_xh.arrays import RELATIONS
-from mate_cli.papers.transformer_xh.evidence_reading import EvidenceReading
-from mate_cli.papers.transformer_xh.models.hop import DotHop, GatHop, Nodes
-from mate_cli.papers.transformer_xh.models.transformer_xh import TransformerXh
+from mate_cli.papers.transformer_xh.models.transformer_xh import DotHop, GatHop, Nodes, TransformerXh
+from mate_cli.papers.transformer_xh.relations import RELATIONS
+from mate_cli.papers.transformer_xh.tasks import EvidenceReading
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 4, 4, 64)

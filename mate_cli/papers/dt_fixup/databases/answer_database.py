@@ -10,9 +10,8 @@ from typing import Any
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import RunError
-from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
+from mate_cli.papers.dt_fixup.databases.source import OpenDatabase
 from mate_cli.papers.dt_fixup.sql.database import (
-    Blob,
     Rows,
     UnrunnableQueryError,
     Value,
@@ -81,7 +80,6 @@ def _answer(
 ) -> list[TableAnswerResult]:
     parts = model.parts
     task: Any = parts.task  # one that answers with SQL
-    task.runnable = True
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     encodings = EncodedExamples(examples, parts.serializer)
     predictions = predict(task, parts.data.loader_encoded(encodings), model.config)
@@ -127,9 +125,7 @@ def _with_rows(answered: TableAnswerResult, result: Rows) -> TableAnswerResult:
 
 def _plain(value: Value) -> float | str | None:
     """Return a value of a database as JSON can hold it."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return str(value) if isinstance(value, Blob) else value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _showing(answered: TableAnswerResult, table: Table) -> TableAnswerResult:

@@ -8,8 +8,6 @@ from mate_cli.data.datasets.labelled.rows import LabelledRow, RowError, RowTable
 from mate_cli.errors import DataError
 from mate_cli.papers.dt_fixup.sql.database import read_database_schema, read_values
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
-from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
-from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.tables.table import Table
 
@@ -45,12 +43,7 @@ class RowDatabases:
         if not question:
             raise RowError("has no question")
         schema, table = self._schema(row)
-        known, problem = None, ""
-        if sql:
-            try:
-                known = GoldQuery.of(sql, parse(sql, schema), schema)
-            except UnreadableQueryError as error:
-                known, problem = GoldQuery(sql), f"its query cannot be read: {error}"
+        known, problem = GoldQuery.of(sql, schema) if sql else (None, "")
         return schema_example(row.text("id") or name, question, schema, table, known), problem
 
     def _schema(self, row: LabelledRow) -> tuple[Schema, Table]:

@@ -1,15 +1,38 @@
-"""A database as what `mate predict` is asked about; no SQL is loaded before one is named."""
+"""A database as what `mate predict` is asked about; no SQL is loaded before one is named, and torch to answer only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.errors import ConfigError, DataError
+
 if TYPE_CHECKING:
-    from mate_cli.papers.dt_fixup.databases.open_database import OpenDatabase
+    from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+    from mate_cli.papers.dt_fixup.sql.schema import Schema
     from mate_cli.pipelines.inference.load_model import LoadedModel
     from mate_cli.tables.questions import Session
+
+_SCHEMA_FILES = (".json", ".json.gz")
+
+
+@dataclass(frozen=True)
+class OpenDatabase:
+    """The schema of a database, with the questions about it.
+
+    Args:
+        path: its file, or that of schemas.
+        seconds: that reading took, as `tables`.
+        execution_guided: see `DatabaseSource`.
+    """
+
+    path: Path
+    schema: Schema
+    examples: Sequence[SchemaExample]
+    seconds: Mapping[str, float]
+    execution_guided: bool = True
 
 
 @dataclass(frozen=True)
@@ -18,7 +41,7 @@ class DatabaseSource:
 
     Args:
         file: of SQLite, or schemas in the layout of Spider's `tables.json`; None where none is asked about.
-        schema: which of these.
+        schema: which of these; None for the only one.
         execution_guided: of the queries that were found, the best one is taken that the database runs.
     """
 
@@ -27,14 +50,49 @@ class DatabaseSource:
     execution_guided: bool = True
 
     def open(self, questions: Sequence[str], questions_file: str | None) -> OpenDatabase:
-        """Read the questions and the schema, see `open_database`."""
-        from mate_cli.papers.dt_fixup.databases.open_database import open_database
+        """Read the questions, those of a file too, and the schema of the database.
 
-        guided = self.execution_guided
-        return open_database(str(self.file), self.schema, questions, questions_file, execution_guided=guided)
+        Raises:
+            ConfigError: no question is given, or the schema is none of several.
+            DataError: no schema can be read.
+        """
+        from mate_cli.papers.dt_fixup.sql.example import schema_example, schema_table
+        from mate_cli.pipelines.inference.predict_request import all_questions, record_time
+
+        seconds: dict[str, float] = {}
+        path = Path(str(self.file)).expanduser()
+        with record_time(seconds, "tables"):
+            known = _schema(path, self.schema)
+            table = schema_table(known)
+            texts = [entry.question for entry in all_questions(questions, questions_file)]
+            if not texts:
+                raise ConfigError(
+                    "no question given", where="question", remedy='Write question="..." or questions=FILE'
+                )
+            examples = [schema_example(f"{n:06}", text, known, table) for n, text in enumerate(texts)]
+        return OpenDatabase(path, known, examples, seconds, self.execution_guided)
 
     def answer(self, opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
         """Answer all questions with SQL, see `answer_database`."""
-        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database, require_sql  # torch
+        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database, require_sql
 
         return answer_database(opened, lambda: require_sql(load()), say)
+
+
+def _schema(path: Path, name: str | None) -> Schema:
+    from mate_cli.files.io_errors import wrap_read_errors
+    from mate_cli.papers.dt_fixup.sql.database import is_database, read_database_schema
+    from mate_cli.papers.dt_fixup.sql.schema import read_schemas
+
+    remedy = "Give a database of SQLite, or a tables.json"
+    with wrap_read_errors(path, DataError, "no schema can be read from it", remedy):
+        if not path.name.lower().endswith(_SCHEMA_FILES) or is_database(path):
+            return read_database_schema(path)
+        schemas = read_schemas(path)
+    if name is None and len(schemas) == 1:
+        return next(iter(schemas.values()))
+    if name not in schemas:
+        some = ", ".join(list(schemas)[:5])
+        problem = f"unknown schema {name!r}" if name else "needs a value, as there are several"
+        raise ConfigError(problem, where="schema", remedy=f"Write schema=..., one of {len(schemas)}: {some}")
+    return schemas[name]

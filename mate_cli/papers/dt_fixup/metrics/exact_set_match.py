@@ -1,27 +1,24 @@
 """Exact-set match of queries, by how hard they are, and what is wrong with those that do not match.
 
 Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 5.4 and table 6, but for the
-matches that the script misses, which only people find.
+matches that the script misses, which only people find. No SQL is loaded before a query is scored.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs import MetricSpec, MetricTable, SubsetSpec
 from mate_cli.metrics.subsets import average_by_group
 from mate_cli.metrics.system_answers import AnswerMetric
-from mate_cli.papers.dt_fixup.sql.exact_match import (
-    COLUMN_ERROR,
-    DOUBLE_ERROR,
-    LEVELS,
-    SKETCH_ERROR,
-    queries_match,
-    query_error,
-)
-from mate_cli.papers.dt_fixup.sql.example import SchemaExample
-from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
-from mate_cli.papers.dt_fixup.sql.ir import Query
-from mate_cli.papers.dt_fixup.sql.parse import parse
 
+if TYPE_CHECKING:
+    from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+    from mate_cli.papers.dt_fixup.sql.ir import Query
+
+LEVELS = ("easy", "medium", "hard", "extra")
+COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "column_and_sketch_error"
 QUERIES = MetricTable("Text to SQL", "subsets")
 EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=44, importance=4, table=QUERIES)
 ERRORS = (
@@ -48,7 +45,7 @@ def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, Sc
     return shares | {spec.name: list(errors.values()).count(spec.name) / len(known) for spec in ERRORS}
 
 
-class Queries(AnswerMetric[SchemaExample]):
+class Queries(AnswerMetric["SchemaExample"]):
     """Exact-set match of queries in SQL; one that cannot be read is wrong."""
 
     def score(self, examples: Mapping[str, SchemaExample]) -> dict[str, float]:
@@ -56,6 +53,9 @@ class Queries(AnswerMetric[SchemaExample]):
         return score_queries({name: self._query(example) for name, example in examples.items()}, examples)
 
     def _query(self, example: SchemaExample) -> Query | None:
+        from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
+        from mate_cli.papers.dt_fixup.sql.parse import parse
+
         answer = self.answers.get(example.example_id)
         try:
             return parse(" ".join(answer.texts), example.schema) if answer else None
@@ -68,10 +68,17 @@ class Queries(AnswerMetric[SchemaExample]):
 
 
 def _error(query: Query | None, example: SchemaExample) -> str:
-    """Return what is wrong with a query; empty where nothing is."""
+    """Return what is wrong with a query; empty where nothing is.
+
+    A column error has the right structure with wrong columns, a sketch error the other way round.
+    """
+    from mate_cli.papers.dt_fixup.sql.exact_match import has_same_columns, has_same_structure, queries_match
+
     assert example.query is not None
     if query is None:
         return DOUBLE_ERROR
     if queries_match(query, example.query, example.schema):
         return ""
-    return query_error(query, example.query, example.schema)
+    if has_same_structure(query, example.query, example.schema):
+        return COLUMN_ERROR
+    return SKETCH_ERROR if has_same_columns(query, example.query) else DOUBLE_ERROR

@@ -17,7 +17,7 @@ from mate_cli.attention.base import Attention, AttentionPlan, Work
 from mate_cli.attention.patterns import all_pairs
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.papers.dt_fixup.schema.arrays import NODE_RELATIONS
+from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, log_softmax, pad
 
 from mate_cli.models.layers.embeddings import FastDropout
-
-NONE = -1
-"""Index of no parent, no production, no column."""
+from mate_cli.papers.dt_fixup.sql.grammar import NONE
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mate_cli.papers.dt_fixup.models.tree_decoder import NONE, DecoderState, Frontier, Memory, TreeDecoder
-from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, Action, ApplyRule, Derivation, SelectColumn
-from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.models.tree_decoder import DecoderState, Frontier, Memory, TreeDecoder
+from mate_cli.papers.dt_fixup.sql.grammar import NONE, Action, Derivation, encode_action
 from mate_cli.papers.dt_fixup.sql.schema import Schema
-
-TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 
 
 @dataclass(frozen=True)
@@ -25,13 +22,11 @@ class Search:
         width: of the beam, less one for every derivation that is complete; 1 is greedy.
         most: steps.
         column_weight: what the logarithm of the probability of a column is multiplied by; 3 in the released code.
-        runnable: see `Derivation`.
     """
 
     width: int = 5
     most: int = 100
     column_weight: float = 1.0
-    runnable: bool = False
 
 
 class ScoredDerivation(NamedTuple):
@@ -53,16 +48,6 @@ class _Hypothesis:
     derivation: Derivation
     score: float = 0.0
     rows: tuple[int, ...] = ()
-
-
-def best_derivations(
-    decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
-) -> list[ScoredDerivation | None]:
-    """Return the best complete derivation of each example, never worse than the greedy one.
-
-    None where none is complete.
-    """
-    return [next(iter(some), None) for some in ranked_derivations(decoder, memory, schemas, search)]
 
 
 def ranked_derivations(
@@ -88,8 +73,7 @@ class _Beam:
 
     @torch.no_grad()
     def run(self, schemas: Sequence[Schema]) -> list[list[ScoredDerivation]]:
-        runnable = self.search.runnable
-        open_ = [_Hypothesis(place, Derivation(schema, runnable=runnable)) for place, schema in enumerate(schemas)]
+        open_ = [_Hypothesis(place, Derivation(schema)) for place, schema in enumerate(schemas)]
         carried = self.decoder.start(len(open_))
         for _ in range(self.search.most):
             if not open_:
@@ -142,10 +126,8 @@ class _Beam:
 
 def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most: int) -> Iterator[tuple[float, Action]]:
     """Yield the best of some actions, with their scores."""
-    if isinstance(legal[0], SelectColumn):
-        scores = columns[[action.column for action in legal if isinstance(action, SelectColumn)]]
-    else:
-        scores = rules[[number_of(action) for action in legal]]
+    of_rules, of_columns = zip(*map(encode_action, legal), strict=True)
+    scores = columns[list(of_columns)] if of_rules[0] == NONE else rules[list(of_rules)]
     for place in np.argsort(-scores, kind="stable")[:most]:
         yield float(scores[place]), legal[place]
 
@@ -160,15 +142,4 @@ def _frontier(derivations: Iterator[Derivation]) -> Frontier:
 def _encode_last_action(derivation: Derivation) -> tuple[int, ...]:
     if not derivation.actions:
         return (NONE,) * len(Frontier._fields)
-    last = derivation.actions[-1]
-    rule = number_of(last)
-    column = last.column if isinstance(last, SelectColumn) else NONE
-    assert derivation.parent_step is not None
-    assert derivation.parent_production is not None
-    assert derivation.open_type is not None
-    return rule, column, derivation.parent_step, derivation.parent_production, TYPE_NUMBERS[derivation.open_type]
-
-
-def number_of(action: Action) -> int:
-    """Return the number of a production, of Reduce behind all of them, or -1 for a column."""
-    return action.production if isinstance(action, ApplyRule) else len(PRODUCTIONS) if action == REDUCE else NONE
+    return *encode_action(derivation.actions[-1]), *derivation.frontier

@@ -14,6 +14,20 @@ import numpy as np
 
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.tokenization.fitting.truncation import stem
+from mate_cli.tokenization.layout import Array
+
+WORD, COLUMN, TABLE = 1, 2, 3
+"""What a node is: a word of the question, a column, a table; 0 where there is no node."""
+
+NODE_RELATIONS = Array(("K", "K"), "uint8", name="relations")
+"""How node i, which asks, relates to node j, which is asked: see `RELATIONS`; all nodes relate."""
+NODE_KINDS = Array(("K",), "int8", name="node_kinds")
+"""What each node is. The pieces of a node lie side by side, but those of tables in front of those of columns, whose
+nodes come first."""
+NODE_TABLES = Array(("K",), "int16", fill=-1, name="node_tables")
+"""Of each column's node, the place of its table's node, from 0; -1 of other nodes."""
+ACTIONS = Array(("A", 5), "int16", fill=-1, name="actions")
+"""How the query is made, see `action_rows`."""
 
 NO_LINK, PARTIAL, EXACT = range(3)
 """How a word and a name go together."""
@@ -119,43 +133,15 @@ def _stem(word: str) -> str:
     return word.lower() if word.lower() in _SAY_NOTHING else stem(word.lower())
 
 
-RELATIONS = (
-    "column: itself",
-    "column: of the same table",
-    "column: foreign key, primary of both",
-    "column: foreign key",
-    "column: other column",
-    "table: itself",
-    "table: referred to",
-    "table: refers",
-    "table: both",
-    "table: other table",
-    "column: primary key of table",
-    "column: of table",
-    "column: other table",
-    "table: its primary key",
-    "table: its column",
-    "table: other column",
-    "word: two or more before",
-    "word: before",
-    "word: itself",
-    "word: after",
-    "word: two or more after",
-    "word: names table",
-    "word: part of table's name",
-    "word: not table's name",
-    "table: named by word",
-    "table: part named by word",
-    "table: not named by word",
-    "word: names column",
-    "word: part of column's name",
-    "word: not column's name",
-    "column: named by word",
-    "column: part named by word",
-    "column: not named by word",
-)
-"""Names of the kinds; the place is the number, 0 to 32. Padding has 0 too, and has to be masked."""
+RELATIONS = 33
+"""Kinds of relations of node i, which asks, to node j, which is asked; padding has 0 too, and has to be masked.
 
+0 to 4, columns: itself, of the same table, foreign key and primary, foreign key, other; 5 to 9, tables: itself,
+referred to, refers, both, other; 10 to 12, a column and its table: primary key, column, other; 13 to 15, a table and
+its column; 16 to 20, words: two or more before, before, itself, after, two or more after; 21 to 23, a word and a table:
+its name, part of it, no link; 24 to 26, a table and a word; 27 to 29, a word and a column; 30 to 32, a column and a
+word.
+"""
 _WORD_DISTANCE, _WORD_TABLE, _TABLE_WORD, _WORD_COLUMN, _COLUMN_WORD = 18, 21, 24, 27, 30
 _OFFSET = np.zeros(3, np.uint8)
 _OFFSET[[EXACT, PARTIAL, NO_LINK]] = 0, 1, 2

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from mate_cli.papers.dt_fixup.schema.arrays import (
+from mate_cli.papers.dt_fixup.schema.relations import (
     ACTIONS,
     COLUMN,
     NODE_KINDS,
@@ -21,18 +21,15 @@ from mate_cli.papers.dt_fixup.schema.arrays import (
     NODE_TABLES,
     TABLE,
     WORD,
+    SchemaRelations,
+    question_words,
 )
-from mate_cli.papers.dt_fixup.schema.relations import SchemaRelations, question_words
-from mate_cli.papers.dt_fixup.sql.derivation import Action, ApplyRule, Reduce, SelectColumn, derivations
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
-from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.papers.dt_fixup.sql.grammar import NONE, Action, derivations, encode_action
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import ARRAYS, Array, TableEncoding, TokenArrays
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, Augmentation, EncodingFailure, Label, Serializer
-
-NONE = -1
-"""Where there is no parent, no production, no column."""
 
 
 @dataclass(eq=False)
@@ -168,20 +165,6 @@ def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
     column that is selected; the action that applied the production of which a field is open; that production; the
     type of the field, its number in `TYPES`. What there is not is -1.
     """
-    rows = []
-    for action, before in zip(actions, derivations(schema, tuple(actions)), strict=False):
-        parent, production = before.parent_step, before.parent_production
-        rows.append(
-            (
-                action.production if isinstance(action, ApplyRule) else _reduce(action),
-                action.column if isinstance(action, SelectColumn) else NONE,
-                NONE if parent is None else parent,
-                NONE if production is None else production,
-                TYPES.index(before.open_type or ""),
-            )
-        )
+    states = derivations(schema, tuple(actions))
+    rows = [(*encode_action(action), *state.frontier) for action, state in zip(actions, states, strict=False)]
     return np.array(rows, np.int16).reshape(-1, 5)
-
-
-def _reduce(action: Action) -> int:
-    return len(PRODUCTIONS) if isinstance(action, Reduce) else NONE

@@ -1,29 +1,25 @@
 """Databases of SQLite, which may be anyone's: their schemas, and what a query gives; nothing is ever written.
 
-All reading is done by a process of its own (`reader_process.py`), of which steps, memory, rows, bytes and files are
-limited, so that what is read does not depend on how busy a machine is; and time, for what hangs.
+All reading is done by a process of its own (`reader_process.py`), of which steps, memory, rows and bytes are limited,
+so that what is read does not depend on how busy a machine is; and time, for what hangs.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
-from itertools import takewhile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.papers.dt_fixup.sql.reader_process import LATE
 from mate_cli.papers.dt_fixup.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quote_identifier
 from mate_cli.tables.formats.grid import list_names
 
@@ -37,15 +33,9 @@ BYTES = 8 << 20
 """The most that fetched rows may have, as JSON."""
 MEMORY = 256 << 20
 """The most bytes that SQLite may use, sorting included; temporary files are not written."""
-MAX_COPY = 256 << 20
-"""The most bytes of a database that is copied, since another program has changes of it that are not in it yet."""
 
 _COUNTING = 1_000_000
 """The most rows that are counted, but not fetched."""
-_PATIENCE = 5.0
-"""Seconds for each table or view of a schema."""
-_GRACE = 2.0
-"""Seconds until a process is killed that does not end by itself."""
 _MAX_NAMED = 20
 """The most tables and views that are named where they cannot be read."""
 _READER = Path(__file__).with_name("reader_process.py")
@@ -64,17 +54,8 @@ class UnrunnableQueryError(MateError):
     """SQLite refuses a query, or does not finish it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """Bytes in a database, of which only the number is known."""
-
-    size: int
-
-    def __str__(self) -> str:
-        return f"(blob of {self.size:,} byte{'s' * (self.size != 1)})"
-
-
-Value = int | float | str | Blob | None
+Value = int | float | str | None
+"""A value in a database; in place of bytes stands how many they are, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +87,15 @@ def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
     Raises:
         DataError: the file is missing, is no database, or has no tables that can be read.
     """
-    objects, parts, problems = _describe_objects(path, seconds)
-    notes = _notes([(f"{kind} {name}", problems[place]) for place, name, kind in objects if place in problems])
-    found = {name: parts[place] for place, name, _ in sorted(objects) if place in parts}
+    lines, end = _read(path, {"seconds": seconds})
+    unread = _problem(None, end, seconds)
+    if not lines:
+        raise DataError(f"cannot be read as a database: {unread}", where=str(path))
+    objects = lines[0]["objects"]
+    pairs = list(zip(objects, _filled(lines[1:], len(objects)), strict=True))
+    missing = [(f"{kind} {name}", part) for (_, name, kind), part in pairs if "columns" not in part]
+    notes = _notes([(name, part.get("error", unread)) for name, part in missing])
+    found = {name: part for (_, name, _), part in sorted(pairs, key=lambda pair: pair[0]) if "columns" in part}
     if not found:
         problem = "this database has no tables" + f" that can be read: {' '.join(notes)}" * bool(notes)
         raise DataError(problem, where=str(path), remedy="Give another one")
@@ -132,28 +119,15 @@ def run_query(
         UnrunnableQueryError: it does not run, would do something else than read, takes too long or too much memory.
         DataError: the file is missing, or no database.
     """
-    limits = {"steps": steps, "rows": rows, "bytes": BYTES, "counting": counting}
-    lines, end = _read(path, {"queries": [sql], **limits}, seconds)
-    names: tuple[str, ...] | None = None
-    found: list[tuple[Value, ...]] = []
-    outcome: dict[str, Any] = {}
-    for line in lines:
-        if "row" in line:
-            found.append(tuple(map(_value, line["row"])))
-        elif "names" in line:
-            names = tuple(line["names"])
-        else:
-            outcome |= line
-    more = outcome.get("more", False)
-    if names is None or not ("count" in outcome or more) or (more and rows and not found):
-        problem = _problem(outcome.get("error"), end, seconds, steps)
+    limits = {"seconds": seconds, "steps": steps, "rows": rows, "bytes": BYTES, "counting": counting}
+    answers, end = _read(path, {"queries": [sql], **limits})
+    (answer,) = _filled(answers, 1)
+    values, count, more = answer.get("rows", ()), answer.get("count"), answer.get("more", False)
+    if "names" not in answer or not (count is not None or more) or (more and rows and not values):
+        problem = _problem(answer.get("error"), end, seconds, steps)
         too_large = more and f"a row of it has more than {BYTES >> 20} MB"
         raise UnrunnableQueryError(too_large or problem, where=str(path))
-    return Rows(names, tuple(found), more=more, count=outcome.get("count"))
-
-
-def _value(value: Any) -> Value:  # noqa: ANN401 - what JSON holds
-    return Blob(value["bytes"]) if isinstance(value, dict) else value
+    return Rows(tuple(answer["names"]), tuple(map(tuple, values)), more=more, count=count)
 
 
 def _problem(error: str | None, end: int, seconds: float, steps: int = 0) -> str:
@@ -164,13 +138,15 @@ def _problem(error: str | None, end: int, seconds: float, steps: int = 0) -> str
         return error
     if error or end == 0:
         return f"it needs more than {MEMORY >> 20} MB of memory"
-    if -end in (getattr(signal, "SIGALRM", None), getattr(signal, "SIGXCPU", None), getattr(signal, "SIGKILL", None)):
+    if end == LATE:
         return f"it takes more than {seconds:g} second{'s' * (seconds != 1)}"
     return f"SQLite crashes on it (signal {-end})" if end < 0 else f"the process that reads it failed ({end})"
 
 
-def _read(path: Path, request: Mapping[str, Any], seconds: float) -> tuple[Iterator[dict[str, Any]], int]:
+def _read(path: Path, request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
     """Read what a process of its own finds in a database, line by line, and how it ended: 0, a code, or minus a signal.
+
+    Whatever ends this process, such as Ctrl-C, ends that one too.
 
     Raises:
         DataError: the database cannot be opened.
@@ -180,62 +156,21 @@ def _read(path: Path, request: Mapping[str, Any], seconds: float) -> tuple[Itera
             raise DataError(
                 "is a folder" if path.is_dir() else "there is no such file", where=str(path), remedy=_REMEDY
             )
-        with TemporaryDirectory() as folder:
-            limits = {"seconds": seconds, "memory": MEMORY, "disk": MAX_COPY, "folder": folder}
-            text = json.dumps({"path": str(path.resolve()), **limits, **request})
-            output, end = _run_reader(text.encode(), seconds * len(request.get("queries", "1")) + _GRACE)
-    if output.startswith(b'{"refused"'):
-        problem = f"cannot be read as a database: {json.loads(output)['refused']}"
-        raise DataError(problem, where=str(path), remedy=_REMEDY)
-    return (json.loads(line) for line in BytesIO(output) if line.endswith(b"}\n")), end
-
-
-def _run_reader(request: bytes, seconds: float) -> tuple[bytes, int]:
-    """Run the process; whatever ends this one, such as Ctrl-C, ends it too."""
-    command = [sys.executable, "-I", "-S", str(_READER)]
-    try:
+        text = json.dumps({"path": str(path.resolve()), "memory": MEMORY, **request})
+        command = [sys.executable, "-I", "-S", str(_READER)]
         ended = subprocess.run(
-            command, input=request, stdout=subprocess.PIPE, timeout=seconds, start_new_session=True, check=False
+            command, input=text.encode(), stdout=subprocess.PIPE, start_new_session=True, check=False
         )
-    except subprocess.TimeoutExpired as error:
-        return error.output or b"", -getattr(signal, "SIGKILL", 9)
-    return ended.stdout, ended.returncode
+    lines = [json.loads(line) for line in ended.stdout.splitlines(keepends=True) if line.endswith(b"}\n")]
+    if lines and "refused" in lines[0]:
+        problem = f"cannot be read as a database: {lines[0]['refused']}"
+        raise DataError(problem, where=str(path), remedy=_REMEDY)
+    return lines, ended.returncode
 
 
-Objects = Sequence[tuple[int, str, str]]
-"""Tables and views: place in the database, name, "table" or "view"; in the order in which they are read."""
-
-
-def _describe_objects(path: Path, seconds: float) -> tuple[Objects, dict[int, dict[str, Any]], dict[int, str]]:
-    """Return all tables and views, what they have, and why others cannot be read, by their places.
-
-    What takes too long, or crashes, is left out; a new process goes on behind it while there is time.
-    """
-    objects: Objects | None = None
-    parts: dict[int, dict[str, Any]] = {}
-    problems: dict[int, str] = {}
-    start = time.monotonic()
-    while True:
-        done = len(parts) + len(problems)
-        left = seconds - (time.monotonic() - start)
-        if objects is not None and left < _PATIENCE / 10:
-            late = f"the schema takes more than {seconds:g} seconds"
-            problems |= {place: late for place, _, _ in objects[done:]}
-            return objects, parts, problems
-        lines, end = _read(path, {"first": done, "patience": _PATIENCE}, left)
-        for line in lines:
-            if "objects" in line:
-                objects = [tuple(one) for one in line["objects"]]
-            elif "error" in line:
-                problems[line["place"]] = line["error"]
-            elif "place" in line:
-                parts[line["place"]] = line
-        if objects is None:
-            raise DataError(f"cannot be read as a database: {_problem(None, end, seconds)}", where=str(path))
-        done = len(parts) + len(problems)
-        if done == len(objects):
-            return objects, parts, problems
-        problems[objects[done][0]] = _problem(None, end, min(_PATIENCE, left))
+def _filled(lines: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Return so many lines, empty ones in place of those that a process did not come to."""
+    return [*lines, *({} for _ in range(count - len(lines)))]
 
 
 def _notes(unread: Sequence[tuple[str, str]], what: str = "Left out") -> tuple[str, ...]:
@@ -311,16 +246,14 @@ def with_values(schema: Schema, path: Path, *, seconds: float = SECONDS) -> Sche
     """
     values: list[tuple[str, ...]] = [()] * len(schema.columns)
     numbers = range(len(schema.tables), len(schema.columns))
-    limits = {"steps": _TEXT_STEPS, "rows": MAX_TEXTS, "bytes": BYTES, "counting": 0}
-    lines, end = _read(path, {"queries": [_query(schema.columns[n], schema) for n in numbers], **limits}, seconds)
+    limits = {"seconds": seconds, "steps": _TEXT_STEPS, "rows": MAX_TEXTS, "bytes": BYTES, "counting": 0}
+    answers, end = _read(path, {"queries": [_query(schema.columns[n], schema) for n in numbers], **limits})
     unread = []
-    for number in numbers:
-        answer = list(takewhile(lambda line: "end" not in line, lines))
-        values[number] = tuple(sorted(str(_value(line["row"][0])) for line in answer if "row" in line))
-        outcome = {name: value for line in answer for name, value in line.items()}
-        if not values[number] and "count" not in outcome:
+    for number, answer in zip(numbers, _filled(answers, len(numbers)), strict=True):
+        values[number] = tuple(sorted(text for (text,) in answer.get("rows", ())))
+        if not values[number] and "count" not in answer:
             column = schema.columns[number]
-            problem = _problem(outcome.get("error"), end, seconds, _TEXT_STEPS)
+            problem = _problem(answer.get("error"), end, seconds, _TEXT_STEPS)
             unread.append((f"{schema.tables[column.table].original}.{column.original}", problem))
     return replace(schema, values=tuple(values), notes=(*schema.notes, *_notes(unread, "No values were read of")))
 

@@ -7,7 +7,8 @@ Source: taoyds/spider, `evaluation.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -59,65 +60,37 @@ def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dic
 def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
     if not all(score.is_equal for score in _compared(predicted, gold, schema).values()):
         return False
-    units = predicted.source.units
-    return not gold.source.units or (
-        len(units) == len(gold.source.units) and _count_shared(units, gold.source.units) == len(units)
-    )
+    return not gold.source.units or Counter(predicted.source.units) == Counter(gold.source.units)
 
 
 def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    pairs: tuple[tuple[Sequence[Any], Sequence[Any]], ...] = (
-        (predicted.select, gold.select),
-        ([item.unit for item in predicted.select], [item.unit for item in gold.select]),
-        (predicted.where.items, gold.where.items),
-        ([condition.unit for condition in predicted.where], [condition.unit for condition in gold.where]),
-        (_grouped_names(predicted, schema), _grouped_names(gold, schema)),
-    )
-    scores = [ComponentScore(len(items), len(others), _count_shared(items, others)) for items, others in pairs]
-    scores += [_grouping(predicted, gold), _ordering(predicted, gold), _connectors(predicted, gold)]
-    scores.append(_set_operators(predicted, gold, schema))
-    words, wanted = _keywords(predicted), _keywords(gold)
-    scores.append(ComponentScore(len(words), len(wanted), len(words & wanted)))
-    return dict(zip(COMPONENTS, scores, strict=True))
+    parts, wanted = _parts_of(predicted, schema), _parts_of(gold, schema)
+    scores = {
+        name: ComponentScore(items.total(), wanted[name].total(), (items & wanted[name]).total())
+        for name, items in parts.items()
+    }
+    words, others = set(predicted.where.connectors), set(gold.where.connectors)
+    scores["and/or"] = ComponentScore(1, 1, 1) if words == others else ComponentScore(len(words), len(others), 0)
+    one, other = predicted.following, gold.following
+    is_same = bool(one and other and one[0] == other[0] and _is_equal(one[1], other[1], schema))
+    scores["IUEN"] = ComponentScore(int(one is not None), int(other is not None), int(is_same))
+    return {name: scores[name] for name in COMPONENTS}
 
 
-def _count_shared(items: Sequence[Any], others: Sequence[Any]) -> int:
-    """Count the items in both, each as often as in both."""
-    left = list(others)
-    count = 0
-    for item in items:
-        if item in left:
-            left.remove(item)
-            count += 1
-    return count
-
-
-def _grouped_names(query: ir.Query, schema: Schema) -> list[str]:
-    return [schema.columns[unit.column].original.lower() for unit in query.group_by]
-
-
-def _grouping(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
-    """Return the list of columns in its order, and HAVING."""
-    columns, wanted = ([unit.column for unit in query.group_by] for query in (predicted, gold))
-    same = bool(columns) and columns == wanted and predicted.having == gold.having
-    return ComponentScore(int(bool(columns)), int(bool(wanted)), int(same))
-
-
-def _ordering(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
-    limited = (predicted.limit is None) == (gold.limit is None)
-    same = gold.order_by is not None and predicted.order_by == gold.order_by and limited
-    return ComponentScore(int(predicted.order_by is not None), int(gold.order_by is not None), int(same))
-
-
-def _connectors(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
-    connectors, wanted = set(predicted.where.connectors), set(gold.where.connectors)
-    return ComponentScore(1, 1, 1) if connectors == wanted else ComponentScore(len(connectors), len(wanted), 0)
-
-
-def _set_operators(predicted: ir.Query, gold: ir.Query, schema: Schema) -> ComponentScore:
-    pairs = [(predicted.intersect, gold.intersect), (predicted.except_, gold.except_), (predicted.union, gold.union)]
-    same = sum(_is_equal(query, wanted, schema) for query, wanted in pairs if query and wanted)
-    return ComponentScore(sum(bool(query) for query, _ in pairs), sum(bool(wanted) for _, wanted in pairs), same)
+def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Counter[Any]]:
+    """Count the parts of a query that are compared one by one, by the names of `COMPONENTS`."""
+    columns = tuple(unit.column for unit in query.group_by)
+    parts: dict[str, Iterable[Any]] = {
+        "select": query.select,
+        "select(no AGG)": [item.unit for item in query.select],
+        "where": query.where.items,
+        "where(no OP)": [condition.unit for condition in query.where],
+        "group(no Having)": [schema.columns[column].original.lower() for column in columns],
+        "group": [(columns, query.having)] if columns else [],
+        "order": [(query.order_by, query.limit is None)] if query.order_by else [],
+        "keywords": _keywords(query),
+    }
+    return {name: Counter(items) for name, items in parts.items()}
 
 
 def _keywords(query: ir.Query) -> set[str]:
@@ -127,14 +100,12 @@ def _keywords(query: ir.Query) -> set[str]:
         "having": query.having.items,
         "order": query.order_by,
         "limit": query.limit is not None,
-        "except": query.except_,
-        "union": query.union,
-        "intersect": query.intersect,
     }
     keywords = {word for word, there in clauses.items() if there}
     parts = (query.source.joins, query.where, query.having)
     conditions = [condition for part in parts for condition in part]
     keywords |= {query.order_by.direction} if query.order_by else set()
+    keywords |= {query.following[0]} if query.following else set()
     keywords |= {"or"} & {connector for part in parts for connector in part.connectors}
     keywords |= {"not"} if any(condition.negated for condition in conditions) else set()
     return keywords | ({"in", "like"} & {ir.OPERATORS[condition.operator] for condition in conditions})
@@ -196,20 +167,14 @@ def _key_groups(schema: Schema) -> Mapping[int, int]:
     return {column: min(group) for group in groups for column in group}
 
 
-COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "column_and_sketch_error"
+def has_same_columns(predicted: ir.Query, gold: ir.Query) -> bool:
+    """Tell whether two queries name the same columns, whatever they do with them."""
+    return set(_columns(predicted)) == set(_columns(gold))
 
 
-def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
-    """Say what is wrong with a query that does not match the right one: its columns, its structure, or both.
-
-    Source: Xu et al. 2021 (DT-Fixup), section 5.4. A column error has the right structure with wrong columns, a sketch
-    error the other way round.
-    """
-    same_columns = set(_columns(predicted)) == set(_columns(gold))
-    same_sketch = queries_match(_sketch(predicted), _sketch(gold), schema)
-    if same_sketch:
-        return COLUMN_ERROR
-    return SKETCH_ERROR if same_columns else DOUBLE_ERROR
+def has_same_structure(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
+    """Tell whether two queries match, whatever their columns and tables are."""
+    return queries_match(_sketch(predicted), _sketch(gold), schema)
 
 
 def _sketch(part: Part) -> Part:
@@ -233,13 +198,11 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
             yield from _columns(getattr(part, field.name))
 
 
-LEVELS = ("easy", "medium", "hard", "extra")
-
 _LIKE = OPERATORS.index("like")
 
 
 def hardness(query: Query) -> str:
-    """Return one of `LEVELS`; of a gold query, as it was parsed."""
+    """Return "easy", "medium", "hard" or "extra"; of a gold query, as it was parsed."""
     parts, nested, others = _parts(query), _count_nested(query), _count_others(query)
     if parts <= 1 and others == 0 and nested == 0:
         return "easy"
@@ -264,7 +227,7 @@ def _parts(query: Query) -> int:
 
 def _count_nested(query: Query) -> int:
     values = [value for condition in _conditions(query) for value in (condition.value, condition.second)]
-    return sum(isinstance(value, Query) for value in (*values, query.intersect, query.union, query.except_))
+    return sum(isinstance(value, Query) for value in values) + (query.following is not None)
 
 
 def _count_others(query: Query) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mate_cli.papers.dt_fixup.sql.derivation import Action
 from mate_cli.papers.dt_fixup.sql.exact_match import hardness, queries_match
+from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
+from mate_cli.papers.dt_fixup.sql.grammar import Action
 from mate_cli.papers.dt_fixup.sql.ir import Query
+from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, build_query, oracle_actions
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Answer, TableExample
@@ -45,13 +47,19 @@ class GoldQuery:
     actions: tuple[Action, ...] | None = None
 
     @classmethod
-    def of(cls, sql: str, query: Query, schema: Schema) -> GoldQuery:
-        """Return a query and the actions that make one which is the same by exact-set match."""
+    def of(cls, sql: str, schema: Schema) -> tuple[GoldQuery, str]:
+        """Return a query with actions that make one which is the same by exact-set match.
+
+        Also return why it cannot be read, which is empty for most.
+        """
         try:
+            query = parse(sql, schema)
             actions = oracle_actions(query, schema)
+        except UnreadableQueryError as error:
+            return cls(sql), f"its query cannot be read: {error}"
         except UnsupportedQueryError:
-            return cls(sql, query)
-        return cls(sql, query, actions if queries_match(build_query(actions, schema), query, schema) else None)
+            return cls(sql, query), ""
+        return cls(sql, query, actions if queries_match(build_query(actions, schema), query, schema) else None), ""
 
 
 def schema_example(

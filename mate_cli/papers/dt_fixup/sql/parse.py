@@ -131,7 +131,7 @@ class _Reader(ExpressionReader):
             self._refuse_other_columns(order, queries)
         last = replace(last, order_by=order or last.order_by, limit=last.limit if limit is None else limit)
         for (operator, _), query in zip(reversed(parts[1:]), reversed(queries[:-1]), strict=True):
-            last = query.combine(operator, last)
+            last = replace(query, following=(operator, last))
         return last
 
     def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:

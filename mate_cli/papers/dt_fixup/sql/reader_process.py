@@ -1,8 +1,8 @@
-"""Read a database of SQLite in a process of its own, which can be killed at any time.
+"""Read a database of SQLite in a process of its own, which can end at any time.
 
 It is started as a script, knows no other part of the package, and needs 30 ms. It reads a request, a JSON object, from
-its standard input, and writes lines of JSON as it finds something: a reader has what there was before a limit was met.
-A query ends after a number of SQLite's steps, on any machine the same; what still takes too long ends by SIGALRM,
+its standard input, and writes lines of JSON: one for each query, or for each table and view.
+A query ends after a number of SQLite's steps, on any machine the same; what still takes too long ends with the process,
 whatever SQLite is doing.
 """
 
@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import signal
 import sqlite3
 import sys
 import threading
@@ -48,32 +46,45 @@ _HIDDEN = 1
 """Columns that virtual tables take arguments by; generated columns are 2 and 3."""
 
 
-class _OpenError(Exception):
-    """A database cannot be opened; the message says why."""
+LATE = 75
+"""The exit status of a process that has come to its deadline."""
+_ERRORS = (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError)
 
 
 def answer_request() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    _limit(request)
+    deadline = _Deadline(request["seconds"])
     try:
-        connection = _open_database(Path(request["path"]), Path(request["folder"]), request["disk"])
+        connection = _open_database(Path(request["path"]))
         connection.execute(f"PRAGMA hard_heap_limit = {int(request['memory'])}")
         objects = _objects(connection)
-    except (_OpenError, sqlite3.Error, MemoryError, OSError, UnicodeError) as error:
+    except (*_ERRORS, OSError) as error:
         _tell(refused=_reason(error))
         return
+    _connect_virtual(objects, connection)
     if "queries" in request:
-        _run(request, objects, connection)
+        _run(request, connection, deadline)
     else:
-        _describe(request, objects, connection)
+        _describe(objects, connection)
 
 
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
+class _Deadline:
+    """Ends the process when the time is over, or when there is nobody left to read what it writes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.begin()
+        threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True).start()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._end = time.monotonic() + self._seconds
+
+    def _watch(self, parent: int) -> None:
+        while os.getppid() == parent and time.monotonic() < self._end:
+            time.sleep(0.02)
+        os._exit(LATE)
 
 
 def _tell(**line: object) -> None:
@@ -87,47 +98,22 @@ def _reason(error: BaseException) -> str:
     return "out of memory" if isinstance(error, MemoryError) else str(error) or type(error).__name__
 
 
-def _limit(request: Mapping[str, Any]) -> None:
-    """Limit time, memory and files of this process, as far as the system can."""
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    _set_alarm(request["seconds"])
-    with suppress(ImportError):
-        import resource
-
-        seconds = int(request["seconds"] * len(request.get("queries", [1]))) + 1
-        base = 1 << 28  # of addresses, which Python and its libraries have
-        limits = {"RLIMIT_AS": 2 * request["memory"] + base, "RLIMIT_CPU": seconds}
-        limits |= {"RLIMIT_FSIZE": request["disk"], "RLIMIT_CORE": 0}
-        for name, most in limits.items():
-            with suppress(AttributeError, ValueError, OSError):
-                resource.setrlimit(getattr(resource, name), (most, most))
-
-
-def _set_alarm(seconds: float) -> None:
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _open_database(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
+def _open_database(path: Path) -> sqlite3.Connection:
     """Open a database so that nothing is written beside it.
 
-    What another program has not written into it yet is applied to a copy. Without that, a database with a write-ahead
-    log is immutable: SQLite would make two files beside it otherwise.
+    One with a write-ahead log is immutable: SQLite would make two files beside it otherwise.
     """
-    how = "mode=ro"
-    pending = [file for end in ("-wal", "-journal") if _is_pending(file := path.with_name(path.name + end))]
-    if pending:
-        path, how = _copy_database(path, pending, folder, disk), "mode=rw"
-    else:
-        with path.open("rb") as opened:
-            header = opened.read(_HEADER)
-        size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
-        size = 65536 if size == 1 else size  # of a page
-        is_counted = header.startswith(b"SQLite") and header[24:28] == header[92:96]  # else the number is an old one
-        if is_counted and path.stat().st_size < size * pages:
-            raise _OpenError("the file was cut off: it has fewer pages than it says")
-        how = "immutable=1" if _WAL_VERSION in header[18:20] else how
+    for file in (path.with_name(path.name + end) for end in ("-wal", "-journal")):
+        if _is_pending(file):
+            raise ValueError(f"{file.name} holds changes that are not in it yet. Close the program that uses it")
+    with path.open("rb") as opened:
+        header = opened.read(_HEADER)
+    size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    size = 65536 if size == 1 else size  # of a page
+    is_counted = header.startswith(b"SQLite") and header[24:28] == header[92:96]  # else the number is an old one
+    if is_counted and path.stat().st_size < size * pages:
+        raise ValueError("the file was cut off: it has fewer pages than it says")
+    how = "immutable=1" if _WAL_VERSION in header[18:20] else "mode=ro"
     connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=1, isolation_level=None)
     connection.text_factory = lambda content: content.decode(errors="replace")
     if hasattr(connection, "setlimit"):  # from Python 3.11 on
@@ -142,24 +128,6 @@ def _is_pending(file: Path) -> bool:
     with suppress(FileNotFoundError), file.open("rb") as opened:
         return any(opened.read(8))
     return False
-
-
-def _copy_database(path: Path, pending: list[Path], folder: Path, disk: int) -> Path:
-    files = [path, *pending]
-    what = f"{' and '.join(file.name for file in pending)} holds changes that are not in it yet"
-    before = _versions(files)
-    if sum(size for size, _ in before) > disk:
-        raise _OpenError(f"{what}, and it is larger than {disk >> 20} MB. Close the program that uses it")
-    for file in files:
-        shutil.copyfile(file, folder / file.name)
-    if _versions(files) != before:
-        raise _OpenError(f"{what}, and a program is writing it. Close that program, or give a copy")
-    return folder / path.name
-
-
-def _versions(files: list[Path]) -> list[tuple[int, int]]:
-    """Return the size of each file and the time of its last change."""
-    return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
 def _objects(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
@@ -206,66 +174,60 @@ def _quote_name(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def _run(request: Mapping[str, Any], objects: list[tuple[str, str, str]], connection: sqlite3.Connection) -> None:
-    """Tell the first rows of each query, and how many there are where these are not too many; then its end."""
-    _connect_virtual(objects, connection)
+def _run(request: Mapping[str, Any], connection: sqlite3.Connection, deadline: _Deadline) -> None:
+    """Answer each query by itself."""
     _allow_reading(connection, _OF_VIRTUAL_TABLES)
     connection.set_progress_handler(lambda: 1, request["steps"])  # it ends the statement that has taken so many
     for sql in request["queries"]:
-        _set_alarm(request["seconds"])
+        deadline.begin()
+        answer: dict[str, Any] = {"rows": []}
         try:
-            _tell_rows(connection.execute(sql), request)
-        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-            _tell(error=_reason(error))
-        _tell(end=True)
+            _fetch(connection.execute(sql), request, answer)
+        except _ERRORS as error:
+            answer["error"] = _reason(error)
+        _tell(**answer)
 
 
-def _tell_rows(cursor: sqlite3.Cursor, request: Mapping[str, Any]) -> None:
+def _fetch(cursor: sqlite3.Cursor, request: Mapping[str, Any], answer: dict[str, Any]) -> None:
+    """Add to an answer the first rows of a query, and how many there are where these are not too many."""
     if cursor.description is None:
         raise ValueError("it gives no columns")
-    _tell(names=[str(column[0]) for column in cursor.description])
-    room, count = request["bytes"], 0
+    answer["names"] = [str(column[0]) for column in cursor.description]
+    rows, room = answer["rows"], request["bytes"]
     for row in cursor:
-        line = json.dumps({"row": list(map(_plain, row))})
-        room -= len(line)
-        if count == request["rows"] or room < 0:
-            break
-        sys.stdout.write(line + "\n")
-        count += 1
-    else:
-        _tell(count=count)
-        return
-    _tell(more=True)
-    count += 1 + sum(1 for _ in islice(cursor, request["counting"]))
-    if next(cursor, None) is None:
-        _tell(count=count)
+        values = list(map(_plain, row))
+        room -= len(json.dumps(values))
+        if len(rows) == request["rows"] or room < 0:
+            answer["more"] = True
+            count = len(rows) + 1 + sum(1 for _ in islice(cursor, request["counting"]))
+            if next(cursor, None) is None:
+                answer["count"] = count
+            return
+        rows.append(values)
+    answer["count"] = len(rows)
 
 
 def _plain(value: object) -> object:
     """Return a value as JSON has it; of a blob only its size."""
-    return {"bytes": len(value)} if isinstance(value, bytes) else value
+    return f"(blob of {len(value):,} byte{'s' * (len(value) != 1)})" if isinstance(value, bytes) else value
 
 
-def _describe(request: Mapping[str, Any], objects: list[tuple[str, str, str]], connection: sqlite3.Connection) -> None:
-    """Tell columns and keys of tables, then of views, but for the first ones; what cannot be read, with the reason."""
-    _connect_virtual(objects, connection)
+def _describe(objects: list[tuple[str, str, str]], connection: sqlite3.Connection) -> None:
+    """Tell what there is, then columns and keys of tables, then of views; what cannot be read, with the reason."""
     _allow_reading(connection, _OF_SCHEMAS)
     shadows = set(_shadow_names(objects))
     shown = [
-        (place, name, kind)
+        (place, name, "view" if kind == "view" else "table")
         for place, (name, kind, _) in enumerate(objects)
         if _lower(name) not in shadows and not _lower(name).startswith("sqlite_")
     ]
     shown.sort(key=lambda one: one[2] == "view")
-    _tell(objects=[(place, name, "view" if kind == "view" else "table") for place, name, kind in shown])
-    end = time.monotonic() + request["seconds"]
-    for place, name, _ in shown[request["first"] :]:
-        _set_alarm(max(0.001, min(request["patience"], end - time.monotonic())))
+    _tell(objects=shown)
+    for _, name, _ in shown:
         try:
-            _tell(place=place, **_parts(name, connection))
-        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-            _tell(place=place, error=_reason(error))
-    _tell(end=True)
+            _tell(**_parts(name, connection))
+        except _ERRORS as error:
+            _tell(error=_reason(error))
 
 
 def _parts(name: str, connection: sqlite3.Connection) -> dict[str, object]:

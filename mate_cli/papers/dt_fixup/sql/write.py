@@ -24,8 +24,8 @@ class _Writer:
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
-        if following := query.set_operation():
-            parts += [following[0].upper(), self.query(following[1])]
+        if query.following:
+            parts += [query.following[0].upper(), self.query(query.following[1])]
         return " ".join(parts)
 
     def _single(self, query: ir.Query) -> Iterator[str]:

@@ -12,9 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.entries import (
@@ -34,7 +32,6 @@ from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
 
-FOLDS = 5
 HEADER = (Cell("document"),)
 
 
@@ -46,7 +43,6 @@ class DocumentQuestions(Release):
         train_file: questions to learn from, below the root; None for none.
         dev_file: questions of the dev split; the same file as for training may be named, to overfit.
         test_file: questions of the test split.
-        fold: 1 to 5: every fifth question of `train_file` is dev, and the others are train.
     """
 
     metric = "mate_cli.papers.transformer_xh.metrics.supporting.SupportedAnswers"
@@ -54,29 +50,23 @@ class DocumentQuestions(Release):
     train_file: str | None = None
     dev_file: str | None = None
     test_file: str | None = None
-    fold: Annotated[int, Field(ge=1, le=FOLDS)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.train_file or self.dev_file or self.test_file):
             raise DataError("no file was given", where=self.name, remedy="Set data.train_file, dev_file or test_file")
-        if self.fold and not self.train_file:
-            raise DataError("folds need a train file", where="data.fold", remedy="Set data.train_file")
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The file of each split; those of a fold share one."""
-        dev = self.train_file if self.fold else self.dev_file
-        files = {"train": self.train_file, "dev": dev, "test": self.test_file}
+        """The file of each split."""
+        files = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         examples = []
-        for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
-            if self.fold and split != "test" and (place % FOLDS == self.fold - 1) != (split == "dev"):
-                continue
+        for key, entry in read_entries(file, self.need(file), problems):
             with note_damage(file, find_name(entry) or key, problems):
                 examples.append(self.example(file, key, entry, problems))
         return examples

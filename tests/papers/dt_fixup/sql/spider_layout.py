@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from mate_cli.papers.dt_fixup.sql.ir import ColumnUnit, Query
+from mate_cli.papers.dt_fixup.sql.ir import (
+    SET_OPERATORS,
+    ColumnUnit,
+    Condition,
+    Conditions,
+    From,
+    OrderBy,
+    Query,
+    SelectItem,
+    ValueUnit,
+)
 from mate_cli.papers.dt_fixup.sql.schema import STAR
 
 
@@ -26,9 +36,8 @@ class Written:
             "having": self._conditions(query.having),
             "orderBy": [order.direction, [self._unit(unit) for unit in order.units]] if order else [],
             "limit": query.limit,
-            "intersect": self._value(query.intersect),
-            "union": self._value(query.union),
-            "except": self._value(query.except_),
+            **dict.fromkeys(SET_OPERATORS),
+            **({query.following[0]: self.query(query.following[1])} if query.following else {}),
         }
 
     def _column(self, unit):
@@ -49,3 +58,43 @@ class Written:
         if isinstance(value, Query):
             return self.query(value)
         return self._column(value) if isinstance(value, ColumnUnit) else value
+
+
+def query_from_dict(entry, schema):
+    """The query of a field `sql` of Spider's files, whose columns are numbered without those that are written "*"."""
+    stars = len(schema.tables)
+
+    def column(unit):
+        aggregate, number, distinct = unit
+        return ColumnUnit(aggregate, number + stars - 1 if number else STAR, distinct)
+
+    def unit(parts):
+        operator, left, right = parts
+        return ValueUnit(operator, column(left), right and column(right))
+
+    def value(part):
+        if isinstance(part, dict):
+            return query_from_dict(part, schema)
+        if isinstance(part, list):
+            return column(part)
+        return int(part) if isinstance(part, float) and part.is_integer() else part  # the files have 20.0 for 20
+
+    def conditions(parts):
+        items = (Condition(n, operator, unit(left), *map(value, ends)) for n, operator, left, *ends in parts[::2])
+        return Conditions(tuple(items), tuple(parts[1::2]))
+
+    units = [
+        query_from_dict(part, schema) if kind == "sql" else part + 1 for kind, part in entry["from"]["table_units"]
+    ]
+    order, distinct, following = entry["orderBy"], *entry["select"][:1], [w for w in SET_OPERATORS if entry[w]]
+    return Query(
+        select=tuple(SelectItem(aggregate, unit(parts)) for aggregate, parts in entry["select"][1]),
+        source=From(tuple(units), conditions(entry["from"]["conds"])),
+        where=conditions(entry["where"]),
+        group_by=tuple(map(column, entry["groupBy"])),
+        having=conditions(entry["having"]),
+        order_by=OrderBy(order[0], tuple(map(unit, order[1]))) if order else None,
+        limit=entry["limit"],
+        distinct=distinct,
+        following=(following[0], query_from_dict(entry[following[0]], schema)) if following else None,
+    )

@@ -6,12 +6,19 @@ import json
 
 import pytest
 from golden import others
-from spider_layout import query_to_dict
+from spider_layout import query_from_dict, query_to_dict
 from spider_release import questions, schemas
 
-from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn, derivations
-from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
-from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
+from mate_cli.papers.dt_fixup.sql.grammar import (
+    BY_NAME,
+    PRODUCTIONS,
+    REDUCE,
+    TYPES,
+    ApplyRule,
+    Derivation,
+    SelectColumn,
+    derivations,
+)
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, oracle_actions
 
@@ -75,12 +82,12 @@ def test_every_query_is_legal_or_said_to_be_unsupported(split):
 def test_what_the_decoder_is_fed():
     state = after("SingleQuery", "Query", "Select", "SelectCol", "count", "ValUnit")
     assert (state.open_type, state.step) == ("col_unit", 6)
-    assert (state.parent_production, state.parent_step) == (BY_NAME["ValUnit"].number, 5)
+    assert state.frontier == (5, BY_NAME["ValUnit"].number, TYPES.index("col_unit"))
     state = after("SingleQuery", "Query", "Select", "SelectCol", "count", "ValUnit", "ColUnit", "none", 1)
-    assert (state.open_type, state.parent_step) == ("sel_col", 2)
+    assert (state.open_type, state.frontier[0]) == ("sel_col", 2)
     assert state.columns == (1,)
     start = Derivation(SINGERS)
-    assert (start.open_type, start.parent_production, start.parent_step) == ("stmt", None, None)
+    assert start.frontier == (-1, -1, TYPES.index("stmt"))
 
 
 def test_aggregates_and_stars_stand_where_sql_allows_them():

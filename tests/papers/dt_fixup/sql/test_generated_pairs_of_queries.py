@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 from official_rules import alike, compared, level, parts
+from spider_layout import query_from_dict
 
 from mate_cli.papers.dt_fixup.sql.exact_match import component_scores, hardness, queries_match
-from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 NAMES = [[-1, "*"], [0, "id"], [0, "name"], [0, "age"], [1, "id"], [1, "singer"], [1, "Name"], [2, "song"], [2, "id"]]

@@ -7,12 +7,11 @@ import random
 
 import pytest
 from golden import others
+from spider_layout import query_from_dict
 from spider_release import questions, schemas
 
-from mate_cli.papers.dt_fixup.sql.derivation import REDUCE, ApplyRule, Derivation
 from mate_cli.papers.dt_fixup.sql.exact_match import component_scores, hardness, queries_match
-from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS
-from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
+from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, REDUCE, ApplyRule, Derivation
 from mate_cli.papers.dt_fixup.sql.parse import UnreadableQueryError, parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.papers.dt_fixup.sql.tree import UnsupportedQueryError, build_query, oracle_actions
@@ -135,9 +134,9 @@ def test_what_cannot_be_read_is_said(text, says):
         parse(text, SHOPS)
 
 
-def random_query(schema: Schema, chance: random.Random, *, runnable: bool = False):
+def random_query(schema: Schema, chance: random.Random):
     """A query by legal actions, each as likely as any other, until it has taken long enough."""
-    state = Derivation(schema, runnable=runnable)
+    state = Derivation(schema)
     while not state.is_complete:
         legal = state.legal()
         if state.step > PATIENCE:

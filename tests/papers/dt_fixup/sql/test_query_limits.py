@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.papers.dt_fixup.sql.database import Blob, UnrunnableQueryError, read_database_schema, run_query
+from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query
 
 FILES = Path(__file__).parent / "databases"
 ROWS, BOMB = FILES / "rows1000.sqlite", FILES / "instr_bomb.sqlite"
@@ -85,8 +85,7 @@ def test_rows_are_counted_up_to_a_number():
 
 def test_blobs_are_told_by_size_and_rows_cut_by_bytes():
     found = run_query("SELECT zeroblob(16000000), NULL, x'00' FROM t LIMIT 3", ROWS)
-    assert found.rows == ((Blob(16_000_000), None, Blob(1)),) * 3
-    assert [str(value) for value in found.rows[0]] == ["(blob of 16,000,000 bytes)", "None", "(blob of 1 byte)"]
+    assert found.rows == (("(blob of 16,000,000 bytes)", None, "(blob of 1 byte)"),) * 3
     wide = run_query("SELECT printf('%.*c', 1000000, 'x') FROM t LIMIT 20", ROWS)
     assert (len(wide.rows), wide.more, wide.count) == (8, True, 20)
     with pytest.raises(UnrunnableQueryError, match="more than 8 MB"):

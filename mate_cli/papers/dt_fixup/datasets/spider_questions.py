@@ -6,8 +6,6 @@ Text-to-SQL Task".
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,24 +19,20 @@ from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.papers.dt_fixup.sql.database import read_values
 from mate_cli.papers.dt_fixup.sql.example import GoldQuery, SchemaExample, schema_example, schema_table
-from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
-from mate_cli.papers.dt_fixup.sql.ir import query_from_dict
-from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
 _READERS = 4
 """Databases that are read at once, each by a process of its own."""
-_OR = re.compile(r"\bor\b", re.IGNORECASE)
 
 
 @dataclass(eq=False, kw_only=True)
 class Spider(Release):
     """Questions about databases of which the schema is known; subsets are how hard their queries are.
 
-    A question is named by its file and its place there. Its query is what the file has as `sql`; where there is none,
-    or none with the OR that the text has, the text is read. One that cannot be read teaches nothing and is not scored.
+    A question is named by its file and its place there. Its query is read from the text, as the official script reads
+    it. One that cannot be read teaches nothing and is not scored.
 
     Args:
         train_files: of which the first has to be there.
@@ -61,7 +55,7 @@ class Spider(Release):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._queries: dict[tuple[str, str, str], GoldQuery | str] = {}
+        self._queries: dict[tuple[str, str], tuple[GoldQuery, str]] = {}
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -104,28 +98,12 @@ class Spider(Release):
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
         text = require_text(entry, "query")
-        if not isinstance(entry.get("sql"), dict | None):
-            raise DamagedEntryError("sql is not an object")
-        key = (database, text, json.dumps(entry.get("sql")))
-        if key not in self._queries:
-            self._queries[key] = self._query(text, entry.get("sql"), schema)
-        known = self._queries[key]
-        if isinstance(known, str):
-            self.notes.append(Problem(file, name, f"its query cannot be read: {known}"))
-            known = GoldQuery(text)
+        if (database, text) not in self._queries:
+            self._queries[database, text] = GoldQuery.of(text, schema)
+        known, problem = self._queries[database, text]
+        if problem:
+            self.notes.append(Problem(file, name, problem))
         return schema_example(name, question, schema, table, known)
-
-    def _query(self, text: str, known: object, schema: Schema) -> GoldQuery | str:
-        """Return a query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
-        try:
-            if isinstance(known, dict) and (not _OR.search(text) or '"or"' in json.dumps(known)):
-                return GoldQuery.of(text, query_from_dict(known, schema), schema)
-        except ValueError as error:
-            raise DamagedEntryError(str(error)) from error
-        try:
-            return GoldQuery.of(text, parse(text, schema), schema)
-        except UnreadableQueryError as error:
-            return str(error)
 
     @cached_property
     def _schemas(self) -> tuple[dict[str, tuple[Schema, Table]], list[Problem]]:

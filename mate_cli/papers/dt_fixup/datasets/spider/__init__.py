@@ -1,1 +1,0 @@
-"""Spider: questions about databases, each to be answered by a query."""

@@ -1,0 +1,222 @@
+"""The three stages of Hybrider: rank the nodes of a question, hop to a cell or page of a row, read in a page.
+
+Source: wenhuchen/HybridQA, `train_stage12.py` and `train_stage3.py`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from mate_cli.lit_modules.base import TaskSpec, Training
+from mate_cli.lit_modules.candidate_choice import CandidateLogits, CandidateTask, Choice, first_tokens, logits_of
+from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.metrics.accuracy import accuracy
+from mate_cli.metrics.specs import Metric, MetricName
+from mate_cli.metrics.subsets import group_by_source
+from mate_cli.models.base.table_encoder import EncoderOutput, TaskContext
+from mate_cli.models.layers.encoder import Dropout
+from mate_cli.papers.hybrider.linking import link_examples
+from mate_cli.papers.hybrider.nodes import MAX_NODES, SOURCES, Candidate, LinkedExample, Node
+from mate_cli.papers.hybrider.serializers import CONFIDENCES
+from mate_cli.papers.hybrider.targets import find_target, hop_candidates, hop_labels, page_example, reading_links
+from mate_cli.tables.example import TableExample
+
+SIDE_SIZE = 32
+"""Numbers in the embedding of each side feature."""
+
+
+class CandidateHead(nn.Module):
+    """Pools the first token of each candidate and scores it, with side features, by a network of one hidden layer.
+
+    Args:
+        side_vocabularies: how many values each side feature has; `cell_features` hold the values.
+    """
+
+    def __init__(self, hidden_size: int, side_vocabularies: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.side = nn.ModuleList(nn.Embedding(values, SIDE_SIZE) for values in side_vocabularies)
+        width = hidden_size + SIDE_SIZE * len(side_vocabularies)
+        self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
+
+    def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
+        """Map states [B, T, D] to the scores of K candidates, the most that an example has; number k has row id k."""
+        states, batch = output.states, output.batch
+        example, token = first_tokens(batch)
+        features = [pooler(states[example, token][:, None])]
+        if len(self.side):
+            assert batch.cell_features is not None
+            values = batch.cell_features[example, token].long().unbind(-1)
+            features += [table(value) for table, value in zip(self.side, values, strict=True)]
+        return logits_of(self.score(torch.cat(features, -1)), batch)
+
+
+class CandidateChoice(CandidateTask[LinkedExample]):
+    """Chooses of what a question is linked to.
+
+    Args:
+        context: of any network; `model=candidates` reads each candidate by itself.
+
+    Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
+    """
+
+    side_vocabularies: ClassVar[tuple[int, ...]] = ()
+    """Numbers of values of each side feature of a candidate."""
+
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
+        self.links = context.cache_dir and context.cache_dir / "links"
+        self.add_heads(lambda encoder: CandidateHead(encoder.size.hidden_size, self.side_vocabularies))
+
+    @abstractmethod
+    def candidate(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
+        """Return what was chosen: a node, or a cell or page of its row."""
+
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
+        """Return the share of questions with an answer whose choice is right."""
+        right = [choice.example_id for choice in predictions if self.is_correct(choice, examples[choice.example_id])]
+        known = [name for name, example in examples.items() if example.answer]
+        return accuracy(MetricName.parse(self.spec.monitor).score, right, known, group_by_source(examples))
+
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
+        """Return the text of what is chosen, or the title of a page, by example."""
+        return {
+            choice.example_id: self.candidate(choice, examples[choice.example_id]).content for choice in predictions
+        }
+
+    def link(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """Return the questions with their nodes, linked once and read from the cache ever after."""
+        return link_examples(examples, self.links)
+
+
+class NodeRanking(CandidateChoice):
+    """Chooses a node, knowing how it was found and how surely."""
+
+    spec = TaskSpec("dev/row_accuracy", label="nodes", encoding="ranking", uses_pooler=True)
+    side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """Return the questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
+        return [example for example in self.link(examples) if find_target(example, example.nodes).ranks]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """Return all questions; those that are linked to nothing have no prediction, and count as wrong."""
+        return self.link(examples)
+
+    def candidate(self, choice: Choice, example: LinkedExample) -> Node:
+        """Return the node that was chosen."""
+        return example.nodes[choice.place]
+
+    def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
+        """Tell whether the chosen node is in a row with the answer."""
+        rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
+        return self.candidate(prediction, example).coordinate[0] in rows
+
+    def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
+        """Return the accuracy of choosing the node that was found most surely, nothing learned."""
+        surest = [
+            Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
+            for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in examples.items())
+            if nodes
+        ]
+        return {f"surest/{name}": value for name, value in self.score(surest, examples).items()}
+
+
+def _sureness(node: Node) -> float:
+    """Return 0 to 1; of pages the confidence is a distance, of cells a share."""
+    return node.confidence if node.source == "links" else 1 - node.confidence
+
+
+class RowHopping(CandidateChoice):
+    """Chooses a cell or page of the row of a node.
+
+    Args:
+        nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
+    """
+
+    spec = TaskSpec("dev/hop_accuracy", label="hops", encoding="hopping", uses_pooler=True)
+
+    def __init__(
+        self,
+        context: TaskContext,
+        nodes_per_question: Annotated[int, Field(gt=0)] | None = None,
+        *,
+        metrics: Sequence[Metric] = (),
+    ) -> None:
+        super().__init__(context, metrics=metrics)
+        self.nodes_per_question = nodes_per_question
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """Return the nodes in a row with the answer, each one to hop from."""
+        return [
+            replace(example, example_id=f"{example.example_id}/{place}")
+            for group in self._beginnings(examples)
+            for place, example in enumerate(group[: self.nodes_per_question])
+        ]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """Return the first node in a row with the answer, of every question that has one."""
+        return [group[0] for group in self._beginnings(examples)]
+
+    def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
+        """Yield of each question that hops are learnt from one example per node in a row with the answer."""
+        groups = []
+        for example in self.link(examples):
+            target = find_target(example, example.nodes)
+            rows = target.answer_of_row if target.ranks else {}
+            groups.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])
+        return [group for group in groups if group]
+
+    def candidate(self, choice: Choice, example: LinkedExample) -> Candidate:
+        """Return the cell or page that was chosen."""
+        return _places(example)[choice.place]
+
+    def is_correct(self, prediction: Choice, example: LinkedExample) -> bool:
+        """Tell whether the chosen cell or page is where the answer is found."""
+        labels = hop_labels(find_target(example, example.nodes), _places(example))
+        return bool(labels) and labels[prediction.place] == 1
+
+
+def _places(example: LinkedExample) -> tuple[Candidate, ...]:
+    assert example.current is not None
+    return hop_candidates(example.table, example.current.coordinate[0])
+
+
+class PageReading(SpanReading):
+    """The reader of PointR on pages: each page that holds the answer is an example.
+
+    Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
+    """
+
+    def __init__(
+        self,
+        context: TaskContext,
+        max_span_length: Annotated[int, Field(gt=0)] = 30,
+        cells_per_question: Annotated[int, Field(gt=0)] | None = None,
+        dropout: Dropout = 0.1,
+        *,
+        metrics: Sequence[Metric] = (),
+    ) -> None:
+        super().__init__(context, max_span_length, cells_per_question, dropout, metrics=metrics)
+        self.links = context.cache_dir and context.cache_dir / "links"
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Return every page with the answer of every question, up to `cells_per_question` each."""
+        return [
+            page_example(example, link, f"{example.example_id}/{place}")
+            for example, links in self._pages(examples)
+            for place, link in enumerate(links[: self.cells_per_question])
+        ]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Return the first page with the answer, of every question that has one."""
+        return [page_example(example, links[0]) for example, links in self._pages(examples)]
+
+    def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
+        linked = link_examples(examples, self.links)
+        pages = ((example, reading_links(example, find_target(example, example.nodes))) for example in linked)
+        return [(example, links) for example, links in pages if links]
