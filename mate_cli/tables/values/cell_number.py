@@ -47,14 +47,12 @@ _POWER = re.compile(r"(?<=10)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _NUMBER = r"\d(?:[\d.,' ]*\d)?"
 _EXPONENT = r"(?:[eE][+-]?\d{1,3}| ?[x*·] ?10(?:\^[+-]?|[+-])\d{1,3})"
 _CORE = re.compile(
-    rf"(?P<half>(?:\d+ ?)?[¼-¾⅐-⅞])(?!\d)"
-    rf"|(?P<whole>\d+) (?P<over>\d+)/(?P<under>[1-9]\d*)(?![\d/])"
-    rf"|(?P<lone>\d+)/(?P<part>[1-9]\d*)(?![\d/])"
+    r"(?:(?P<whole>\d+(?=[ ¼-¾⅐-⅞])) ?)?(?:(?P<part>[¼-¾⅐-⅞])(?!\d)|(?P<over>\d+)/(?P<under>[1-9]\d*)(?![\d/]))"
     r"|(?<![\w.,])10\^(?P<power>[+-]?\d{1,3})"
     rf"|(?P<number>(?:(?<![\w.,])[.,])?{_NUMBER})(?P<exponent>{_EXPONENT})?"
 )
 _MANTISSA = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
-_BEFORE = re.compile(r"(?P<space> )|(?P<sign>[+-])|(?P<open>\()|(?P<percent>%)|(?P<money>[^\s\d()+%-]+)")
+_SIGNS, _WORDS = re.compile(r"[()+%-]"), re.compile(r"[^ ()+%-]+")
 _FOOTNOTES = re.compile(r"(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))+$")
 _NO_CENTS = re.compile(r"(?<=\d)([,.:])-{1,2}(?!\d)")
 _LETTER = r"[^\W\d_]"
@@ -79,7 +77,8 @@ _APART = {
     mark: rf"[1-9]\d{{0,2}}(?: \d{{3}})+{tail}|[1-9]\d{{0,2}}(?:'\d{{3}})+{tail}" for mark, tail in _DECIMALS.items()
 }
 _FORMS = {mark: re.compile(f"{_GROUPS[mark]}|{_APART[mark]}") for mark in ".,"}
-_ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
+_ADDRESS = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
 
 
 class Amount(NamedTuple):
@@ -144,14 +143,13 @@ def parse_amount(text: str) -> Amount | None:
         or (text[core.end() :] in ("V", "W") and len(core[0]) > MAX_VOLTS)
     )
     amount = after._replace(negative=after.negative or before.negative, is_code=bool(is_code))
-    if core["half"]:
-        whole, sign = core["half"][:-1].strip(), core["half"][-1]
-        return amount._replace(digits=repr(int(whole or 0) + unicodedata.numeric(sign)), is_fraction=True)
-    if core["over"]:
-        value = int(core["whole"]) + int(core["over"]) / int(core["under"])
-        return amount._replace(digits=repr(value), is_fraction=True) if value <= int(core["whole"]) + 1 else None
-    if core["lone"]:
-        return amount._replace(digits=repr(int(core["lone"]) / int(core["part"])), is_lone_fraction=True)
+    if core["part"] or core["over"]:
+        part = unicodedata.numeric(core["part"]) if core["part"] else int(core["over"]) / int(core["under"])
+        if core["whole"] and part > 1:
+            return None
+        is_lone = not core["part"] and not core["whole"]
+        digits = repr(int(core["whole"] or 0) + part)
+        return amount._replace(digits=digits, is_fraction=not is_lone, is_lone_fraction=is_lone)
     if core["power"]:
         return amount._replace(digits="1", power=amount.power + int(core["power"]))
     exponent = core["exponent"] or ""
@@ -161,22 +159,12 @@ def parse_amount(text: str) -> Amount | None:
 
 
 def _parse_before(text: str) -> Amount | None:
-    """Return the sign, opening parenthesis and currency in any order, each once, but for a currency's sign and code."""
-    found: dict[str, str] = {}
-    place = 0
-    while place < len(text):
-        match = _BEFORE.match(text, place)
-        kind = match.lastgroup if match else None
-        if match is None or kind is None or (kind in found and kind not in ("space", "money")):
-            return None
-        if kind == "money" and not is_currency(match[0]):
-            return None
-        found[kind] = f"{found['money']} {match[0]}" if kind == "money" and kind in found else match[0]
-        place = match.end()
-    if "percent" in found and "money" in found:
+    """Return the sign, opening parenthesis, percent sign or words of a currency in any order, each sign once."""
+    signs, words = _SIGNS.findall(text.replace("+", "-")), _WORDS.findall(text)
+    if ")" in signs or len({*signs}) < len(signs) or (words and "%" in signs) or not all(map(is_currency, words)):
         return None
-    unit = found.get("money") or ("%" if "percent" in found else "")
-    return Amount("", found.get("sign") == "-", "open" in found, unit=unit, attached="sign" in found)
+    unit = " ".join(words) or "%" * ("%" in signs)
+    return Amount("", "-" in text, "(" in signs, unit=unit, attached="-" in signs)
 
 
 def is_currency(word: str) -> bool:
@@ -271,7 +259,7 @@ def read_digits(digits: str, decimal: str, thousands: str | None = None) -> str 
 
     With a mark between thousands, no other may stand there.
     """
-    if not _FORMS[decimal].fullmatch(digits) or (_ADDRESS.fullmatch(digits) and _is_address(digits)):
+    if not _FORMS[decimal].fullmatch(digits) or _ADDRESS.fullmatch(digits):
         return None
     groups = {mark for mark in "., '" if mark in digits} - {decimal}
     if thousands is not None and groups - {thousands}:
@@ -279,7 +267,3 @@ def read_digits(digits: str, decimal: str, thousands: str | None = None) -> str 
     for mark in groups:
         digits = digits.replace(mark, "")
     return digits.replace(decimal, ".")
-
-
-def _is_address(digits: str) -> bool:
-    return all(int(part) <= 255 and str(int(part)) == part for part in digits.split("."))
