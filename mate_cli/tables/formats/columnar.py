@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
-from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.read_options import Limits, ReadOptions
-from mate_cli.tables.table import column_name
+from mate_cli.tables.table import Grid, column_name
 
 if TYPE_CHECKING:
     from pyarrow import Array, DataType, RecordBatch, Scalar, Schema

@@ -8,11 +8,20 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from mate_cli.tables.formats.dialect import NO_DELIMITER, Dialect, Records
+from mate_cli.tables.formats.cell_text import count_noun
+from mate_cli.tables.formats.dialect import (
+    DELIMITERS,
+    NO_DELIMITER,
+    Dialect,
+    DialectFit,
+    Records,
+    find_dialect,
+    find_ruled_slices,
+    is_rule,
+)
 from mate_cli.tables.formats.encoding import Text, text_file
-from mate_cli.tables.formats.grid import Grid, count_noun
-from mate_cli.tables.formats.sniffer import DELIMITERS, DialectFit, find_dialect, find_ruled_slices, is_rule
 from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.table import Grid
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 RULED_LINES = 10

@@ -10,10 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
-from charset_normalizer import from_bytes
-
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.formats.grid import count_noun
+from mate_cli.tables.formats.cell_text import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
@@ -81,6 +79,8 @@ def guess(sample: bytes) -> str:
     scores = {name: _natural(sample, name) for name in ALPHABETS}
     best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
     if scores[best] < FITS:
+        from charset_normalizer import from_bytes
+
         asian = from_bytes(sample, cp_isolation=ASIAN, preemptive_behaviour=False).best()
         best = asian.encoding if asian else best
     return best

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from mate_cli.tables.formats.dialect import is_mostly_digits
+from mate_cli.tables.formats.cell_text import is_mostly_digits
 from mate_cli.tables.values.column_evidence import MISSING
 from mate_cli.tables.values.number_words import CURRENCIES, KNOWN_UNITS
 

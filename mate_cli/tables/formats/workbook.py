@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import NumberText
-from mate_cli.tables.formats.grid import Grid, count_noun, list_names
+from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number, is_percent
 from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts, read_layout
 from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.table import Grid
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet

@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mate_cli.tables.formats.cell_text import NumberText
-from mate_cli.tables.formats.grid import count_noun, list_names
+from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
-from mate_cli.tables.values.cell_date import read_date
-from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_digits, simplify
+from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_date, read_digits, simplify
 from mate_cli.tables.values.column_evidence import (
     COMMA,
     COMMA_OR_GROUP,
