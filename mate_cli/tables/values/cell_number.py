@@ -256,19 +256,11 @@ def find_decimal_marks(digits: str) -> str:
     return "".join(mark for mark, form in _FORMS.items() if form.fullmatch(digits))
 
 
-def read_digits(digits: str, decimal: str, thousands: str | None = None) -> str | None:
-    """Write digits as Python does, given their decimal mark; None where they are no number, or an IP address.
-
-    With a mark between thousands, no other may stand there.
-    """
+def read_digits(digits: str, decimal: str) -> str | None:
+    """Write digits as Python does, given their decimal mark; None where they are no number, or an IP address."""
     if not _FORMS[decimal].fullmatch(digits) or _ADDRESS.fullmatch(digits):
         return None
-    groups = {mark for mark in "., '" if mark in digits} - {decimal}
-    if thousands is not None and groups - {thousands}:
-        return None
-    for mark in groups:
-        digits = digits.replace(mark, "")
-    return digits.replace(decimal, ".")
+    return digits.translate(dict.fromkeys(map(ord, {*"., '"} - {decimal}))).replace(decimal, ".")
 
 
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
