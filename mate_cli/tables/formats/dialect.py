@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -175,22 +174,11 @@ class Records:
         return {True} in columns and {True, False} not in columns
 
 
-DELIMITERS = {
-    ",": "commas",
-    ";": "semicolons",
-    "\t": "tabs",
-    "|": "pipes",
-    "#": "number signs",
-    "^": "carets",
-    "~": "tildes",
-    " ": "spaces",
-}
-RARE = "#^~ "
+LIKELY, RARE = ",;\t|", "#^~ "
 """Delimiters that are believed in only where each line has as many of them."""
 SAMPLE = 1 << 17
 """Characters of the start of a file that decide."""
 SAMPLE_ROWS = 300
-SAMPLE_CELLS = 30_000
 CLOSE = 0.75
 """A dialect is close to the best one with more than this share of its score."""
 MAX_ALIGNED = 2_000
@@ -233,7 +221,7 @@ def find_dialect(
             break
     text = "".join(start)
     quotes = [quote] if quote is not None else ['"', "'"] if "'" in text else ['"']
-    delimiters = [one for one in DELIMITERS if one in text and (one != " " or usual is None)]
+    delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
     escapes = [""]
     if re.search(r"""\\["',;\t|]""", text):
         escapes = ["\\", ""] if '\\"' in text else ["", "\\"]  # of two that fit alike the first is taken
@@ -261,26 +249,24 @@ def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> Dialec
         dialect: to be scored.
         text: the first lines.
     """
-    found, is_single = text.splitlines(), dialect.delimiter == NO_DELIMITER
-    parted = [(line.count(dialect.delimiter) + 1, (dialect.quote or "\0") not in line) for line in found if line]
+    parts, is_single = text.splitlines(), dialect.delimiter == NO_DELIMITER
+    parted = [(line.count(dialect.delimiter) + 1, (dialect.quote or "\0") not in line) for line in parts if line]
     plain = [width for width, is_plain in parted if is_plain]
     is_same = len({width for width, _ in parted}) == 1  # also where most lines have a mark that nothing closes
-    records = Records(dialect, find_width(plain) if 3 * len(plain) >= len(found) else parted[0][0] if is_same else 0)
-    widths, sample, cells, irregular = array("l"), list[list[str]](), 0, 0
+    records = Records(dialect, find_width(plain) if 3 * len(plain) >= len(parts) else parted[0][0] if is_same else 0)
+    all_rows, irregular = list[list[str]](), 0
     for row in records.read(iter(lines)):
-        is_regular, irregular = records.irregular == irregular, records.irregular
-        if any(row) and (is_regular or not widths):
-            widths.append(len(row))
-            if len(sample) < SAMPLE_ROWS and cells < SAMPLE_CELLS:
-                sample.append(row)
-                cells += len(row)
+        if any(row) and (records.irregular == irregular or not all_rows):
+            all_rows.append(row)
+        irregular = records.irregular
+    widths = list(map(len, all_rows))
     width = find_width(widths)
     if width < (1 if is_single else 2):
         return DialectFit(dialect, 0, width)
     first = widths.index(width)
     core = len(widths) - first - widths[::-1].index(width)
     share, coverage = widths.count(width) / core, core / len(widths)
-    rows = [row for row in sample if len(row) == width] or sample
+    rows = [row for row in all_rows[:SAMPLE_ROWS] if len(row) == width] or all_rows[:SAMPLE_ROWS]
     is_named = dialect.delimiter == " " and first == 1 and widths[0] == width - 1 and text.startswith(dialect.quote)
     is_even = share == coverage == 1
     if not is_single and not (
