@@ -26,39 +26,32 @@ _LIST = re.compile(r"[\s\ufeff]*\[\s*[\[{]")
 _SPACES, _SPACES_OR_COMMAS = re.compile(r"[\s\ufeff]*"), re.compile(r"[\s\ufeff,]*")
 
 
-class _Decoder(json.JSONDecoder):
-    """Reads JSON, and says what of it JSON has no word for."""
+def _make_decoder(notes: list[str]) -> json.JSONDecoder:
+    """Make a decoder that notes what of a text JSON has no word for.
 
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__(
-            object_pairs_hook=self._object, parse_constant=self._constant, parse_float=_float, parse_int=_int
-        )
-        self.notes = notes
+    A number that is beyond all numbers, or has more digits than Python reads, stays the text that it is.
+    """
 
-    def _say(self, note: str) -> None:
-        if note not in self.notes:
-            self.notes.append(note)
+    def say(note: str) -> None:
+        if note not in notes:
+            notes.append(note)
 
-    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            self._say("A key occurs twice in an object; the last value was used.")
-        return made
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            say("A key occurs twice in an object; the last value was used.")
+        return value
 
-    def _constant(self, name: str) -> float | None:
-        self._say(f"{name} is not a JSON number; it was read as {'empty' if name == 'NaN' else 'text'}.")
-        return None if name == "NaN" else float(name.replace("Infinity", "inf"))
+    def read_constant(name: str) -> float | None:
+        say(f"{name} is not a JSON number; it was read as {'empty' if name == 'NaN' else 'text'}.")
+        return None if name == "NaN" else float(name)
 
-
-def _float(text: str) -> float | str:
-    """Return a number; one that is beyond all numbers stays the text that it is."""
-    value = float(text)
-    return value if math.isfinite(value) else text
-
-
-def _int(text: str) -> int | str:
-    """Return a whole number; one of more digits than Python reads stays the text that it is."""
-    return int(text) if len(text) <= MAX_DIGITS else text
+    return json.JSONDecoder(
+        object_pairs_hook=read_object,
+        parse_constant=read_constant,
+        parse_float=lambda text: value if math.isfinite(value := float(text)) else text,
+        parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else text,
+    )
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
@@ -85,7 +78,7 @@ class _Values:
     """Values of JSON, read from front to back: a part of the file is in memory, which grows up to a whole value."""
 
     def __init__(self, file: TextIO, text: Text, limits: Limits) -> None:
-        self._file, self._path, self._limits, self._decoder = file, text.path, limits, _Decoder(text.notes)
+        self._file, self._path, self._limits, self._decoder = file, text.path, limits, _make_decoder(text.notes)
         self._part, self._place, self._line = "", 0, 1
 
     def skip(self, signs: re.Pattern[str]) -> str:
@@ -238,13 +231,13 @@ def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Calla
         return
     if not isinstance(content, dict) or not content or len(keys) > MAX_DEPTH:
         return
-    header = next((content[key] for key in HEADERS if isinstance(content.get(key), list)), None)
+    schema = content.get("schema")
+    source, index = (schema, "primaryKey") if isinstance(schema, dict) else (content, "index")
+    header = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), None)
     rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
     values = list(content.values())
-    if isinstance(content.get("schema"), dict) and rows is not None:
-        yield place, lambda notes: _of_schema(content["schema"], rows)
-    elif header and rows is not None and (names := _names(header)):
-        yield place, lambda notes: _split(names, rows, content.get("index"))
+    if header and rows is not None and (names := _names(header)):
+        yield place, lambda notes: _of_rows(names, rows, source.get(index))
     elif all(isinstance(value, list) for value in values) and not _holds_rows(values):
         yield place, lambda notes: _of_columns(content, notes)
     elif _is_keyed(content):
@@ -268,22 +261,15 @@ def _holds_rows(values: list[list[Any]]) -> bool:
     )
 
 
-def _split(names: list[Any], rows: list[Any], index: object) -> Found:
+def _of_rows(names: list[Any], rows: list[Any], index: object) -> Found:
+    """Return rows below their header; the names of rows are a column unless they only count."""
     if rows and all(isinstance(row, dict) for row in rows):
+        if index == ["index"] and _counts([row.get("index") for row in rows]):  # pandas' orient "table"
+            names = [name for name in names if name != "index"]
         return names, [[row.get(name) for name in names] for row in rows]
     if not isinstance(index, list) or len(index) != len(rows) or _counts(index):
         return names, rows
     return ["", *names], [[label, *row] for label, row in zip(index, rows, strict=True)]
-
-
-def _of_schema(schema: dict[str, Any], rows: list[Any]) -> Found:
-    """Return a table of pandas' orient "table"; an index that only counts the rows is left out."""
-    names = _names(schema.get("fields") or [])
-    index = schema.get("primaryKey") or []
-    kept = [
-        name for name in names if [name] != index or name != "index" or not _counts([row.get(name) for row in rows])
-    ]
-    return kept, [[row.get(name) for name in kept] for row in rows]
 
 
 def _of_columns(columns: dict[str, list[Any]], notes: list[str]) -> Found:
