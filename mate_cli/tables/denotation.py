@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from mate_cli.tables.example import AGGREGATIONS, Coordinates
-from mate_cli.tables.formats.dialect import is_mostly_digits
-from mate_cli.tables.formats.grid import count_noun, list_names
+from mate_cli.tables.formats.cell_text import count_noun, is_mostly_digits, list_names
 from mate_cli.tables.numbers import as_float32, convert_to_float
 from mate_cli.tables.table import Table, find_table_formats
 from mate_cli.tables.values.cell_number import simplify

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import glob
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.io_errors import wrap_read_errors
@@ -64,52 +63,34 @@ def _is_plain(file: Path) -> bool:
 
 
 def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput]:
-    """Read questions: a line each (.txt), or csv, tsv, json, jsonl with `question` and perhaps `table`.
+    """Read questions: a line each (.txt), or a table with `question` and perhaps `table`.
 
     Without an encoding it is UTF-8, or what its mark says: nobody would see what was guessed of a question.
 
     Raises:
         DataError: the file is missing or holds no question.
     """
-    file = Path(path).expanduser()
+    file, encoding = Path(path).expanduser(), encoding or "utf-8"
     with wrap_read_errors(path, DataError, "questions cannot be read", "Write one per line"):
-        if file.suffix.lower() == ".txt":
-            asked = [QuestionInput(line.strip()) for line in _text(file, encoding).splitlines() if line.strip()]
-        else:
-            asked = _plain_list(file, encoding) or _of_table(file, encoding)
-    if not asked:
-        raise DataError("it has no question", where=path, remedy="Write one per line")
-    return asked
-
-
-def _text(file: Path, encoding: str | None) -> str:
-    from mate_cli.tables.formats.encoding import text_file
-
-    with wrap_read_errors(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
             raise DataError("this is not a regular file", where=str(file), remedy="Save the questions in a file")
-        Limits().check_bytes(file, file.stat().st_size, whole=True)
-        return valid(text_file(file, encoding or "utf-8").read())
+        if file.suffix.lower() == ".txt":
+            from mate_cli.tables.formats.encoding import text_file
+
+            Limits().check_bytes(file, file.stat().st_size, whole=True)
+            lines = map(str.strip, valid(text_file(file, encoding).read()).splitlines())
+            questions = [QuestionInput(line) for line in lines if line]
+        else:
+            questions = _read_table(file, encoding)
+    if not questions:
+        raise DataError("it has no question", where=path, remedy="Write one per line")
+    return questions
 
 
-def _plain_list(file: Path, encoding: str | None) -> list[QuestionInput]:
-    """Return the questions of a JSON list of texts; none where the file is something else."""
-    if file.suffix.lower() not in (".json", ".jsonl"):
-        return []
-    text = _text(file, encoding)
-    try:
-        values: Any = json.loads(text) if file.suffix.lower() == ".json" else [json.loads(x) for x in text.splitlines()]
-    except json.JSONDecodeError:
-        return []
-    if isinstance(values, list) and all(isinstance(value, str) for value in values):
-        return [QuestionInput(valid(value).strip()) for value in values if value.strip()]
-    return []
-
-
-def _of_table(file: Path, encoding: str | None) -> list[QuestionInput]:
+def _read_table(file: Path, encoding: str) -> list[QuestionInput]:
     from mate_cli.tables.read import open_table
 
-    table = open_table(file, ReadOptions(encoding=encoding or "utf-8"))
+    table = open_table(file, ReadOptions(encoding=encoding))
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:

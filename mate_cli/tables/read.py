@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import stat
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
+from pkgutil import resolve_name
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import NumberText, valid
-from mate_cli.tables.formats.columnar import read_parquet
-from mate_cli.tables.formats.delimited import read_delimited
-from mate_cli.tables.formats.grid import Grid
-from mate_cli.tables.formats.records import read_json
-from mate_cli.tables.formats.workbook import read_workbook
-from mate_cli.tables.read_options import AS_FOUND, ReadOptions
-from mate_cli.tables.survey import Survey
-from mate_cli.tables.table import Table
-from mate_cli.tables.table_file import TableFile
+from mate_cli.tables.formats.cell_text import NumberText, count_noun, is_mostly_digits, list_names, valid
+from mate_cli.tables.formats.header import count_cells, find_header, find_levels, join_levels
+from mate_cli.tables.read_options import AS_FOUND, Limits, ReadOptions
+from mate_cli.tables.table import Grid, RowStore, Table, TableFile
+from mate_cli.tables.values.column_evidence import ColumnEvidence
+from mate_cli.tables.values.column_format import find_formats
 
-READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
-    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), read_delimited),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson"), read_json),
-    **dict.fromkeys((".parquet", ".pq"), read_parquet),
-    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), read_workbook),
+READERS = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "delimited:read_delimited"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "records:read_json"),
+    **dict.fromkeys((".parquet", ".pq"), "columnar:read_parquet"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "workbook:read_workbook"),
 }
-"""What reads a file, by how its name ends."""
+"""What reads a file, by how its name ends: a module of `formats`, imported when it is needed, and its function."""
 SUFFIXES = tuple(READERS)
 CONTENTS = (
     (b"PK\x03\x04", ".xlsx", "a workbook"),
@@ -39,6 +39,13 @@ CONTENTS = (
     (b"SQLite format 3", "", "an SQLite database"),
 )
 """How some files begin, whatever they are called: the reader for them, or none, and what they are."""
+MAX_CELL_LENGTH = 2_000
+"""Characters that are kept of a cell: far more than a network reads."""
+FIRST_LINES, FIRST_CELLS = 200, 100_000
+"""The header is looked for in so many lines, which have about so many cells at most."""
+LAST_LINES = 20
+"""So many lines below a table may be no rows of it."""
+_REMARK = re.compile(r"[*†‡#(\[]|\w+:")
 
 
 def read_table(path: str | Path, options: ReadOptions = AS_FOUND) -> tuple[Table, list[str]]:
@@ -69,42 +76,38 @@ def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
 
 
 def _open(path: Path, options: ReadOptions) -> TableFile:
-    grid = _grid(path, options)
-    survey = Survey(path, grid, options)
-    lines: Iterator[list[str]] = (
-        [cell.strip() if type(cell) is str and cell.isascii() else _clean(cell) for cell in line]
-        for line in survey.limit_lines(grid.lines)
-    )
-    header: list[str] = []
-    if grid.header is not None and options.header is not None:
-        grid.notes.append("header= was left out: the columns of this file have names of their own.")
+    grid = _read_grid(path, options)
+    survey, lines, header = Survey(path, grid, options), _clean_lines(grid.lines, path, options.limits), list[str]()
     if grid.header is None:
         header, lines = survey.split_header(lines)
+    elif options.header is not None:
+        grid.notes.append("header= was left out: the columns of this file have names of their own.")
     for line in lines:
         survey.add(line)
     return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
 
 
-def _grid(path: Path, options: ReadOptions) -> Grid:
+def _read_grid(path: Path, options: ReadOptions) -> Grid:
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise DataError("this is not a regular file", where=str(path), remedy="Save the table in a file")
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or 'error').lower()}"
         raise DataError(problem, where=str(path), remedy="Check its name and permissions") from error
-    options.limits.check_bytes(path, found.st_size)
+    options.limits.check_bytes(path, status.st_size)
     if not start.strip(b" \t\r\n\0"):
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
-    suffix, notes = _kind(path, start)
-    grid = READERS[suffix](path, options)
+    suffix, notes = _find_kind(path, start)
+    read: Callable[[Path, ReadOptions], Grid] = resolve_name(f"mate_cli.tables.formats.{READERS[suffix]}")
+    grid = read(path, options)
     grid.notes[:0] = notes
     return grid
 
 
-def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
+def _find_kind(path: Path, start: bytes) -> tuple[str, list[str]]:
     """Find the format of a file, from its content where that is told by its first bytes, else from its name."""
     suffix = path.suffix.lower()
     for mark, kind, name in CONTENTS:
@@ -112,14 +115,195 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
             if not kind:
                 remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
                 raise DataError(f"this is {name}", where=str(path), remedy=remedy)
-            same = suffix in READERS and READERS[suffix] is READERS[kind]
+            same = READERS.get(suffix) == READERS[kind]
             return kind, [] if same else [f"The file ending is {suffix or 'missing'}, but the content is {name}."]
     if suffix not in READERS:
         raise DataError(f"unsupported file type {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}")
     return suffix, []
 
 
+def _clean_lines(lines: Iterable[list[str]], path: Path, limits: Limits) -> Iterator[list[str]]:
+    """Yield the lines without spaces around the cells, as long as there are not too many."""
+    cells = 0
+    for number, line in enumerate(lines):
+        cells += len(line)
+        if number > limits.rows or len(line) > limits.columns or cells > limits.cells:
+            limits.check(path, rows=number, columns=len(line), cells=cells)
+        yield [cell.strip() if type(cell) is str and cell.isascii() else _clean(cell) for cell in line]
+
+
 def _clean(text: str) -> str:
-    if type(text) is NumberText:
-        return text
-    return valid(text).strip().lstrip("\ufeff")
+    return text if type(text) is NumberText else valid(text).strip().lstrip("\ufeff")
+
+
+class Survey:
+    """Looks at every line once: stores it, and keeps account of what has to be said."""
+
+    def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
+        self.options, self.path, self.grid, self.notes, self.rows, self.title = (
+            options,
+            path,
+            grid,
+            grid.notes,
+            RowStore(),
+            "",
+        )
+        self._widths, self._lengths = Counter[int](), Counter[int]()
+        self._evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
+        self._blank = self._inside = self._number = self._cut = self._width = 0
+        self._is_even, self._is_after_blank, self._longest = True, False, (0, 0, 0)
+        self._below = list[tuple[int, list[str], int]]()
+
+    def split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
+        """Take the header off the front; what stands above it becomes the title.
+
+        Raises:
+            DataError: the line that was typed is not there.
+        """
+        lines, start, cells, typed = iter(lines), list[list[str]](), 0, self.options.header
+        while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
+            start.append(line)
+            cells += len(line)
+        if typed is not None and typed > len(start):
+            problem = f"there is no line {typed} in this table"
+            raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
+        places = range(0)
+        if start and typed != 0:
+            places = find_levels(start, find_header(start) if typed is None else typed - 1)
+            if typed is None and not any(map(any, start[places.stop :])):  # a wider last row is no header
+                places = find_levels(start, next(place for place, line in enumerate(start) if any(line)))
+        header = join_levels([start[place] for place in places]) if places else []
+        if len(places) > 1:
+            example = next((name for name in header if " " in name), "")
+            self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
+        if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
+            self.title = " ".join(titles)
+            lines_above = "The line" if len(titles) == 1 else f"The {len(titles)} lines"
+            was_read = "was read as its title" if len(titles) == 1 else "were read as its title"
+            self.notes.append(f"{lines_above} above the table {was_read}: {self.title[:80]!r}.")
+        self._width = count_cells(header)
+        return header, chain(start[places.stop :], lines)
+
+    def add(self, line: list[str]) -> None:
+        """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
+        self._number += 1
+        length = len(line)
+        while line and not line[-1] and type(line[-1]) is str:
+            line.pop()
+        if not line:
+            self._blank += 1
+            self._is_after_blank = True
+            return
+        if self._is_even and len(self._below) < LAST_LINES and self._is_below(line, length):
+            self._below.append((self._number, line, length))
+            return
+        for row in self._below:
+            self._store(*row)
+        self._store(self._number, line, length)
+        self._below.clear()
+        self._is_after_blank = False
+
+    def _is_below(self, line: list[str], length: int) -> bool:
+        """Tell whether a line may stand below a table whose rows have all been whole so far."""
+        if self.grid.header is not None or self._width < 2 or len(self.rows) < 2:
+            return False
+        is_after = self._is_after_blank or bool(self._below)
+        if len(line) > 1:
+            is_remark = _REMARK.match(line[0]) and not any(map(is_mostly_digits, line))
+            return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
+        is_short = length == 1 and not self.grid.omits_empty
+        return is_after or (is_short and self._width > 2) or bool(_REMARK.match(line[0]))
+
+    def _store(self, number: int, line: list[str], length: int) -> None:
+        self._inside = self._blank
+        self._is_even &= len(line) > 1 and (length >= self._width or self.grid.omits_empty)
+        evidence = self._evidence
+        for column, text in enumerate(line):
+            if text:
+                evidence[column].add(text)
+                if len(text) > MAX_CELL_LENGTH:
+                    self._cut += 1
+                    self._longest = max(self._longest, (len(text), number, column))
+                    line[column] = text[:MAX_CELL_LENGTH]
+        self._widths[len(line)] += 1
+        self._lengths[length] += 1
+        self.rows.add(number, line)
+
+    def finish(self, header: list[str]) -> TableFile:
+        """Name the columns and say what was done.
+
+        Raises:
+            DataError: there is no table.
+        """
+        self.options.limits.check(self.path, columns=len(header))
+        width = max(self._widths, default=0)
+        has_row_names = width == len(header) + 1 and set(self._lengths) == {width} and 0 in self._evidence
+        if self.grid.has_commas and self._is_shifted(len(header)):
+            self.notes.append("Decimal commas without quotation marks may have shifted cells: write points instead.")
+        if self.grid.header is None and header and has_row_names:
+            header = ["", *header]
+        while header and not header[-1]:
+            header.pop()
+        if not len(self.rows):
+            problem = "it has a header but no rows" if header else "this file has no table"
+            raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
+        width = max(len(header), *self._widths)
+        if self.grid.header is None and header:
+            self._say_what_is_ragged(len(header), width)
+        header = [*header, *[""] * (width - len(header))]
+        columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
+        names = self._names([header[column] for column in columns])
+        self._say_the_rest(width, columns, names)
+        formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
+        self.notes += notes
+        return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)
+
+    def _is_shifted(self, header: int) -> bool:
+        """Tell whether rows longer than the header have two numbers side by side that may be one, as of 1,50."""
+        rows = list(islice(self.rows, FIRST_LINES))
+        long = [row for row in rows if len(row) > header > 0]
+        pairs = ([(cell.lstrip("-"), behind) for cell, behind in pairwise(row)] for row in long)
+        return 2 * len(long) > len(rows) > 1 and all(
+            any(cell.isdecimal() and behind.isdecimal() and len(behind) < 3 for cell, behind in row) for row in pairs
+        )
+
+    def _say_what_is_ragged(self, header: int, width: int) -> None:
+        shorter = sum(count for length, count in self._lengths.items() if length < header)
+        longer = sum(count for size, count in self._widths.items() if size > header)
+        if shorter and not self.grid.omits_empty:
+            self.notes.append(f"{count_noun(shorter, 'row')} shorter than the header: filled with empty cells.")
+        if longer:
+            extra = count_noun(width - header, "column")
+            self.notes.append(f"{count_noun(longer, 'row')} longer than the header: {extra} added on the right.")
+
+    def _names(self, header: list[str]) -> tuple[str, ...]:
+        """Return a name for every column: blank ones get their place, repeated ones a number."""
+        blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
+        repeated = [name for name, times in Counter(header).items() if name and times > 1]
+        names, known, numbers = dict[str, None](), set(header), defaultdict[str, Iterator[int]](lambda: count(2))
+        for place, name in enumerate(header, 1):
+            unique = plain = name[:MAX_CELL_LENGTH] or f"column {place}"
+            while unique in names or (unique != plain and unique in known):
+                unique = f"{plain} ({next(numbers[plain])})"
+            names[unique] = None
+        if blank:
+            self.notes.append(f"{count_noun(len(blank), 'column')} without a name: called {list_names(blank)}.")
+        if repeated:
+            self.notes.append(f"Columns of the same name were numbered: {list_names(map(repr, repeated))}.")
+        return tuple(names)
+
+    def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
+        if self._inside:
+            self.notes.append(f"{count_noun(self._inside, 'blank row')} left out.")
+        if self._below:
+            text = " ".join(cell for _, line, _ in self._below for cell in line)
+            self.notes.append(f"{count_noun(len(self._below), 'line')} below the table left out: {text[:80]!r}.")
+        if len(columns) < width:
+            self.notes.append(f"{count_noun(width - len(columns), 'blank column')} left out.")
+        if self._cut:
+            length, row, column = self._longest
+            place = names[columns.index(column)]
+            self.notes.append(
+                f"{count_noun(self._cut, 'cell')} cut to {MAX_CELL_LENGTH:,} characters; "
+                f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
+            )

@@ -89,7 +89,6 @@ class ReadOptions:
         quote: quotation mark of delimited text; "" for none.
         locale: how numbers are written, such as "de" or "en_IN".
         decimal: decimal mark, "." or ",".
-        thousands: mark between groups of digits, such as "," or " ".
         hidden: rows and columns that a workbook hides are read too.
         limits: the largest table that is read.
     """
@@ -101,7 +100,6 @@ class ReadOptions:
     quote: str | None = None
     locale: str | None = None
     decimal: str | None = None
-    thousands: str | None = None
     hidden: bool = True
     limits: Limits = field(default_factory=Limits)
 
@@ -140,7 +138,7 @@ def parse_mark(key: str, value: str) -> str:
 
 
 def read_decimal(options: ReadOptions) -> str | None:
-    """Return the decimal mark that was typed, by itself, by the mark between thousands or by a locale.
+    """Return the decimal mark that was typed, by itself or by a locale.
 
     Raises:
         ConfigError: there is no such mark or locale.
@@ -149,17 +147,8 @@ def read_decimal(options: ReadOptions) -> str | None:
         raise ConfigError(
             f"{options.decimal!r} is not a decimal mark", where="decimal", remedy='Write decimal="," or "."'
         )
-    if options.thousands is not None and (
-        options.thousands not in tuple(".,' ") or options.thousands == options.decimal
-    ):
-        remedy = 'Write thousands=",", ".", "\'" or " ", and another decimal mark'
-        raise ConfigError(f"{options.thousands!r} is not a thousands separator", where="thousands", remedy=remedy)
-    if options.decimal is not None:
+    if options.decimal is not None or options.locale is None:
         return options.decimal
-    if options.thousands in (".", ","):
-        return "," if options.thousands == "." else "."
-    if options.locale is None:
-        return None
     language, _, region = options.locale.replace("-", "_").partition("_")
     name = f"{language.lower()}_{region.upper()}" if region else language.lower()
     if not re.fullmatch(r"[a-z]{2,3}(_[A-Z0-9]{2,8})?", name):

@@ -8,8 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from mate_cli.tables.numbers import Value, as_float32, numeric_values
-from mate_cli.tables.numeric_columns import CONSOLIDATION_FRACTION, column_ranks, column_values, relations
+from mate_cli.tables.numbers import (
+    CONSOLIDATION_FRACTION,
+    Value,
+    as_float32,
+    column_ranks,
+    column_values,
+    numeric_values,
+    relations,
+)
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import is_empty
 from mate_cli.tokenization.expansion import Parts, expand_cell

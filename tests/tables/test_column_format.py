@@ -275,7 +275,7 @@ def test_numbers_of_the_file_itself_need_no_format():
     stored = NumberText("1.204", 1.204)
     formats, _ = find_formats(["a", "b"], [collect_evidence(["12,5"]), collect_evidence([stored])])
     assert formats[1].read_number(stored) == 1.204
-    formats, _ = find_formats(["a"], [collect_evidence([stored, "1.204"])], ReadOptions(locale="de", thousands="."))
+    formats, _ = find_formats(["a"], [collect_evidence([stored, "1.204"])], ReadOptions(locale="de"))
     assert (formats[0].read_number(stored), formats[0].read_number("1.204")) == (1.204, 1204)
 
 
@@ -289,11 +289,6 @@ def test_numbers_of_the_file_itself_need_no_format():
         ({"locale": "fr_FR"}, "1,204", 1.204),
         ({"decimal": ","}, "1,204", 1.204),
         ({"decimal": "."}, "1.204", 1.204),
-        ({"thousands": "."}, "1.204", 1204),
-        ({"thousands": ","}, "1,204", 1204),
-        ({"thousands": " "}, "1 204", 1204),
-        ({"thousands": " "}, "1,204", None),
-        ({"decimal": ",", "thousands": "'"}, "1.204", None),
     ],
 )
 def test_what_is_typed_holds_for_every_column(options, text, number):
@@ -305,8 +300,6 @@ def test_what_is_typed_holds_for_every_column(options, text, number):
     ("options", "problem"),
     [
         ({"decimal": ";"}, "';' is not a decimal mark"),
-        ({"thousands": "x"}, "'x' is not a thousands separator"),
-        ({"decimal": ",", "thousands": ","}, "',' is not a thousands separator"),
         ({"locale": "german please"}, "'german please' is not a locale"),
     ],
 )

@@ -194,9 +194,9 @@ FILES = {
     "apostrophes that are text": (
         "t.csv", "id,song\n1,'Hello'\n2,'Bye'\n", [["id", "song"], ["1", "'Hello'"], ["2", "'Bye'"]], [],
     ),
-    "number signs": ("t.csv", "name#n\nA#1\nB#2\n", [["name", "n"], ["A", "1"], ["B", "2"]], [parted("number signs")]),
-    "carets": ("t.csv", "a^b\n1^2\n3^4\n", [["a", "b"], ["1", "2"], ["3", "4"]], [parted("carets")]),
-    "tildes": ("t.txt", "a~b\nx, y~2\nz~4\n", [["a", "b"], ["x, y", "2"], ["z", "4"]], [parted("tildes")]),
+    "number signs": ("t.csv", "name#n\nA#1\nB#2\n", [["name", "n"], ["A", "1"], ["B", "2"]], [parted("'#'")]),
+    "carets": ("t.csv", "a^b\n1^2\n3^4\n", [["a", "b"], ["1", "2"], ["3", "4"]], [parted("'^'")]),
+    "tildes": ("t.txt", "a~b\nx, y~2\nz~4\n", [["a", "b"], ["x, y", "2"], ["z", "4"]], [parted("'~'")]),
     "spaces": ("t.txt", "name value\nA 1\nB 2\n", [["name", "value"], ["A", "1"], ["B", "2"]], [parted("spaces")]),
     "columns of fixed width": (
         "t.txt",

@@ -130,7 +130,7 @@ def test_an_encoding_that_is_typed_holds_or_the_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["q.txt", "q.csv", "q.json"])
 def test_of_questions_no_encoding_is_guessed(tmp_path, name):
-    text = {"q.txt": "où?\n", "q.csv": "question\noù?\n", "q.json": '["où?"]'}[name]
+    text = {"q.txt": "où?\n", "q.csv": "question\noù?\n", "q.json": '[{"question": "où?"}]'}[name]
     (tmp_path / name).write_bytes(text.encode("cp1252"))
     with pytest.raises(DataError, match="it is not in UTF-8"):
         read_questions(str(tmp_path / name))

@@ -6,8 +6,18 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tables.numbers import Date, convert_to_float, numeric_values, parse_text
-from mate_cli.tables.numeric_columns import EQUAL, GREATER, LESS, column_ranks, column_values, relations
+from mate_cli.tables.numbers import (
+    EQUAL,
+    GREATER,
+    LESS,
+    Date,
+    column_ranks,
+    column_values,
+    convert_to_float,
+    numeric_values,
+    parse_text,
+    relations,
+)
 
 GOLDEN = json.loads(tapas("g5_text.json").read_text())
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tables.numbers import numeric_values
-from mate_cli.tables.numeric_columns import column_values, consolidate
+from mate_cli.tables.numbers import column_values, consolidate, numeric_values
 
 CELLS = st.sampled_from(["7", "1,000", "-2.5", "3rd", "2012", "12 May 2001", "May", "x", "", "a b 7", "n/a", "twelve"])
 

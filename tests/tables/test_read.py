@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from strategies import texts
 
 from mate_cli.errors import DataError, MateError
-from mate_cli.tables.read import read_table
+from mate_cli.tables.read import MAX_CELL_LENGTH, read_table
 from mate_cli.tables.read_options import ReadOptions
-from mate_cli.tables.survey import MAX_CELL_LENGTH
 from mate_cli.tables.table import Table
 
 odd = st.sampled_from(

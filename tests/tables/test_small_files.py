@@ -22,7 +22,7 @@ TABLES = {
     "12_pandas_index_of_one_column/series.csv": (["column 1", "n"], 3, "without a name"),
     "13_backslash_quotes/songs.csv": (["Title", "Year", "Note"], 2, "Backslashes"),
     "14_space_before_quote/people.csv": (["id", "name", "amount"], 2, ""),
-    "15_hash_delimiter_one_column/tabfact.csv": (["name", "n"], 2, "number signs"),
+    "15_hash_delimiter_one_column/tabfact.csv": (["name", "n"], 2, "'#'"),
     "15_hash_delimiter_one_column/spaces.txt": (["name", "value"], 2, "spaces"),
     "22_json_shapes/index.json": (["region", "sales"], 2, "outer keys were read as rows"),
     "22_json_shapes/table.json": (["region", "sales"], 2, ""),

@@ -38,10 +38,8 @@ def test_a_folder_without_tables_is_refused(tmp_path):
 
 QUESTIONS = {
     "q.txt": "who?\n\n  where? \n",
-    "q.json": json.dumps(["who?", "where?"]),
     "objects.json": json.dumps([{"question": "who?"}, {"question": "where?"}]),
     "q.jsonl": '{"question": "who?"}\n{"question": "where?"}\n',
-    "texts.jsonl": '"who?"\n"where?"\n',
     "q.csv": "id,Question\n1,who?\n2,where?\n",
 }
 

@@ -8,7 +8,7 @@ import pytest
 from mate_cli.data.datasets.labelled.rows import inline_table
 from mate_cli.errors import DataError
 from mate_cli.tables.denotation import compute, find_summands
-from mate_cli.tables.numeric_columns import column_values
+from mate_cli.tables.numbers import column_values
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Table

@@ -95,7 +95,6 @@ class Predict(Section):
     text_encoding: str | None
     locale: str | None
     decimal: str | None
-    thousands: str | None
     header: str | int | None
     delimiter: str | None
     quote: str | None

@@ -23,7 +23,7 @@ from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.formats.grid import count_noun
+from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.terminal.console import Console
 
 Scorer = Callable[[str, RunFolder], dict[str, float]]

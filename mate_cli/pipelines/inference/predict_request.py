@@ -18,7 +18,7 @@ from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
-    from mate_cli.tables.table_file import TableFile
+    from mate_cli.tables.table import TableFile
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.read import open_table, read_table
-from mate_cli.tables.table import Table
-from mate_cli.tables.table_file import TableFile
+from mate_cli.tables.table import Table, TableFile
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.formats.grid import list_names
-from mate_cli.tables.table import Table
-from mate_cli.tables.table_file import TableFile
+from mate_cli.tables.formats.cell_text import list_names
+from mate_cli.tables.table import Table, TableFile
 from mate_cli.tokenization.fitting.row_selection import RowChoice, RowIndex, fit_rows, matching_shares
 from mate_cli.tokenization.fitting.truncation import choose_columns, similarity, stems
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding

@@ -15,10 +15,9 @@ from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequ
 from mate_cli.pipelines.inference.row_fitting import RowFitter, TableView
 from mate_cli.tables.denotation import compute, find_summands, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.formats.grid import count_noun
+from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
-from mate_cli.tables.table import Table
-from mate_cli.tables.table_file import TableFile
+from mate_cli.tables.table import Table, TableFile
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
 
 

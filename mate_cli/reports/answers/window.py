@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mate_cli.tables.formats.grid import list_names
+from mate_cli.tables.formats.cell_text import list_names
 from mate_cli.tables.questions import TableAnswerResult
 from mate_cli.tables.table import find_table_formats
 

@@ -1,4 +1,4 @@
-"""A value as people read it in a cell; data frames, Parquet, JSON and workbooks write it alike."""
+"""A value as people read it in a cell, which data frames, Parquet, JSON and workbooks write alike; counts and lists."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import json
 import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,8 @@ EXACT_FLOAT32 = 2**24
 """Below, floats of 32 bits have all whole numbers."""
 MAX_WHOLE = 1e20
 """Whole numbers below are written without an exponent."""
+MAX_NUMBER = 40
+_MOSTLY_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
 class NumberText(str):
@@ -134,3 +137,20 @@ def _fraction(nanoseconds: int) -> str:
 def valid(text: str) -> str:
     """Replace halves of characters, which JSON can name, so that every file can hold the text."""
     return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
+
+
+def is_mostly_digits(text: str) -> bool:
+    """Tell whether a text has the looks of a number, a date or a time, perhaps with a unit."""
+    return len(text) <= MAX_NUMBER and _MOSTLY_DIGITS.fullmatch(text) is not None
+
+
+def count_noun(count: int, noun: str) -> str:
+    """Write `1 row`, `3 rows`, `50,000 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def list_names(names: Iterable[str], most: int = 5) -> str:
+    """Write the first few names, and how many more there are."""
+    shown = list(names)
+    rest = f" and {len(shown) - most:,} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + rest

@@ -7,18 +7,28 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyarrow import (
+    Array,
+    ArrowException,
+    ArrowNotImplementedError,
+    DataType,
+    RecordBatch,
+    Scalar,
+    Schema,
+    compute,
+    large_binary,
+    types,
+)
+from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
-from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.read_options import Limits, ReadOptions
-from mate_cli.tables.table import column_name
-
-if TYPE_CHECKING:
-    from pyarrow import Array, DataType, RecordBatch, Scalar, Schema
-    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
+from mate_cli.tables.table import Grid, column_name
 
 AT_ONCE = 128
 PIECE = 1 << 23
@@ -38,9 +48,6 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is damaged.
     """
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile, read_metadata
-
     limits = options.limits
     try:
         metadata = read_metadata(path)
@@ -58,8 +65,6 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
 
 def _refuse_variants(schema: Schema, path: Path) -> None:
     """Refuse columns of the type VARIANT, of which only coded bytes would be read."""
-    from pyarrow import types
-
     for field in schema:
         parts = [field.type.field(place).name for place in range(field.type.num_fields)]
         if types.is_struct(field.type) and parts[:2] == ["metadata", "value"] and len(parts) < 4:
@@ -89,8 +94,6 @@ def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
 
 def _with_long_texts(path: Path, metadata: FileMetaData) -> list[str]:
     """Return the columns with texts so long that those of a few rows are too much, though they may be written once."""
-    from pyarrow.parquet import ParquetFile
-
     maybe = {
         chunk.path_in_schema
         for chunk, _ in _chunks(metadata)
@@ -101,19 +104,14 @@ def _with_long_texts(path: Path, metadata: FileMetaData) -> list[str]:
 
 
 def _has_long_text(file: ParquetFile, name: str) -> bool:
-    from pyarrow import ArrowNotImplementedError
-
-    groups = ([place] for place in range(file.num_row_groups))
     with suppress(ArrowNotImplementedError):  # lists whose texts stand in several dictionaries
-        return any(_is_long(rows) for group in groups for rows in file.iter_batches(row_groups=group, columns=[name]))
+        for group in range(file.num_row_groups):
+            for rows in file.iter_batches(row_groups=[group], columns=[name]):
+                leaves = chain.from_iterable(map(_leaves, rows.columns))
+                texts = [leaf.dictionary for leaf in leaves if _is_coded(leaf)]
+                if any((compute.max(compute.binary_length(text)).as_py() or 0) > LONG for text in texts):
+                    return True
     return False
-
-
-def _is_long(rows: RecordBatch) -> bool:
-    from pyarrow import compute
-
-    dictionaries = (leaf.dictionary for column in rows.columns for leaf in _leaves(column) if _is_coded(leaf))
-    return any((compute.max(compute.binary_length(one)).as_py() or 0) > LONG for one in dictionaries)
 
 
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:
@@ -144,8 +142,6 @@ def _far_date(value: Scalar, text: str) -> Any:  # noqa: ANN401
 
 def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
     """Return a value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
-    from pyarrow import types
-
     if value is None:
         return None
     if types.is_floating(kind):
@@ -163,20 +159,17 @@ def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
     """Return rows in parts of few megabytes, or single ones."""
     half = rows.num_rows // 2
     if half and _weight(rows) > PIECE:
-        yield from _pieces(rows.slice(0, half))
-        yield from _pieces(rows.slice(half))
+        yield from chain(_pieces(rows.slice(0, half)), _pieces(rows.slice(half)))
     else:
         yield rows
 
 
 def _weight(rows: RecordBatch) -> int:
     """Return the bytes of the values; a text that stands once and is meant often counts as often."""
-    return sum(_bytes(leaf) for column in rows.columns for leaf in _leaves(column))
+    return sum(map(_bytes, chain.from_iterable(map(_leaves, rows.columns))))
 
 
 def _bytes(leaf: Array) -> int:
-    from pyarrow import compute, large_binary, types
-
     if _is_coded(leaf):
         lengths = compute.binary_length(leaf.dictionary).take(leaf.indices)
         return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(leaf)
@@ -187,27 +180,19 @@ def _bytes(leaf: Array) -> int:
 
 def _is_coded(leaf: Array) -> bool:
     """Tell whether its texts stand in a dictionary."""
-    from pyarrow import types
-
     kind = leaf.type
     return types.is_dictionary(kind) and not types.is_primitive(kind.value_type)
 
 
 def _leaves(column: Array) -> Iterator[Array]:
     """Yield the values in lists, maps and structures, however deep."""
-    from pyarrow import types
-
     kind = column.type
-    if types.is_map(kind):
-        places = column.offsets
-        start, end = places[0].as_py(), places[-1].as_py()
-        parts = [part.slice(start, end - start) for part in (column.keys, column.items)]
-    elif types.is_struct(kind):
-        parts = column.flatten()
-    elif types.is_nested(kind):
-        parts = [column.flatten()]
-    else:
+    if not types.is_nested(kind):
         yield column
         return
-    for part in parts:
-        yield from _leaves(part)
+    if types.is_map(kind):
+        start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        parts = [part.slice(start, end - start) for part in (column.keys, column.items)]
+    else:
+        parts = column.flatten() if types.is_struct(kind) else [column.flatten()]
+    yield from chain.from_iterable(map(_leaves, parts))

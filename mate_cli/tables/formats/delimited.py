@@ -8,11 +8,19 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from mate_cli.tables.formats.dialect import NO_DELIMITER, Dialect, Records
+from mate_cli.tables.formats.cell_text import count_noun
+from mate_cli.tables.formats.dialect import (
+    NO_DELIMITER,
+    Dialect,
+    DialectFit,
+    Records,
+    find_dialect,
+    find_ruled_slices,
+    is_rule,
+)
 from mate_cli.tables.formats.encoding import Text, text_file
-from mate_cli.tables.formats.grid import Grid, count_noun
-from mate_cli.tables.formats.sniffer import DELIMITERS, DialectFit, find_dialect, find_ruled_slices, is_rule
-from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.read_options import DELIMITERS, Limits, ReadOptions
+from mate_cli.tables.table import Grid
 
 USUAL = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 RULED_LINES = 10
@@ -33,18 +41,13 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     limits, text, usual = options.limits, text_file(path, options.encoding), USUAL.get(path.suffix.lower())
     csv.field_size_limit(limits.whole // 2)
     with text.open(newline="") as file:
-        hint = _HINT.fullmatch(file.readline(10))
-    delimiter = options.delimiter or (hint[1] if hint else None)
-
-    with text.open(newline="") as file:
         start = list(islice(limits.lines(file, path), RULED_LINES))
-    is_ruled = any(map(is_rule, start))
+    hint, is_ruled = _HINT.fullmatch("".join(start[:1])), any(map(is_rule, start))
+    delimiter = options.delimiter or (hint[1] if hint else None)
 
     def lines() -> Iterator[str]:
         with text.open(newline="") as file:
-            if hint:
-                file.readline()
-            for line in limits.lines(file, path):
+            for line in islice(limits.lines(file, path), 1 if hint else 0, None):
                 if not is_ruled or not (is_rule(line) or _COUNT.fullmatch(line)):
                     yield line
 
@@ -71,7 +74,8 @@ def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[
         shown = "No delimiter" if dialect.delimiter == NO_DELIMITER else f"No {dialect.delimiter!r}"
         notes.append(f"{shown} was found: the table has one column (delimiter=... splits it).")
     elif dialect.delimiter != usual and not options.delimiter:
-        notes.append(f"Columns are separated by {DELIMITERS.get(dialect.delimiter, repr(dialect.delimiter))}.")
+        word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), "")
+        notes.append(f"Columns are separated by {word or repr(dialect.delimiter)}.")
     if dialect.quote == "'" and options.quote is None:
         notes.append("Apostrophes were read as quotation marks.")
     if dialect.escape:

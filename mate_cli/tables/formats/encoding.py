@@ -4,42 +4,32 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
-from charset_normalizer import from_bytes
-
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.formats.grid import count_noun
+from mate_cli.tables.formats.cell_text import count_noun
 
 COMMON = 14
 """So many letters of an alphabet are common; all letters that a language adds to the Latin ones are."""
-WESTERN = (
-    "éèàçêâîôûùëïœæÿü",
-    "äöüßéàè",
-    "áéíóúñüç",
-    "ãçáéíóúõâêàô",
-    "àèéìòùóí",
-    "åäöæøéü",
-    "áðéíóúýþæö",
-    "ëéïöüèóç",
-    "äöüõšž",
-)
+_WESTERN = """
+éèàçêâîôûùëïœæÿü äöüßéàè áéíóúñüç ãçáéíóúõâêàô àèéìòùóí åäöæøéü áðéíóúýþæö ëéïöüèóç äöüõšž
+"""
+WESTERN = _WESTERN.split()
 CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţșț", "čšž", "äöüß")
 TURKISH = ("çğıi\u0307öşüâî",)  # noqa: RUF001
-CYRILLIC = (
-    "оеаинтсрвлкмдпугяызбйьчхжцшющэфъё",
-    "оаніирвтесклудмпзяьбгйчхцїжєюшщґф",
-    "аиоентрсвлкдпмзгяъубчцйжщхюшьф",
-    "аиоенрсуткјвдмплгзбчшљћжђцњхџф",
-)
+_CYRILLIC = """
+оеаинтсрвлкмдпугяызбйьчхжцшющэфъё оаніирвтесклудмпзяьбгйчхцїжєюшщґф аиоентрсвлкдпмзгяъубчцйжщхюшьф
+аиоенрсуткјвдмплгзбчшљћжђцњхџф
+"""
+CYRILLIC = _CYRILLIC.split()
 GREEK = ("ατοιενρσκηπςυμλίόάγέδήωχθύώβφξζψϊϋΐΰ",)
 HEBREW = ("יוהלרבתמאשנעםדקחפסכגטצןזךףץ",)
 ARABIC = ("اليمونرتبةعدسفهكقأحجشطصىخإذضظغثءؤئآـ",)
-ALPHABETS: dict[str, tuple[str, ...]] = {
+ALPHABETS: dict[str, Sequence[str]] = {
     "cp1252": (*WESTERN, "".join(WESTERN)),
     "cp1250": CENTRAL,
     "cp1254": TURKISH,
@@ -53,8 +43,7 @@ ALPHABETS: dict[str, tuple[str, ...]] = {
     "iso8859-2": CENTRAL,
     "iso8859-5": CYRILLIC,
     "cp866": CYRILLIC[:1],
-    "mac-roman": WESTERN,
-    "cp850": WESTERN,
+    **dict.fromkeys(("mac-roman", "cp850"), WESTERN),
 }
 """The letters beyond ASCII of the languages that are written in an encoding of one byte, the commonest first."""
 RARE = ("iso8859-6", "iso8859-5", "cp866", "mac-roman", "cp850")
@@ -81,6 +70,8 @@ def guess(sample: bytes) -> str:
     scores = {name: _natural(sample, name) for name in ALPHABETS}
     best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
     if scores[best] < FITS:
+        from charset_normalizer import from_bytes
+
         asian = from_bytes(sample, cp_isolation=ASIAN, preemptive_behaviour=False).best()
         best = asian.encoding if asian else best
     return best
@@ -240,19 +231,15 @@ def _unmarked_utf16(start: bytes) -> str | None:
 
 def _first_undecodable(path: Path) -> int | None:
     """Return the place of the first piece of a file that is not UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    decoder, place, piece = codecs.getincrementaldecoder("utf-8")(), 0, b"-"
     with path.open("rb") as file:
-        place = 0
-        while piece := file.read(CHUNK):
+        while piece:
+            piece = file.read(CHUNK)
             try:
-                decoder.decode(piece)
+                decoder.decode(piece, final=not piece)
             except UnicodeDecodeError as error:
                 return max(0, place + error.start - 8)
             place += len(piece)
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return max(0, place - 8)
     return None
 
 

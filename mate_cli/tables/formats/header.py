@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from mate_cli.tables.formats.dialect import is_mostly_digits
+from mate_cli.tables.formats.cell_text import is_mostly_digits
 from mate_cli.tables.values.column_evidence import MISSING
 from mate_cli.tables.values.number_words import CURRENCIES, KNOWN_UNITS
 
@@ -23,8 +23,6 @@ def find_header(lines: Sequence[Sequence[str]]) -> int:
     """Find the place of the header among the first lines of a table; lines above it are titles, remarks or blank."""
     width = find_width([length for line in lines if (length := count_cells(line))])
     places = range(len(lines))
-    if width < 2:
-        return next((place for place in places if any(lines[place])), 0)
     header = next((place for place in places if not _is_above(lines[place:], width)), 0)
     if not _are_values(lines[header]):
         return header
@@ -93,7 +91,7 @@ def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True)
         and (not whole or len({*joined}) == len(joined))
         and shared > 1
         and shared + apart >= NUMBERS_SHARE * len(joined)
-        and (start < 2 or not group[0] or 2 * start <= len(joined))
+        and (not group[0] or 2 * start <= len(joined))
         and not any(map(is_mostly_digits, filter(_is_no_year, group)))
     )
 

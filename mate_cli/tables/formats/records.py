@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
-from mate_cli.tables.formats.grid import Grid
-from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_number
 from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.table import Grid
 
 MAX_DIGITS = 4000
 PIECE = 1 << 16
@@ -27,39 +26,32 @@ _LIST = re.compile(r"[\s\ufeff]*\[\s*[\[{]")
 _SPACES, _SPACES_OR_COMMAS = re.compile(r"[\s\ufeff]*"), re.compile(r"[\s\ufeff,]*")
 
 
-class _Decoder(json.JSONDecoder):
-    """Reads JSON, and says what of it JSON has no word for."""
+def _make_decoder(notes: list[str]) -> json.JSONDecoder:
+    """Make a decoder that notes what of a text JSON has no word for.
 
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__(
-            object_pairs_hook=self._object, parse_constant=self._constant, parse_float=_float, parse_int=_int
-        )
-        self.notes = notes
+    A number that is beyond all numbers, or has more digits than Python reads, stays the text that it is.
+    """
 
-    def _say(self, note: str) -> None:
-        if note not in self.notes:
-            self.notes.append(note)
+    def say(note: str) -> None:
+        if note not in notes:
+            notes.append(note)
 
-    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            self._say("A key occurs twice in an object; the last value was used.")
-        return made
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            say("A key occurs twice in an object; the last value was used.")
+        return value
 
-    def _constant(self, name: str) -> float | None:
-        self._say(f"{name} is not a JSON number; it was read as {'empty' if name == 'NaN' else 'text'}.")
-        return None if name == "NaN" else float(name.replace("Infinity", "inf"))
+    def read_constant(name: str) -> float | None:
+        say(f"{name} is not a JSON number; it was read as {'empty' if name == 'NaN' else 'text'}.")
+        return None if name == "NaN" else float(name)
 
-
-def _float(text: str) -> float | str:
-    """Return a number; one that is beyond all numbers stays the text that it is."""
-    value = float(text)
-    return value if math.isfinite(value) else text
-
-
-def _int(text: str) -> int | str:
-    """Return a whole number; one of more digits than Python reads stays the text that it is."""
-    return int(text) if len(text) <= MAX_DIGITS else text
+    return json.JSONDecoder(
+        object_pairs_hook=read_object,
+        parse_constant=read_constant,
+        parse_float=lambda text: value if math.isfinite(value := float(text)) else text,
+        parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else text,
+    )
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
@@ -86,7 +78,7 @@ class _Values:
     """Values of JSON, read from front to back: a part of the file is in memory, which grows up to a whole value."""
 
     def __init__(self, file: TextIO, text: Text, limits: Limits) -> None:
-        self._file, self._path, self._limits, self._decoder = file, text.path, limits, _Decoder(text.notes)
+        self._file, self._path, self._limits, self._decoder = file, text.path, limits, _make_decoder(text.notes)
         self._part, self._place, self._line = "", 0, 1
 
     def skip(self, signs: re.Pattern[str]) -> str:
@@ -193,3 +185,137 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
         if not isinstance(value, list):
             raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
         yield [spreadsheet_text(one) for one in value]
+
+
+SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
+HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
+MAX_DEPTH = 4
+"""So deep a table may lie below keys."""
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+Found = tuple[list[Any] | None, list[Any]]
+"""The header, and the rows as lists; or no header, and objects, or lists of which the first is one."""
+
+
+def find_table(content: object, path: Path, notes: list[str]) -> Found:
+    """Find the table in the content of a JSON file that is no list.
+
+    Raises:
+        DataError: there is none, or more than one.
+    """
+    tables = list(_tables(content, ()))
+    if len(tables) > 1:
+        names = ", ".join(place for place, _ in tables[:5])
+        raise DataError(f"it has several tables: {names}", where=str(path), remedy="Save each in its own file")
+    for place, read in tables:
+        if place:
+            notes.append(f"The table was read from {place!r}.")
+        return read(notes)
+    raise DataError("it has no table", where=str(path), remedy=SHAPES)
+
+
+def is_json_number(value: object) -> bool:
+    """Tell whether a value is a number of JSON."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Callable[[list[str]], Found]]]:
+    """Yield the tables in a content: the keys that lead to each, and what reads it."""
+    place = ".".join(keys)
+    if isinstance(content, list):
+        if (
+            content
+            and all(isinstance(one, type(content[0])) for one in content)
+            and isinstance(content[0], (dict, list))
+        ):
+            yield place, lambda notes: (None, content)
+        return
+    if not isinstance(content, dict) or not content or len(keys) > MAX_DEPTH:
+        return
+    schema = content.get("schema")
+    source, index = (schema, "primaryKey") if isinstance(schema, dict) else (content, "index")
+    header = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), None)
+    rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
+    values = list(content.values())
+    if header and rows is not None and (names := _names(header)):
+        yield place, lambda notes: _of_rows(names, rows, source.get(index))
+    elif all(isinstance(value, list) for value in values) and not _holds_rows(values):
+        yield place, lambda notes: _of_columns(content, notes)
+    elif _is_keyed(content):
+        yield place, lambda notes: _of_keyed(content, notes)
+    else:
+        for key, value in content.items():
+            yield from _tables(value, (*keys, key))
+
+
+def _names(header: list[Any]) -> list[Any]:
+    """Return the names of a header, which may be objects with a name each; none where it is something else."""
+    names = [one.get("name") if isinstance(one, dict) else one for one in header]
+    return [] if any(isinstance(name, (list, dict)) for name in names) else names
+
+
+def _holds_rows(values: list[list[Any]]) -> bool:
+    """Tell whether one of the lists is a table itself: of objects, or of lists where it is the only one."""
+    full = list(filter(None, values))
+    return any(all(isinstance(one, dict) for one in value) for value in full) or (
+        len(full) == 1 and all(isinstance(one, list) for one in full[0])
+    )
+
+
+def _of_rows(names: list[Any], rows: list[Any], index: object) -> Found:
+    """Return rows below their header; the names of rows are a column unless they only count."""
+    if rows and all(isinstance(row, dict) for row in rows):
+        if index == ["index"] and _counts([row.get("index") for row in rows]):  # pandas' orient "table"
+            names = [name for name in names if name != "index"]
+        return names, [[row.get(name) for name in names] for row in rows]
+    if not isinstance(index, list) or len(index) != len(rows) or _counts(index):
+        return names, rows
+    return ["", *names], [[label, *row] for label, row in zip(index, rows, strict=True)]
+
+
+def _of_columns(columns: dict[str, list[Any]], notes: list[str]) -> Found:
+    if len(set(map(len, columns.values()))) > 1:
+        notes.append("The lists differ in length: filled with empty cells.")
+    return list(columns), list(map(list, zip_longest(*columns.values())))
+
+
+def _is_keyed(content: dict[str, Any]) -> bool:
+    """Tell whether objects of an object are its rows or columns: they have the same keys, or most of them."""
+    objects = list(content.values())
+    if not all(isinstance(one, dict) and one for one in objects):
+        return False
+    keys = set().union(*objects)
+    is_flat = not any(isinstance(value, (dict, list)) for one in objects for value in one.values())
+    if len(objects) == 1:
+        return is_flat and (all(map(_WHOLE.fullmatch, keys)) or len(_kinds(objects[0].values())) < 2)
+    share = sum(map(len, objects)) / (len(keys) * len(objects))
+    return share == 1 or (is_flat and 3 * share >= 2)
+
+
+def _of_keyed(content: dict[str, dict[str, Any]], notes: list[str]) -> Found:
+    """Read a table whose rows and columns both have keys: numbers, or else kinds, show which are which."""
+    outer, inner = list(content), list(dict.fromkeys(key for one in content.values() for key in one))
+    are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
+    if are_whole[0] != are_whole[1]:
+        outer_is_rows = are_whole[0]
+    else:
+        as_columns = all(len(_kinds(one.values())) < 2 for one in content.values())
+        as_rows = all(len(_kinds(one.get(key) for one in content.values())) < 2 for key in inner)
+        outer_is_rows = as_rows if as_rows != as_columns else len(outer) > len(inner)
+    rows, columns = (outer, inner) if outer_is_rows else (inner, outer)
+    cells = [
+        [(content[row].get(name) if outer_is_rows else content[name].get(row)) for name in columns] for row in rows
+    ]
+    order = ("rows", "columns") if outer_is_rows else ("columns", "rows")
+    notes.append("The outer keys were read as {}, the inner ones as {}.".format(*order))
+    if _counts(rows):
+        return columns, cells
+    return ["", *columns], [[row, *line] for row, line in zip(rows, cells, strict=True)]
+
+
+def _kinds(values: Iterable[Any]) -> set[str]:
+    return {"number" if is_json_number(value) else type(value).__name__ for value in values if value is not None}
+
+
+def _counts(labels: Sequence[Any]) -> bool:
+    """Tell whether labels only count from 0."""
+    return list(map(str, labels)) == list(map(str, range(len(labels))))

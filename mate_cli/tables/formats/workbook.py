@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from itertools import islice
@@ -19,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
-from mate_cli.tables.formats.cell_text import NumberText
-from mate_cli.tables.formats.grid import Grid, count_noun, list_names
+from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number, is_percent
 from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts, read_layout
 from mate_cli.tables.read_options import Limits, ReadOptions
+from mate_cli.tables.table import Grid
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet
@@ -131,52 +130,32 @@ class Sheet:
             yield line
 
     def merged_lines(self, path: Path) -> Iterator[list[str]]:
-        """Yield the lines, with the values of merged areas in all their cells.
+        """Yield the lines, with the values of merged areas in all their cells; a text alone in its line may be a title.
 
         Raises:
             DataError: the areas are too large.
         """
-        merged = [_Area(*first, *last) for first, last in self._values.merged_cell_ranges or ()]
-        waiting = sorted((area for area in merged if 1 < area.size <= MAX_AREA), key=lambda area: -area.top)
-        if sum(area.size for area in waiting) + len(merged) > MAX_MERGED:
-            what = f"its merged areas have more than {MAX_MERGED:,} cells"
-            raise DataError(what, where=str(path), remedy="Save the table as CSV")
-        areas = list[_Area]()
+        areas, size = defaultdict[int, list[tuple[int, int, range]]](list), 0
+        for (top, left), (bottom, right) in self._values.merged_cell_ranges or ():
+            count = (bottom - top + 1) * (right - left + 1)
+            size += 1 + (count if 1 < count <= MAX_AREA else 0)
+            if size > MAX_MERGED:
+                what = f"its merged areas have more than {MAX_MERGED:,} cells"
+                raise DataError(what, where=str(path), remedy="Save the table as CSV")
+            area = top, left, range(left, right + 1)
+            for row in range(top, bottom + 1) if 1 < count <= MAX_AREA else ():
+                areas[row].append(area)
+        texts = dict[tuple[int, int], str]()
         for row, line in enumerate(self.lines()):
-            areas = [area for area in areas if area.bottom >= row]
-            while waiting and waiting[-1].top <= row:
-                areas.append(waiting.pop())
-            if areas:
-                self._fill(row, line, areas)
+            count = sum(map(bool, line))
+            for top, left, columns in areas.pop(row, ()):
+                if row == top and left < len(line) and (count > 1 or len(columns) == 1):
+                    texts[top, left] = line[left]
+                    self.filled += bool(line[left])
+                if count and (text := texts.get((top, left))):
+                    line += [""] * (columns.stop - len(line))
+                    line[left : columns.stop] = [cell or text for cell in line[left : columns.stop]]
             yield line
-
-    def _fill(self, row: int, line: list[str], areas: list[_Area]) -> None:
-        """Put the values of merged areas into a line that has other values; a text alone in its line may be a title."""
-        count = sum(map(bool, line))
-        for area in areas:
-            if area.top == row and area.left < len(line) and (count > 1 or area.left == area.right):
-                area.text = line[area.left]
-                self.filled += bool(area.text)
-            if area.text and count:
-                line += [""] * (area.right + 1 - len(line))
-                for column in range(area.left, area.right + 1):
-                    line[column] = line[column] or area.text
-
-
-@dataclass
-class _Area:
-    """A merged area, rows and columns from 0, and its text once its first row was read."""
-
-    top: int
-    left: int
-    bottom: int
-    right: int
-    text: str = ""
-
-    @property
-    def size(self) -> int:
-        """The number of its cells."""
-        return (self.bottom - self.top + 1) * (self.right - self.left + 1)
 
 
 def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[str]]:

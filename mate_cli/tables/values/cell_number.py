@@ -6,6 +6,7 @@ leaves this open, and `column_format` decides it for the whole column.
 
 from __future__ import annotations
 
+import datetime
 import re
 import unicodedata
 from functools import lru_cache
@@ -19,6 +20,7 @@ from mate_cli.tables.values.number_words import (
     DATE_WORDS,
     KNOWN_UNITS,
     MAGNITUDES,
+    MONTHS,
     NO_UNITS,
     PREFIXED_MAGNITUDES,
     SHORT_MAGNITUDES,
@@ -47,14 +49,12 @@ _POWER = re.compile(r"(?<=10)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _NUMBER = r"\d(?:[\d.,' ]*\d)?"
 _EXPONENT = r"(?:[eE][+-]?\d{1,3}| ?[x*·] ?10(?:\^[+-]?|[+-])\d{1,3})"
 _CORE = re.compile(
-    rf"(?P<half>(?:\d+ ?)?[¼-¾⅐-⅞])(?!\d)"
-    rf"|(?P<whole>\d+) (?P<over>\d+)/(?P<under>[1-9]\d*)(?![\d/])"
-    rf"|(?P<lone>\d+)/(?P<part>[1-9]\d*)(?![\d/])"
+    r"(?:(?P<whole>\d+(?=[ ¼-¾⅐-⅞])) ?)?(?:(?P<part>[¼-¾⅐-⅞])(?!\d)|(?P<over>\d+)/(?P<under>[1-9]\d*)(?![\d/]))"
     r"|(?<![\w.,])10\^(?P<power>[+-]?\d{1,3})"
     rf"|(?P<number>(?:(?<![\w.,])[.,])?{_NUMBER})(?P<exponent>{_EXPONENT})?"
 )
 _MANTISSA = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
-_BEFORE = re.compile(r"(?P<space> )|(?P<sign>[+-])|(?P<open>\()|(?P<percent>%)|(?P<money>[^\s\d()+%-]+)")
+_SIGNS, _WORDS = re.compile(r"[()+%-]"), re.compile(r"[^ ()+%-]+")
 _FOOTNOTES = re.compile(r"(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))+$")
 _NO_CENTS = re.compile(r"(?<=\d)([,.:])-{1,2}(?!\d)")
 _LETTER = r"[^\W\d_]"
@@ -79,7 +79,8 @@ _APART = {
     mark: rf"[1-9]\d{{0,2}}(?: \d{{3}})+{tail}|[1-9]\d{{0,2}}(?:'\d{{3}})+{tail}" for mark, tail in _DECIMALS.items()
 }
 _FORMS = {mark: re.compile(f"{_GROUPS[mark]}|{_APART[mark]}") for mark in ".,"}
-_ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
+_ADDRESS = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
 
 
 class Amount(NamedTuple):
@@ -144,14 +145,13 @@ def parse_amount(text: str) -> Amount | None:
         or (text[core.end() :] in ("V", "W") and len(core[0]) > MAX_VOLTS)
     )
     amount = after._replace(negative=after.negative or before.negative, is_code=bool(is_code))
-    if core["half"]:
-        whole, sign = core["half"][:-1].strip(), core["half"][-1]
-        return amount._replace(digits=repr(int(whole or 0) + unicodedata.numeric(sign)), is_fraction=True)
-    if core["over"]:
-        value = int(core["whole"]) + int(core["over"]) / int(core["under"])
-        return amount._replace(digits=repr(value), is_fraction=True) if value <= int(core["whole"]) + 1 else None
-    if core["lone"]:
-        return amount._replace(digits=repr(int(core["lone"]) / int(core["part"])), is_lone_fraction=True)
+    if core["part"] or core["over"]:
+        part = unicodedata.numeric(core["part"]) if core["part"] else int(core["over"]) / int(core["under"])
+        if core["whole"] and part > 1:
+            return None
+        is_lone = not core["part"] and not core["whole"]
+        digits = repr(int(core["whole"] or 0) + part)
+        return amount._replace(digits=digits, is_fraction=not is_lone, is_lone_fraction=is_lone)
     if core["power"]:
         return amount._replace(digits="1", power=amount.power + int(core["power"]))
     exponent = core["exponent"] or ""
@@ -161,22 +161,12 @@ def parse_amount(text: str) -> Amount | None:
 
 
 def _parse_before(text: str) -> Amount | None:
-    """Return the sign, opening parenthesis and currency in any order, each once, but for a currency's sign and code."""
-    found: dict[str, str] = {}
-    place = 0
-    while place < len(text):
-        match = _BEFORE.match(text, place)
-        kind = match.lastgroup if match else None
-        if match is None or kind is None or (kind in found and kind not in ("space", "money")):
-            return None
-        if kind == "money" and not is_currency(match[0]):
-            return None
-        found[kind] = f"{found['money']} {match[0]}" if kind == "money" and kind in found else match[0]
-        place = match.end()
-    if "percent" in found and "money" in found:
+    """Return the sign, opening parenthesis, percent sign or words of a currency in any order, each sign once."""
+    signs, words = _SIGNS.findall(text.replace("+", "-")), _WORDS.findall(text)
+    if ")" in signs or len({*signs}) < len(signs) or (words and "%" in signs) or not all(map(is_currency, words)):
         return None
-    unit = found.get("money") or ("%" if "percent" in found else "")
-    return Amount("", found.get("sign") == "-", "open" in found, unit=unit, attached="sign" in found)
+    unit = " ".join(words) or "%" * ("%" in signs)
+    return Amount("", "-" in text, "(" in signs, unit=unit, attached="-" in signs)
 
 
 def is_currency(word: str) -> bool:
@@ -266,20 +256,81 @@ def find_decimal_marks(digits: str) -> str:
     return "".join(mark for mark, form in _FORMS.items() if form.fullmatch(digits))
 
 
-def read_digits(digits: str, decimal: str, thousands: str | None = None) -> str | None:
-    """Write digits as Python does, given their decimal mark; None where they are no number, or an IP address.
+def read_digits(digits: str, decimal: str) -> str | None:
+    """Write digits as Python does, given their decimal mark; None where they are no number, or an IP address."""
+    if not _FORMS[decimal].fullmatch(digits) or _ADDRESS.fullmatch(digits):
+        return None
+    return digits.translate(dict.fromkeys(map(ord, {*"., '"} - {decimal}))).replace(decimal, ".")
 
-    With a mark between thousands, no other may stand there.
+
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
+_HALF = r"(?P<half>[AaPp]\.?[Mm]\.?)"
+_TIME = rf"(?:[ T,]+(?P<h>\d{{1,2}}):(?P<min>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))? ?{_HALF}?{_ZONE})?"
+_NAME = r"(?:de )?(?P<name>[^\W\d_]{3,12})\.?"
+_DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th|\.)?"
+NUMERIC_DATE = re.compile(
+    rf"(?P<first>\d{{1,2}})(?P<mark>[./-])(?P<second>\d{{1,2}})(?P=mark)(?P<y>\d{{4}}|\d\d){_TIME}"
+)
+"""A date such as 01/02/2024, of which only other cells tell whether the day comes first."""
+_DATES = (
+    re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./-])(?P<m>\d{{1,2}})(?:(?P=mark)(?P<d>\d{{1,2}}))?{_TIME}"),
+    re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_NAME} {_DAY} ?, ?(?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_NAME},?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"(?P<y>\d{{4}})[ -]{_NAME}[ -]{_DAY}{_TIME}"),
+    re.compile(r"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d)(?P<h>\d\d)?(?P<min>\d\d)?(?P<s>\d\d)?(?P<half>)"),
+    re.compile(rf"(?P<y>\d{{4}})年(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})日)?{_TIME}"),
+)
+_CLOCK = re.compile(
+    rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d))?(?P<part>\.\d+)?(?: ?{_HALF})?"
+)
+_CENTURY_BREAK = 69
+"""Two-digit years from here on are of the twentieth century, as in POSIX."""
+
+
+def read_date(text: str, day_first: bool | None) -> float | None:
+    """Return the days since year 1 of a date, with its time as a fraction, or the seconds of a time of day or duration.
+
+    None where the text is neither, there is no such day, or 01/02/2024 could be either of two days.
     """
-    if not _FORMS[decimal].fullmatch(digits) or (_ADDRESS.fullmatch(digits) and _is_address(digits)):
-        return None
-    groups = {mark for mark in "., '" if mark in digits} - {decimal}
-    if thousands is not None and groups - {thousands}:
-        return None
-    for mark in groups:
-        digits = digits.replace(mark, "")
-    return digits.replace(decimal, ".")
+    if match := _CLOCK.fullmatch(text):
+        return _read_clock(match)
+    if match := NUMERIC_DATE.fullmatch(text):
+        first, second = int(match["first"]), int(match["second"])
+        if match["mark"] == ".":
+            day_first = True
+        elif day_first is None and first != second:
+            return None
+        year = int(match["y"])
+        year += 0 if len(match["y"]) == 4 else 1900 if year >= _CENTURY_BREAK else 2000
+        return _moment(match, year, *((second, first) if day_first else (first, second)))
+    for form in _DATES:
+        if match := form.fullmatch(text):
+            fields = match.groupdict()
+            month = MONTHS.get(fields["name"].lower()) if "name" in fields else int(fields["m"])
+            return _moment(match, int(fields["y"]), month, int(fields.get("d") or 1)) if month else None
+    return None
 
 
-def _is_address(digits: str) -> bool:
-    return all(int(part) <= 255 and str(int(part)) == part for part in digits.split("."))
+def _read_clock(match: re.Match[str]) -> float:
+    """Read the seconds of 1:02:03 and 1:02, hours first, of 1:02.5, minutes first, and of 1:02 pm."""
+    fields = [int(match["h"]), int(match["min"]), int(match["s"] or 0)]
+    if match["part"] and not match["s"]:
+        fields = [0, *fields[:2]]
+    seconds = _hour(fields[0], match) * 3600 + fields[1] * 60 + float(f"{fields[2]}{match['part'] or ''}")
+    return -seconds if match["sign"] == "-" else seconds
+
+
+def _hour(hour: int, match: re.Match[str]) -> int:
+    return hour % 12 + (12 if match["half"][0] in "Pp" else 0) if match["half"] else hour
+
+
+def _moment(match: re.Match[str], year: int, month: int, day: int) -> float | None:
+    try:
+        days = float(datetime.date(year, month, day).toordinal())
+    except ValueError:
+        return None
+    return (
+        days
+        + (_hour(int(match["h"] or 0), match) * 3600 + int(match["min"] or 0) * 60 + float(match["s"] or 0)) / 86_400
+    )

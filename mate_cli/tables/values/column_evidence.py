@@ -9,8 +9,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mate_cli.tables.formats.cell_text import NumberText
-from mate_cli.tables.values.cell_date import NUMERIC_DATE
-from mate_cli.tables.values.cell_number import TEXT, Amount, find_decimal_marks, is_currency, parse_amount, simplify
+from mate_cli.tables.values.cell_number import (
+    NUMERIC_DATE,
+    TEXT,
+    Amount,
+    find_decimal_marks,
+    is_currency,
+    parse_amount,
+    simplify,
+)
 from mate_cli.tables.values.number_words import KNOWN_UNITS
 
 MIN_NUMERIC_SHARE = 0.5

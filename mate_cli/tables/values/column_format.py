@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mate_cli.tables.formats.cell_text import NumberText
-from mate_cli.tables.formats.grid import count_noun, list_names
+from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
-from mate_cli.tables.values.cell_date import read_date
-from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_digits, simplify
+from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_date, read_digits, simplify
 from mate_cli.tables.values.column_evidence import (
     COMMA,
     COMMA_OR_GROUP,
@@ -57,7 +55,6 @@ class ColumnFormat:
     Args:
         decimal: the decimal mark; "" where no text in the column is a number.
         are_names: digits are names or dates here, and no numbers even where the file has numbers.
-        thousands: the only mark between groups of digits; None for any that fits.
         minus_in_parentheses: (12) is -12, and 2009- is -2009.
         unit: a word behind numbers that is a unit here, besides the known ones.
         fractions: 1/2 is a half.
@@ -66,7 +63,6 @@ class ColumnFormat:
     """
 
     decimal: str = "."
-    thousands: str | None = None
     minus_in_parentheses: bool = False
     unit: str = ""
     fractions: bool = False
@@ -84,7 +80,7 @@ class ColumnFormat:
         if amount is None:
             return None
         is_fraction = amount.is_fraction or amount.is_lone_fraction
-        digits = amount.digits if is_fraction else read_digits(amount.digits, self.decimal, self.thousands)
+        digits = amount.digits if is_fraction else read_digits(amount.digits, self.decimal)
         value = math.nan if digits is None else float(f"{digits}e{amount.power}")
         sign = -1 if amount.negative or amount.parentheses else 1
         return sign * value if math.isfinite(value) else None
@@ -156,7 +152,7 @@ def find_formats(
             or (column.is_named_by_digits and not column.stored)
             or column.are_dates(is_named=DATE_NAME.search(name) is not None)
         )
-        one = _format_of(column, "" if are_names else decimal, options.thousands)
+        one = _format_of(column, "" if are_names else decimal)
         formats.append(replace(one, are_names=are_names))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
     formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
@@ -182,12 +178,11 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
     return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."
 
 
-def _format_of(column: ColumnEvidence, decimal: str, thousands: str | None) -> ColumnFormat:
+def _format_of(column: ColumnEvidence, decimal: str) -> ColumnFormat:
     bare = column.integers + sum(column.kinds[kind] for kind in (*MARKED, PLAIN)) - column.doubtful
     only_years = column.doubtful_years == column.doubtful and (2 * column.years > bare or not bare)
     return ColumnFormat(
         decimal=decimal,
-        thousands=thousands,
         minus_in_parentheses=column.is_dense and not only_years,
         unit=column.unit if column.is_dense else "",
         codes=column.surely_units > 0,

@@ -17,7 +17,7 @@ from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import AGGREGATIONS, LABELS, VERDICTS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import NumberText, spreadsheet_number, spreadsheet_text
-from mate_cli.tables.formats.json_shapes import find_table
+from mate_cli.tables.formats.records import find_table
 from mate_cli.tables.read import SUFFIXES, open_table, read_table
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Cell, Table, find_table_formats

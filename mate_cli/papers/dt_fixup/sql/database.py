@@ -21,7 +21,7 @@ from mate_cli.errors import DataError, MateError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.papers.dt_fixup.sql.reader_process import LATE
 from mate_cli.papers.dt_fixup.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable, fold, quote_identifier
-from mate_cli.tables.formats.grid import list_names
+from mate_cli.tables.formats.cell_text import list_names
 
 STEPS = 500_000_000
 """The most instructions of SQLite's virtual machine that a query may take: some five seconds."""
