@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
-from mate_cli.cli.flags import split_flags
 from mate_cli.cli.signals import interrupt_on_end
+from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import wrap_machine_errors
 from mate_cli.terminal.progress import Progress
@@ -141,9 +141,9 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
     from mate_cli.cli.config.argument_hints import Syntax
     from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
-    from mate_cli.cli.config.override import Override
     from mate_cli.cli.config.user_config import use_user_config
     from mate_cli.cli.shell import help as texts
+    from mate_cli.cli.words import Override
 
     if "--version" in words:
         print(f"mate {__version__}")

@@ -14,10 +14,10 @@ import yaml
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import explain
 from mate_cli.cli.commands.train import config_text
-from mate_cli.cli.config.composition import composer
-from mate_cli.cli.config.override import Override
+from mate_cli.cli.config.composition import compose_choices, composing
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir, typed_config_dir
+from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.configuration import read_settings
@@ -84,13 +84,14 @@ def test_a_plain_run_is_one_stage_without_a_name():
     assert plan.values() == stage.config.model_dump()
 
 
-def test_within_one_composer_the_same_is_composed_once():
+def test_within_one_block_the_same_is_composed_once():
     tapas, mate = [Override.parse("model=tapas")], [Override.parse("model=mate")]
-    with composer() as outer, composer() as inner, composer(["hydra.verbose=true"]) as other:
-        assert inner.compose(tapas) is outer.compose(tapas) is not outer.compose(mate)
-        assert other is not outer
-    with composer() as later:
-        assert later is not outer
+    with composing():
+        with composing():
+            inner = compose_choices(tapas)
+        assert inner is compose_choices(tapas) is not compose_choices(mate)
+    with composing():
+        assert inner is not compose_choices(tapas)
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():

@@ -175,7 +175,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     Raises:
         DataError: naming it.
     """
-    from mate_cli.cli.config.override import Override
+    from mate_cli.cli.words import Override
 
     root = stage.config.data.get("root")
     typed = {Override.parse(word).key for word in (*spec.overrides, *stage.overrides)}

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.override import Override
 from mate_cli.cli.config.reference import read_keys
 from mate_cli.cli.config_dir import choices, extended_choice, find_config
 from mate_cli.cli.shell.help import groups_of
 from mate_cli.cli.shell.summaries import read_summary
+from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
 from mate_cli.runs.identity import flat_keys

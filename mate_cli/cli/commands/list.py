@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from mate_cli.cli.config_dir import choices, typed_config_dir
-from mate_cli.cli.flags import split_flags
 from mate_cli.cli.shell.help import WIDTH, nearest
 from mate_cli.cli.shell.run_list import list_runs
 from mate_cli.cli.shell.summaries import Summary, group_names, read_summary
+from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError
 
 HELP = """List experiments, networks, datasets and other choices, or runs, a line each.

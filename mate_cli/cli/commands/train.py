@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
-from mate_cli.cli.flags import DRY, PRINT_SCRIPT, split_flags
+from mate_cli.cli.words import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mate_cli.cli.config.override import NONE, NOTHING
 from mate_cli.cli.config_dir import choices
-from mate_cli.cli.flags import DRY, FLAGS, LONG, PRINT_SCRIPT, VALUED
 from mate_cli.cli.shell.help import groups_of, keys_of, list_defaults, nearest, nearest_choice
+from mate_cli.cli.words import DRY, FLAGS, LONG, NONE, NOTHING, PRINT_SCRIPT, VALUED
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import format_setting, quote_for_shell
 

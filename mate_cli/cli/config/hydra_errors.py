@@ -23,10 +23,10 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.foreign_keys import offer, translate_key
-from mate_cli.cli.config.override import NONE, NOTHING, Override
 from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
+from mate_cli.cli.words import NONE, NOTHING, Override
 from mate_cli.errors import ConfigError, known_cause
 from mate_cli.quoting import quote_for_shell, write_value
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
-    group_choices,
+    list_defaults,
     read_config,
-    read_extended,
     top_keys,
 )
 
@@ -81,12 +80,6 @@ def keys_of(config_name: str) -> list[str]:
 
 def _section(title: str, rows: list[str]) -> list[str]:
     return ["\n".join([title, *rows])] if rows else []
-
-
-def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
-    """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
-    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
-    return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
 def _group(group: str, default: str | None) -> str:

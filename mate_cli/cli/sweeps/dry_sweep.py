@@ -9,10 +9,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from mate_cli.cli.config.composition import COMMAND, composer
+from mate_cli.cli.config.composition import COMMAND, composing
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
-from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.sweep import WHOLE, GridSweeper
+from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def print_dry_sweep(words: Sequence[str]) -> int:
     typed = [Override.parse(word) for word in words]
     planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
     wrong: dict[str, list[str]] = {}
-    with composer(), composer(texts(word for word in typed if word.is_below("hydra"))):
+    with composing():
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         settings = texts(word for word in typed if word.is_below(*WHOLE))

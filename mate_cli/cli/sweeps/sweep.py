@@ -22,11 +22,11 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from mate_cli.cli.config.composition import COMMAND, composer
+from mate_cli.cli.config.composition import COMMAND, composing
 from mate_cli.cli.config.hydra_errors import parse_overrides, wrap_hydra_errors
-from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler
+from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.atomic import make_folders
 from mate_cli.files.safe_load import load_json
@@ -177,11 +177,9 @@ def run_sweep(words: Sequence[str]) -> int:
 
     typed = [Override.parse(word) for word in words]
     settings = texts(word for word in typed if word.is_below(*WHOLE))
-    hydra_settings = texts(word for word in typed if word.is_below("hydra"))
     folders, jobs, problem = list[Path](), None, None
     try:
-        # Jobs share what the first composer has composed; the second one composes the sweep itself.
-        with composer(), composer(hydra_settings), StopHandler(lambda: job_files(jobs)), quiet_controllers():
+        with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
