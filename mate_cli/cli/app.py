@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,8 +138,8 @@ def dispatch(words: list[str]) -> int:
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli.config.argument_hints import Syntax
-    from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
+    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+    from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.config.user_config import use_user_config
     from mate_cli.cli.shell import help as texts
     from mate_cli.cli.words import Override
@@ -156,7 +155,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         return 0
     takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
     actions = getattr(module, "ACTIONS", ())
-    Syntax(module.CONFIG, takes, texts_of, actions, partial(find_key, module.CONFIG)).check(words)
+    Syntax(module.CONFIG, takes, texts_of, actions).check(words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
         print(texts.command_help(module.CONFIG))

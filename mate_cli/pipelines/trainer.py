@@ -23,7 +23,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -337,8 +337,11 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
         raise ConfigError("has no class", where=where, remedy=f"Add +{where}._target_=...")
     name = str(node["_target_"])
     module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
-    if module and find_spec(module) is None:
-        raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
+    try:
+        import_module(module or __name__)
+    except Exception as error:  # it is missing, or broken
+        problem = f"needs the package {package} ({shorten_reason(error)})"
+        raise ConfigError(problem, where=where, remedy=f"Install it: pip install {package}") from error
     target = get_object(name)
     if inspect.isclass(target) and not issubclass(target, kind):
         whose = "" if kind in KINDS.values() else "Lightning "

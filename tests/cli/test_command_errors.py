@@ -180,6 +180,11 @@ def test_the_version_is_ours(command, capsys):
     assert capsys.readouterr().out == f"mate {__version__}\n"
 
 
+def test_a_patience_below_zero_is_refused(capsys):
+    assert app.main(["train", "callbacks=early_stopping", "callbacks.early_stopping.patience=-1"]) == 2
+    assert "callbacks.early_stopping.patience: must be 0 or more." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("override", VALIDATION_SEES)
 def test_refused_by_validation(override, capsys):
     assert_error(["train", override], VALIDATION_SEES[override], capsys)

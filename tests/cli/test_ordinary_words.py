@@ -67,6 +67,10 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         ),
         (["logger.wandb.tags+=x"], "Type 'logger.wandb.tags=[x]'."),
         (['logger.wandb.tags+="[x]"'], "Type 'logger.wandb.tags=[x]'."),
+        (["trainer.max_epochs+=1"], "trainer.max_epochs+: a value is replaced as a whole. Type trainer.max_epochs=1."),
+        (["name=r${seed"], "name=r${seed: } is missing at the end. Type 'name=r${seed}'."),
+        (["paths.outputs="], "paths.outputs: must be text (got '')."),
+        (["experiment=quickstart", "~stages"], "~stages: a run needs this key. Leave it out."),
         (["tags+=[x]"], "tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
         (["model=glob(ma*)"], "model=glob(ma*): has several values. Add -m to run each."),
         (
@@ -212,6 +216,7 @@ def test_a_word_of_hydra_sets_what_it_says(word, shown, experiment, monkeypatch)
     [
         ("seed=choice(4,2)", ["seed=4", "seed=2"]),
         ("seed=range(2,4)", ["seed=2", "seed=3"]),
+        ("seed=5,6,5", ["seed=5", "seed=6"]),
         ("experiment=quickstart_cells,quickstart_dot", ["", "experiment=quickstart_dot"]),
     ],
 )

@@ -68,6 +68,9 @@ def check_parts(spec: RunSpec) -> None:
             check_trainer(stage.config)
             check_label(stage.config)
             check_shares(stage.config.trainer.batch_size, stage.config.hardware.devices * stage.config.hardware.nodes)
+            for key, node in stage.config.callbacks.items():
+                if node and node.get("patience", 0) < 0:
+                    raise ConfigError("must be 0 or more", where=f"callbacks.{key}.patience")
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
     for stage in spec.stages:  # last: whatever else is wrong is seen without them

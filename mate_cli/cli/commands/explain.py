@@ -52,8 +52,10 @@ def run_plain(words: Sequence[str]) -> int:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+    from mate_cli.cli.config.syntax import Syntax
 
     typed = [word for word in words if "=" in word]
+    Syntax("train").check(typed)
     with wrap_hydra_errors("train", typed, __file__):
         print(text("train", " ".join(keys), typed))
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
@@ -130,15 +129,15 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     """
     from mate_cli.cli.app import hydra_arguments
     from mate_cli.cli.commands.run import check_machine, execute
-    from mate_cli.cli.config.argument_hints import Syntax
-    from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
+    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.resolve import resolve
+    from mate_cli.cli.config.syntax import Syntax
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.record import TrainedRun
 
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
-    Syntax(CONFIG, lambda word: False, TEXTS, (), partial(find_key, CONFIG)).check(words)
+    Syntax(CONFIG, texts=TEXTS).check(words)
     words = arguments(words)
     with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
         spec = resolve(words)

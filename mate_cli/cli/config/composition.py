@@ -21,7 +21,7 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from mate_cli.cli.config.hydra_errors import OPEN, explain, open_hydra, several_values
+from mate_cli.cli.config.hydra_errors import OPEN, explain, has_key, open_hydra, several_values
 from mate_cli.cli.config.schema import StageOptions
 from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
@@ -111,7 +111,7 @@ class Composition:
 
     def find_settings(self) -> dict[str, str]:
         """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
-        settings = {}
+        settings: dict[str, str] = {}
         for word in (*self.typed, *self.own):
             if not word.group:
                 values, base = _leaves(self.config, word.key), self._base_leaves(word.key)
@@ -376,16 +376,6 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
         part = values.get(name)
         if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
             yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
-
-
-def has_key(config: DictConfig, key: str) -> bool:
-    """Say whether a configuration has such a key or section, set or not."""
-    node: Any = config
-    for part in key.split(".") if key else ():
-        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
-            return False
-        node = node._get_node(part)
-    return True
 
 
 def _leaves(config: DictConfig, key: str) -> dict[str, Any]:

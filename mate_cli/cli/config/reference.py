@@ -21,8 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from mate_cli.cli.config.composition import has_key
-from mate_cli.cli.config.hydra_errors import nearest_key, open_hydra
+from mate_cli.cli.config.hydra_errors import has_key, nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.user_config import with_user_experiment

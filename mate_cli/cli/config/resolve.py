@@ -30,11 +30,10 @@ from mate_cli.cli.config.composition import (
     read_user_stages,
     tell_recipe,
 )
-from mate_cli.cli.config.foreign_keys import offer
 from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
+from mate_cli.cli.config.messages import offer, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.validate import refuse
-from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.shell.help import nearest
 from mate_cli.cli.words import Override, last_value
 from mate_cli.errors import ConfigError
@@ -79,7 +78,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
     for_all = [word for word in typed if not word.is_below(*WHOLE)]
     _refuse_untaken([*beside, *for_all], composed)
     stages = _connect_stages(composed, system, as_list(trust))
-    old, new = (flat_keys(OmegaConf.to_container(OmegaConf.masked_copy(c.config, PARTS[-2:]))) for c in (chosen, whole))
+    old, new = (flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (chosen, whole))
     options_changed = [f"{key}={value_text(value)}" for key, _, value in differences(old, new, ()) if key in new]
     return replace(
         spec,
@@ -98,7 +97,13 @@ def _option_words(typed: Iterable[Override]) -> list[Override]:
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """Return a part of the configuration as plain values."""
+    """Return a part of the configuration as plain values.
+
+    Raises:
+        ConfigError: it was deleted, or an interpolation in it leads nowhere.
+    """
+    if part not in config:
+        raise ConfigError("a run needs this key", where=f"~{part}", remedy="Leave it out")
     try:
         value = config[part]
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value

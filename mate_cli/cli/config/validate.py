@@ -22,9 +22,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from mate_cli.cli.config.hydra_errors import omegaconf_error
+from mate_cli.cli.config.messages import unknown_key, validation_messages
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import parameter_types
-from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
 from mate_cli.files.targets import explain_missing, find_beside
 

@@ -83,7 +83,8 @@ class GridSweeper(Sweeper):
             raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=where, remedy="List fewer values: key=1,2,3")
         grid = [*itertools.product(*values)]
         rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
-        return [[*row, *job] for row in rows for job in grid]
+        jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)  # what is typed twice is trained once
+        return [*map(list, jobs)]
 
 
 def _values_of(override: HydraOverride) -> list[str]:
