@@ -21,7 +21,7 @@ from mate_cli.reports.page.page import render_page
 from mate_cli.reports.page.page_data import curve_data, references
 from mate_cli.reports.plots.figures import read_logs
 from mate_cli.reports.terminal.comparison import print_report
-from mate_cli.runs.callbacks.checkpoints import Checkpoints
+from mate_cli.runs.callbacks import Checkpoints
 from mate_cli.runs.record import RunFolder, RunRecord
 from tests.reports.runs import build_run
 

@@ -6,16 +6,17 @@ import importlib
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
-from mate_cli.cli.signals import interrupt_on_end
 from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import wrap_machine_errors
@@ -23,7 +24,6 @@ from mate_cli.terminal.progress import Progress
 from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import ModuleType
 
     from omegaconf import DictConfig
@@ -49,6 +49,7 @@ COMMANDS = {
 """Name and description of each sub-command, a module of `commands` with the same name."""
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
 """Words that start `mate` in another process, which takes no module from the folder in which it is started."""
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
 """An override of Hydra's own settings."""
 
@@ -118,7 +119,7 @@ def plain_warnings() -> Iterator[None]:
 
 def dispatch(words: list[str]) -> int:
     """Run the sub-command named by the first word."""
-    from mate_cli.cli.shell import help as texts
+    from mate_cli.cli import help as texts
 
     if not words or words[0] in ("--help", "-h", "help"):
         print(texts.overview(COMMANDS))
@@ -138,10 +139,10 @@ def dispatch(words: list[str]) -> int:
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
+    from mate_cli.cli import help as texts
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.config.user_config import use_user_config
-    from mate_cli.cli.shell import help as texts
     from mate_cli.cli.words import Override
 
     if "--version" in words:
@@ -248,3 +249,43 @@ def report(error: MateError) -> int:
     line = Text("error: ", style="bold red") + Text(str(error), style="default")
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
     return error.exit_code
+
+
+@contextmanager
+def interrupt_on_end() -> Iterator[None]:
+    """Turn the signals that end a command into `KeyboardInterrupt`."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with handle_signals(ENDING, stop):
+        yield
+
+
+@contextmanager
+def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on signals, in this process alone: those that it forks end as they would without.
+
+    A hang-up that is ignored, as below nohup, stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            stop()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    signals = [number for number in numbers if not (number == signal.SIGHUP and before[number] == signal.SIG_IGN)]
+    for number in signals:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in signals:
+            signal.signal(number, before[number] or signal.SIG_DFL)

@@ -18,11 +18,10 @@ from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets, find_user_modules
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
-from mate_cli.runs.identity import Names, code_setting
+from mate_cli.runs.identity import Names, code_setting, hash_modules
 from mate_cli.runs.lock import acquire_lock, process_id
 from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
-from mate_cli.runs.user_code import hash_modules
 
 After = Literal["weights", "predictions", "rows"]
 """Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of

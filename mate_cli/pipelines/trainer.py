@@ -52,9 +52,7 @@ from mate_cli.pipelines.compilation import check_compiler
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
-from mate_cli.runs.callbacks.checkpoints import Checkpoints
-from mate_cli.runs.callbacks.progress import FollowTraining
-from mate_cli.runs.callbacks.reproducible import Reproducible
+from mate_cli.runs.callbacks import Checkpoints, FollowTraining, Reproducible
 from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
 from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
 from mate_cli.tables.example import Example

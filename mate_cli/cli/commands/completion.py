@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.cli.config_dir import choices, extended_choice, group_choices, override_choices, read_extended, top_keys
-from mate_cli.cli.shell.help import nearest
+from mate_cli.cli.help import nearest
 from mate_cli.errors import ConfigError
 
 BASH = r"""_mate() {

@@ -74,10 +74,10 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     from mate_cli.runs import ranks
+    from mate_cli.runs.identity import hash_package
     from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes
     from mate_cli.runs.lock import LAUNCHER, end_with
     from mate_cli.runs.record import package_versions
-    from mate_cli.runs.user_code import hash_package
     from mate_cli.terminal.progress import leave_line
 
     if launcher := os.environ.get(LAUNCHER):

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.reference import read_keys
 from mate_cli.cli.config_dir import choices, extended_choice, find_config
-from mate_cli.cli.shell.help import groups_of
-from mate_cli.cli.shell.summaries import read_summary
+from mate_cli.cli.help import groups_of, read_summary
 from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
@@ -109,7 +108,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
     from mate_cli.cli.config_dir import choices
-    from mate_cli.cli.shell.help import groups_of, keys_of, nearest
+    from mate_cli.cli.help import groups_of, keys_of, nearest
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"

@@ -24,7 +24,7 @@ def run_plain(words: Sequence[str]) -> int:
         ConfigError: no run is named, or the text is too long.
         RunError: it is not a run folder, or cannot be written.
     """
-    from mate_cli.cli.shell.run_list import MAX_NOTE, NOTE, read_note
+    from mate_cli.cli.commands.list import MAX_NOTE, NOTE, read_note
     from mate_cli.runs.folders import open_run
 
     if not words or {"--help", "-h"} & set(words):

@@ -36,8 +36,8 @@ def run_plain(words: Sequence[str]) -> int:
         ConfigError: no run is named, or there is nobody to ask.
         RunError: one is no run, a link, a stage of another run, or being trained.
     """
-    from mate_cli.cli.shell.run_list import describe_run, read_note
-    from mate_cli.runs.index import index_run
+    from mate_cli.cli.commands.list import describe_run, read_note
+    from mate_cli.runs.folders import index_run
 
     flags, names = split_flags(words)
     if not words or "--help" in flags:

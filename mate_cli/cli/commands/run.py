@@ -59,7 +59,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     Raises:
         RunError: it holds no run, or another process trains it.
     """
-    from mate_cli.cli.checks.check import check_parts
+    from mate_cli.cli.check import check_parts
     from mate_cli.files.io_errors import wrap_read_errors
     from mate_cli.files.outside import check_settings
     from mate_cli.files.targets import find_beside
@@ -106,9 +106,8 @@ def join_others(spec: RunSpec) -> Iterator[None]:
 
 def code_facts(spec: RunSpec) -> dict[str, str]:
     """Return what all processes of a run must have in common before they read data: settings, code and packages."""
-    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, telling_values, value_text
+    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
     from mate_cli.runs.record import package_versions
-    from mate_cli.runs.user_code import hash_package
 
     settings = telling_values(flat_keys(spec.values()), (*PLACES, *NO_EFFECT))
     code = {"the code of mate": hash_package(), **spec.code, **package_versions()}
@@ -171,7 +170,7 @@ def check_machine(spec: RunSpec) -> None:
     Raises:
         ConfigError: naming what is missing.
     """
-    from mate_cli.cli.checks.check import check_devices
+    from mate_cli.cli.check import check_devices
     from mate_cli.runs.launch import check_processes
 
     check_processes(spec.last.config.hardware, os.environ)

@@ -92,7 +92,7 @@ def run_words(words: Sequence[str]) -> int:
         with print_script(overrides):
             return run_sweep(overrides)
     if "--multirun" in flags and DRY in flags:
-        from mate_cli.cli.sweeps.dry_sweep import print_dry_sweep
+        from mate_cli.cli.dry_run import print_dry_sweep
 
         return print_dry_sweep(overrides)
     if "--multirun" in flags:
@@ -157,8 +157,8 @@ def print_dry(overrides: Sequence[str]) -> int:
     Raises:
         MateError: it would be refused; where data or a finished run are missing, after the rest is printed.
     """
-    from mate_cli.cli.checks.dry_run import check_dry, print_costs, resolve_planned
     from mate_cli.cli.commands.run import check_machine
+    from mate_cli.cli.dry_run import check_dry, print_costs, resolve_planned
 
     planned = resolve_planned(overrides)
     missing = check_dry(planned.spec)
@@ -193,7 +193,7 @@ def announce(spec: RunSpec) -> None:
     Raises:
         MateError: something the user can mend.
     """
-    from mate_cli.cli.checks.check import check_parts, check_quickly
+    from mate_cli.cli.check import check_parts, check_quickly
     from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)

@@ -42,8 +42,17 @@ from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
 from mate_cli.quoting import write_value
 from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.identity import REPEATED, Names, differences, find_value, flat_keys, is_ignored, value_text
-from mate_cli.runs.user_code import CONF, hash_file
+from mate_cli.runs.identity import (
+    CONF,
+    REPEATED,
+    Names,
+    differences,
+    find_value,
+    flat_keys,
+    hash_file,
+    is_ignored,
+    value_text,
+)
 
 COMMAND, RANDOM = "train", "random"
 WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")

@@ -26,7 +26,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from mate_cli.cli.config.messages import offer, translate_key
 from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
-from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
+from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError, known_cause
 from mate_cli.quoting import quote_for_shell, write_value

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mate_cli.cli.shell.help import nearest
+from mate_cli.cli.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import format_setting
 

@@ -34,7 +34,7 @@ from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
 from mate_cli.cli.config.messages import offer, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.validate import refuse
-from mate_cli.cli.shell.help import nearest
+from mate_cli.cli.help import nearest
 from mate_cli.cli.words import Override, last_value
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import FROM_STAGE, MACHINE, After, RunSpec, Stage, init_from_stage

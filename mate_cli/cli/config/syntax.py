@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.cli.config_dir import choices, list_defaults
-from mate_cli.cli.shell.help import groups_of, keys_of, nearest, nearest_choice
+from mate_cli.cli.help import groups_of, keys_of, nearest, nearest_choice
 from mate_cli.cli.words import DRY, FLAGS, LONG, NONE, NOTHING, PRINT_SCRIPT, VALUED
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import format_setting, quote_for_shell

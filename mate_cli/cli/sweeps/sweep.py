@@ -153,7 +153,7 @@ def resolve_job(words: Sequence[str], direction: str | None, number: int) -> Run
     Raises:
         ConfigError: nothing can be trained so, or a search looks the wrong way.
     """
-    from mate_cli.cli.checks.check import check
+    from mate_cli.cli.check import check
     from mate_cli.cli.config.resolve import resolve
 
     with wrap_hydra_errors(COMMAND, words):
