@@ -47,6 +47,8 @@ COMMANDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Name and description of each sub-command, a module of `commands` with the same name."""
+NEEDS_NO_WORDS = ("list", "doctor")
+"""Commands without a configuration that do something when nothing is typed behind them; others show their help."""
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
 """Words that start `mate` in another process, which takes no module from the folder in which it is started."""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -82,21 +84,15 @@ def check_words(words: Sequence[str]) -> None:
     Raises:
         ConfigError: naming it.
     """
-    if not {*words} & {"--help", "-h", "--version", "completion"} and not is_there():
-        raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd")
+    if not {*words} & {"--help", "-h", "--version", "completion"}:
+        try:
+            Path.cwd()
+        except FileNotFoundError as error:
+            raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd") from error
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             raise ConfigError("argument is not valid UTF-8", where=shown, remedy="Rename the file, or give its folder")
-
-
-def is_there() -> bool:
-    """Say whether the folder in which one stands was not deleted."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 @contextmanager
@@ -133,6 +129,9 @@ def dispatch(words: list[str]) -> int:
         raise ConfigError("no such command", where=name, remedy=remedy)
     module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
+        if {"--help", "-h"} & {*rest} or (not rest and name not in NEEDS_NO_WORDS):
+            print(module.HELP)
+            return 0
         return int(module.run_plain(rest))
     return run_hydra(name, module, rest)
 

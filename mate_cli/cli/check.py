@@ -31,20 +31,6 @@ Source: https://huggingface.co/google, google-bert and FacebookAI
 FROM_STAGE = "stages."
 
 
-def check(spec: RunSpec, job: int = 0) -> None:
-    """Refuse what cannot be trained: what is quickly seen, then the parts that need torch to be looked at.
-
-    Args:
-        spec: of the run.
-        job: its number in a sweep.
-
-    Raises:
-        MateError: naming the key and the remedy.
-    """
-    check_quickly(spec, job)
-    check_parts(spec)
-
-
 def check_parts(spec: RunSpec) -> None:
     """Refuse parts that do not fit their classes or each other; loads torch, which takes seconds.
 
@@ -84,11 +70,11 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
     Raises:
         MateError: naming the key and the remedy.
     """
-    from mate_cli.cli.config.validate import quick_problems, refuse
+    from mate_cli.cli.config.validate import refuse, target_problems
 
     trained = [stage for stage in spec.stages if not stage.run]
     for stage in trained:
-        refuse(quick_problems(stage.config.model_dump()), stage.name)
+        refuse(target_problems(stage.config.model_dump(), quick=True), stage.name)
 
     from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.metric_rows import wandb_mode

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
 
 from mate_cli.cli.check import check_parts, check_quickly
 from mate_cli.cli.config.composition import COMMAND, composing
 from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.resolve import resolve
-from mate_cli.cli.sweeps.sweep import WHOLE, GridSweeper
+from mate_cli.cli.sweeps.sweep import compose_sweep, make_grid
 from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, DataError, MateError, MissingRunError
 
@@ -42,7 +37,7 @@ ON_HUB = ("bert", "roberta", "tapas")
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as a training does, see `check`; return what is wrong with its data, which leaves the rest to count.
+    """Check a run as a training does; return what is wrong with its data, which leaves the rest to count.
 
     Raises:
         MateError: anything else is wrong.
@@ -235,21 +230,11 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
         return True  # no name of the hub
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run as it would be trained.
-
-    Args:
-        spec: of the run, in which stages whose runs are missing would be trained.
-        missing: why the run of such a stage cannot be used, by stage.
-    """
-
-    spec: RunSpec
-    missing: Mapping[str, MissingRunError]
-
-
-def resolve_planned(words: Sequence[str]) -> PlannedRun:
+def resolve_planned(words: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
     """Resolve a run; where the finished run of a stage is missing, as if the stage was trained.
+
+    Returns:
+        The run, and why the run of such a stage cannot be used, by stage.
 
     Raises:
         MateError: see `resolve`.
@@ -257,7 +242,7 @@ def resolve_planned(words: Sequence[str]) -> PlannedRun:
     missing: dict[str, MissingRunError] = {}
     while True:
         try:
-            return PlannedRun(resolve(words), missing)
+            return resolve(words), missing
         except MissingRunError as error:
             typed = f"stages.{error.stage}.run="
             words = [word for word in words if not word.lstrip("+").startswith(typed)]
@@ -279,11 +264,13 @@ def print_dry_sweep(words: Sequence[str]) -> int:
     planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
     wrong: dict[str, list[str]] = {}
     with composing():
-        hydra = GlobalHydra.instance().hydra
-        assert hydra is not None
-        settings = texts(word for word in typed if word.is_below(*WHOLE))
-        config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
-        jobs = list_jobs(config, typed)
+        config = compose_sweep(typed)
+        if (grid := make_grid(config)) is None:
+            trials = config.hydra.sweeper.get("n_trials")
+            problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
+            remedy = "Leave out -m and sweep=NAME to see the cost of one job"
+            raise ConfigError(problem, where="--dry", remedy=remedy)
+        jobs = grid.jobs(texts(word for word in typed if not word.is_below("hydra", "sweep")))
         print(f"{len(jobs)} jobs", flush=True)  # to compose and to count them takes seconds
         shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
         for number, job in enumerate(jobs):
@@ -291,10 +278,10 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             told = " ".join(word for word in overrides if word not in shared)
             try:
                 with wrap_hydra_errors(COMMAND, overrides):
-                    run = resolve_planned(overrides)
-                data = check_dry(run.spec, number)
-                stages = stages_to_train(run.spec, run.missing)
-                planned.append((number, told, stages, [*run.missing.values(), *([data] if data else [])]))
+                    spec, absent = resolve_planned(overrides)
+                data = check_dry(spec, number)
+                reasons = [*absent.values(), *([data] if data else [])]
+                planned.append((number, told, stages_to_train(spec, absent), reasons))
             except MateError as error:
                 wrong.setdefault(str(error), []).append(f"{number} ({told})")
     refused = print_sweep_costs([(told, stages) for _, told, stages, _ in planned])
@@ -305,21 +292,3 @@ def print_dry_sweep(words: Sequence[str]) -> int:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         print(f"cannot be trained: job {names[0]}{more}: {reason}")
     return 2 if wrong else 0
-
-
-def list_jobs(config: DictConfig, typed: Sequence[Override]) -> list[list[str]]:
-    """Return the overrides of each job of a grid.
-
-    Raises:
-        ConfigError: a search chooses its jobs by results.
-    """
-    chosen: Any = config.hydra.sweeper
-    if not str(chosen._target_).endswith(".BasicSweeper"):
-        trials = chosen.get("n_trials")
-        problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
-        raise ConfigError(problem, where="--dry", remedy="Leave out -m and sweep=NAME to see the cost of one job")
-    keys = {word.key for word in typed}
-    params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in keys}
-    rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
-    varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
-    return GridSweeper(None, params, rows).jobs(varied)

@@ -61,6 +61,11 @@ class Names:
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Names:
+        """Take them from a record or an origin that has more."""
+        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
+
     def after(self, before: Names, stage: str) -> Names:
         """Return the names of a run that begins with a stage's weights: `init` lists all stages before it."""
         return replace(self, init=f"{before.init} + {stage}")
@@ -172,28 +177,12 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
 
     Choices of a group come first, and what may differ between repeats is left out.
     """
-    name = " · ".join([experiment, *_telling_words(settings)])
+    telling = [word for word in settings if any(telling_settings([word]))]
+    name = " · ".join([experiment, *sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))])
     if len(name) <= MAX_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
     return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"
-
-
-def shown_name(experiment: str, settings: Sequence[str]) -> str:
-    """Return `configuration_name` for people: a long one with every setting, but short keys and values."""
-    words = _telling_words(settings)
-    if len(" · ".join([experiment, *words])) <= MAX_NAME:
-        return configuration_name(experiment, settings)
-    room = max(8, MAX_NAME // len(words) - 4)
-    pairs = (word.partition("=") for word in words)
-    short = (f"{key.rpartition('.')[2]}={value}" for key, _, value in pairs)
-    return " · ".join([experiment, *(text if len(text) <= room else f"{text[: room - 1]}…" for text in short)])
-
-
-def _telling_words(settings: Sequence[str]) -> list[str]:
-    """Return the settings that may not differ between repeats, choices of a group first."""
-    telling = [word for word in settings if any(telling_settings([word]))]
-    return sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
 
 
 CONF = "conf"

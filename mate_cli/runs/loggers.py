@@ -17,7 +17,7 @@ from mate_cli.files.atomic import free_name
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
-from mate_cli.runs.identity import FOLD, configuration_name, find_value, shown_name
+from mate_cli.runs.identity import FOLD, configuration_name, find_value
 from mate_cli.runs.metric_rows import Row, open_wandb, rows_until
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Transcript
@@ -128,7 +128,8 @@ def open_loggers(
 
 def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
     """Return what a run is called in a dashboard: its settings, its seed, and its fold where there are folds."""
-    name, fold = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}", find_value(config, FOLD)
+    configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
+    name = f"{configuration} · seed {record.seed}"
     return name if fold is None else f"{name} · fold {fold}"
 
 

@@ -56,8 +56,6 @@ def run_plain(words: Sequence[str]) -> int:
     match list(words):
         case ["query", line]:
             print("\n".join(completions(line)))
-        case [] | ["--help"] | ["-h"]:
-            print(HELP)
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell], end="")
         case _:

@@ -15,6 +15,7 @@ from mate_cli.quoting import is_written, quote_list, quote_text
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
     from mate_cli.pipelines.machine import RuntimeOverrides
+    from mate_cli.runs.record import RunFolder
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
@@ -135,44 +136,42 @@ def score_answers(cfg: Evaluate) -> None:
     answers = read_answers(file)  # quick; what follows reads the dataset
 
     from mate_cli.pipelines.evaluation.evaluate_answers import evaluate_answers
-    from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.terminal.console import report_console
 
     outputs = Path(cfg.paths.outputs)
     folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs)
-    for split in cfg.split:
-        print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+    print_wrong(folder, cfg.split)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
     """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.evaluate_checkpoint import evaluate_checkpoint
     from mate_cli.pipelines.machine import RuntimeOverrides
-    from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.terminal.console import report_console
 
-    runtime, splits = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust), cfg.split
+    runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
     for name in cfg.checkpoint:
-        folder = evaluate_checkpoint(name, cfg.data, splits, runtime)
-        for split in splits:
-            print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+        print_wrong(evaluate_checkpoint(name, cfg.data, cfg.split, runtime), cfg.split)
 
 
 def score(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     """Score runs on splits, each by itself or all as one, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.ensemble import evaluate_together
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
+
+    if cfg.ensemble:
+        folders = [(evaluate_together(cfg.run, split, runtime), [split]) for split in cfg.split]
+    else:
+        folders = [(evaluate_run(run, cfg.split, runtime), cfg.split) for run in cfg.run]
+    for folder, splits in folders:
+        print_wrong(folder, splits)
+
+
+def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
+    """Sort the wrong answers of an evaluation, and print how many there are of each kind."""
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.terminal.console import report_console
 
-    runs, splits = cfg.run, cfg.split
-    if cfg.ensemble:
-        folders = [(evaluate_together(runs, split, runtime), [split]) for split in splits]
-    else:
-        folders = [(evaluate_run(run, splits, runtime), splits) for run in runs]
-    for folder, scored in folders:
-        for split in scored:
-            print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+    for split in splits:
+        print_errors(folder.path / "predictions" / f"{split}.json", report_console())
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:

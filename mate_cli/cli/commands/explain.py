@@ -44,9 +44,6 @@ def run_plain(words: Sequence[str]) -> int:
     """
     words = [str(Override.parse(word)) for word in words]
     keys = [word for word in words if word.strip() and "=" not in word and not word.startswith("-")]
-    if not words or {"--help", "-h"} & set(words):
-        print(HELP)
-        return 0
     if not keys:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")

@@ -54,9 +54,6 @@ def run_plain(words: Sequence[str]) -> int:
         ConfigError: there is no such kind, or nothing of it has the word.
     """
     flags, names = split_flags(words)
-    if "--help" in flags:
-        print(HELP)
-        return 0
     if unknown := next((flag for flag in flags if flag != "--config-dir"), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate list --help")
     if names[:1] in (["runs"], ["run"]):

@@ -40,9 +40,6 @@ def run_plain(words: Sequence[str]) -> int:
     from mate_cli.runs.folders import index_run
 
     flags, names = split_flags(words)
-    if not words or "--help" in flags:
-        print(HELP)
-        return 0
     if unknown := next((flag for flag in flags if flag != YES), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate remove --help")
     folders = list(dict.fromkeys(Path(name) for name in names))

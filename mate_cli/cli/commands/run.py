@@ -36,9 +36,6 @@ def run_plain(words: Sequence[str]) -> int:
         RunError: it holds no run, or another process trains it.
         TrustError: it names something to build that is neither ours nor trusted.
     """
-    if not words or {"--help", "-h"} & set(words):
-        print(HELP)
-        return 0
     folders = [word for word in words if not word.startswith(("trust=", ROOT, "-"))]
     root = next((word.removeprefix(ROOT) for word in words if word.startswith(ROOT)), None)
     others = [word for word in words if word.startswith("-")]

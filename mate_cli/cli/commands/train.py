@@ -90,16 +90,14 @@ def run_words(words: Sequence[str]) -> int:
         from mate_cli.cli.sweeps.sweep import run_sweep
 
         with print_script(overrides):
-            return run_sweep(overrides)
+            return run_sweep(overrides, submit=False)
     if "--multirun" in flags and DRY in flags:
         from mate_cli.cli.dry_run import print_dry_sweep
 
         return print_dry_sweep(overrides)
     if "--multirun" in flags:
-        from mate_cli.cli.sweeps.submission import check_slurm
         from mate_cli.cli.sweeps.sweep import run_sweep
 
-        check_slurm(overrides)
         return run_sweep(overrides)
     if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
         raise ConfigError("applies to sweeps only", where=launcher, remedy="Add -m")
@@ -160,12 +158,12 @@ def print_dry(overrides: Sequence[str]) -> int:
     from mate_cli.cli.commands.run import check_machine
     from mate_cli.cli.dry_run import check_dry, print_costs, resolve_planned
 
-    planned = resolve_planned(overrides)
-    missing = check_dry(planned.spec)
-    check_machine(planned.spec)
-    print(describe(planned.spec, planned.missing), flush=True)  # to count takes seconds
-    print_costs(planned.spec, planned.missing)
-    for error in (*planned.missing.values(), missing):
+    spec, absent = resolve_planned(overrides)
+    missing = check_dry(spec)
+    check_machine(spec)
+    print(describe(spec, absent), flush=True)  # to count takes seconds
+    print_costs(spec, absent)
+    for error in (*absent.values(), missing):
         if error:
             raise error
     return 0

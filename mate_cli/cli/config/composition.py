@@ -193,8 +193,8 @@ class Composition:
         folder, record = resolve_finished_run(
             self.options.run, self.name, self.names.task, Path(config.paths.outputs), choices("experiment")
         )
-        names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
         config = load_config(folder.path, trust).model_copy(update={key: getattr(config, key) for key in MACHINE})
+        names = Names.read(vars(record))
         return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
 
 

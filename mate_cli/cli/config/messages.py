@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -71,7 +72,8 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
         details = [detail for _, detail in group]
         place = ".".join(filter(None, [path, *map(str, keys)]))
         if details[0]["type"] == "extra_forbidden":
-            yield unknown_key(place, _fields(schema, keys[:-1]))
+            fields = section.model_fields if (section := find_section(schema, keys[:-1])) else {}
+            yield unknown_key(place, [field.alias or name for name, field in fields.items()])
         else:
             yield _explain_value(place, details)
 
@@ -100,14 +102,12 @@ def _keys(detail: ErrorDetails, values: object) -> tuple[int | str, ...]:
     return tuple(keys)
 
 
-def _fields(schema: object, keys: Sequence[int | str]) -> list[str]:
-    """Return the field names of the model that a path of keys leads to."""
+def find_section(schema: Any, keys: Sequence[int | str]) -> type[BaseModel] | None:  # noqa: ANN401 - a type, if any
+    """Return the class of the section that a path of keys leads to; None where it is plain, or is not there."""
     for key in keys:
         fields = getattr(schema, "model_fields", {})
         schema = fields[key].annotation if key in fields else None
-    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-        return []
-    return [field.alias or name for name, field in schema.model_fields.items()]
+    return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
 
 
 def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:

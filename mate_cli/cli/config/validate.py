@@ -100,20 +100,6 @@ def _endless_numbers(value: object, path: str = "") -> Iterator[str]:
         yield str(ConfigError(f"must be a finite number (got {value})", where=path))
 
 
-def quick_problems(value: object, path: str = "") -> Iterator[str]:
-    """Yield values of the wrong type in parts that classes of ours are built of, by their source: without torch."""
-    if isinstance(value, dict):
-        target = value.get("_target_")
-        if not isinstance(target, (str, type(None))):
-            yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
-        hints = parameter_types(str(target)) if target else {}
-        for key, part in value.items():
-            place = f"{path}.{key}" if path else str(key)
-            if key in hints and not _holds_target(part):
-                yield from _mismatches(hints[key], part, place)
-            yield from quick_problems(part, place)
-
-
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
     """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
 
@@ -125,24 +111,35 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
     folder = open_run(run).path
     for place in (folder, *(file.parent for file in folder.glob("*/config.yaml"))):
-        refuse(quick_problems(read_parts(place, trust)), "")
+        refuse(target_problems(read_parts(place, trust), quick=True))
 
 
-def target_problems(value: object, path: str = "") -> Iterator[str]:
-    """Yield the problems of all parts with a `_target_`, at any depth."""
+def target_problems(value: object, path: str = "", *, quick: bool = False) -> Iterator[str]:
+    """Yield the problems of all parts with a `_target_`, at any depth.
+
+    Args:
+        value: of the configuration.
+        path: its key.
+        quick: look only at types of values that classes of ours say in their source: nothing is imported.
+    """
     if isinstance(value, dict):
-        if "_target_" in value:
-            yield from _node_problems(value, path)
+        if value.get("_target_") is not None:
+            yield from _node_problems(value, path, quick)
         for key, part in value.items():
-            yield from target_problems(part, f"{path}.{key}" if path else str(key))
+            yield from target_problems(part, f"{path}.{key}" if path else str(key), quick=quick)
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            yield from target_problems(part, f"{path}.{index}")
+            yield from target_problems(part, f"{path}.{index}", quick=quick)
 
 
-def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
+def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str]:
+    name = node["_target_"]
+    if not isinstance(name, str):
+        yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
+        return
     try:
-        parameters = Parameters.of(_import_target(node["_target_"]))
+        hints = parameter_types(name) if quick else {}
+        parameters = Parameters([*hints], hints, takes_any=True) if quick else Parameters.of(_import_target(name))
     except ConfigError as error:
         yield str(ConfigError(error.problem, where=f"{path}._target_"))
         return
