@@ -125,6 +125,14 @@ def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
     yield from map(read_config, extended_files(group, name))
 
 
+def read_choice(group: str, name: str) -> dict[str, Any]:
+    """Return the content of a choice's file over those of its group that it extends, without their defaults."""
+    content: dict[str, Any] = {}
+    for part in extended_choice(group, name):
+        content |= part
+    return {key: value for key, value in content.items() if key != "defaults"}
+
+
 def extended_files(group: str, name: str) -> Iterator[Path]:
     """Yield a choice's file after those of its group that it extends."""
     file = find_config(f"{group}/{name}")

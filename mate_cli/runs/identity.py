@@ -175,14 +175,17 @@ def code_setting(code: Mapping[str, Any]) -> list[str]:
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
-    Choices of a group come first, and what may differ between repeats is left out.
+    Choices of a group come first, and what may differ between repeats is left out. A long name has every setting by
+    the last part of its key, as far as there is room, and a mark of its own.
     """
     telling = [word for word in settings if any(telling_settings([word]))]
-    name = " · ".join([experiment, *sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))])
+    words = sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
+    name = " · ".join([experiment, *words])
     if len(name) <= MAX_NAME:
         return name
-    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
-    return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"
+    room, mark = max(8, MAX_NAME // max(1, len(words)) - 5), hashlib.sha256(name.encode()).hexdigest()[:6]
+    short = [f"{key.rpartition('.')[2]}={value}"[:room] for key, value in telling_settings(words)]
+    return f"{' · '.join([experiment, *short])[: MAX_NAME - len(mark) - 2]}… {mark}"
 
 
 CONF = "conf"

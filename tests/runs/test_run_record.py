@@ -145,7 +145,7 @@ def test_repeats_share_a_name_that_tells_configurations_apart(overrides, name):
 
 def test_long_names_stay_short_and_different():
     first, second = (configuration_name("e", [f"data.extra=[{'x' * 200}]", f"model={model}"]) for model in "ab")
-    assert len(first) == len(second) == 120
+    assert max(len(first), len(second)) <= 120
     assert first != second
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.reference import read_keys
-from mate_cli.cli.config_dir import choices, extended_choice, find_config
+from mate_cli.cli.config_dir import choices, find_config, read_choice
 from mate_cli.cli.help import groups_of, read_summary
 from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError
@@ -199,7 +199,9 @@ def choice_keys(command: str) -> list[ChoiceKey]:
             if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
                 continue
             file_keys = read_keys(file)
-            for key in dict.fromkeys(_keys(group, name)):
+            for key in flat_keys(read_choice(group, name)):
+                if key.rpartition(".")[2].startswith("_"):
+                    continue
                 homes.setdefault(f"{group}.{key}", []).append(f"{group}={name}")
                 if comment := file_keys.get(key, ("", ""))[1]:
                     meanings.setdefault(f"{group}.{key}", comment)
@@ -231,9 +233,3 @@ def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tup
         if name == word
     ]
     return [*((entry.key, entry.meaning) for entry in matches), *chosen]
-
-
-def _keys(group: str, name: str) -> Iterator[str]:
-    for content in extended_choice(group, name):
-        values = {key: value for key, value in content.items() if key != "defaults"}
-        yield from (key for key in flat_keys(values) if not key.rpartition(".")[2].startswith("_"))
