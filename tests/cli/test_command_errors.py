@@ -67,6 +67,7 @@ HYDRA_SEES = {
 
 SYNTAX = {
     ("train", "--foo"): "--foo: unknown flag. Did you mean --info?",
+    ("train", "--dry-run"): "--dry-run: unknown flag. Did you mean --dry?",
     ("train", "--experiment", "x"): (
         "--experiment: settings are written key=value, without dashes. Type experiment=x."
     ),

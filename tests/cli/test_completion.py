@@ -52,10 +52,6 @@ def test_candidates(line):
     assert completion.completions(line) == LINES[line]
 
 
-def test_every_command_is_offered():
-    assert completion.completions("mate ")[:-2] == list(app.COMMANDS)
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize("line", IN_BASH)
 def test_bash(line):

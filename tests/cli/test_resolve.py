@@ -14,10 +14,8 @@ import yaml
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import explain
 from mate_cli.cli.commands.train import config_text
-from mate_cli.cli.config.composition import compose_choices, composing
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir, typed_config_dir
-from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.configuration import read_settings
@@ -82,16 +80,6 @@ def test_a_plain_run_is_one_stage_without_a_name():
     assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
     assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
     assert plan.values() == stage.config.model_dump()
-
-
-def test_within_one_block_the_same_is_composed_once():
-    tapas, mate = [Override.parse("model=tapas")], [Override.parse("model=mate")]
-    with composing():
-        with composing():
-            inner = compose_choices(tapas)
-        assert inner is compose_choices(tapas) is not compose_choices(mate)
-    with composing():
-        assert inner is not compose_choices(tapas)
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():
@@ -455,10 +443,6 @@ def test_a_mistake_in_a_recipe_is_refused(mine, capsys):
     mine("recipe/task/paper/cell_selection", "trianer: {max_steps: 2}")
     assert main(["train", "experiment=hybridqa_mate"]) == 2
     assert "trianer: unknown key. Did you mean trainer?" in capsys.readouterr().err
-
-
-def test_no_number_is_looked_up_by_recipe():
-    assert not [file for file in config_dir().rglob("*.yaml") if "init.recipe" in file.read_text(encoding="utf-8")]
 
 
 @pytest.fixture(scope="module")
