@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -26,7 +25,6 @@ from mate_cli.terminal.streams import clean_streams
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from omegaconf import DictConfig
 
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
@@ -52,8 +50,6 @@ NEEDS_NO_WORDS = ("list", "doctor")
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
 """Words that start `mate` in another process, which takes no module from the folder in which it is started."""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
-"""An override of Hydra's own settings."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,58 +165,37 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
-        task = add_validation(module, words)
-        is_plain = flags.keys() <= {"--config-dir", "--run"} and not any(map(HYDRA_KEY.match, overrides))
+        if flags.keys() - {"--config-dir", "--run"}:
+            answer_by_hydra(module.CONFIG)
+            return 0
         with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself
-            if is_plain:
-                run_once(module.CONFIG, task, overrides)
-            else:
-                hydra_entry(module.CONFIG, task)()
+            run_once(module, overrides)
     return 0
 
 
-def run_once(config_name: str, task: Callable[[DictConfig], object], overrides: list[str]) -> None:
-    """Compose a configuration and hand it to a task; Hydra's main function would compose it twice."""
+def run_once(module: ModuleType, overrides: list[str]) -> None:
+    """Compose and check the configuration of a command and run it; Hydra's main function would compose it twice."""
     from hydra import compose
     from hydra.core.hydra_config import HydraConfig
 
     from mate_cli.cli.config.hydra_errors import open_hydra
     from mate_cli.cli.config.user_config import with_user_experiment
+    from mate_cli.cli.config.validate import validate
 
     with open_hydra():
-        config = compose(config_name, with_user_experiment(overrides), return_hydra_config=True)
+        config = compose(module.CONFIG, with_user_experiment(overrides), return_hydra_config=True)
         HydraConfig.instance().set_config(config)
-        task(config)
+        module.run(validate(config, module.CONFIG))
 
 
-def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Callable[[], object]:
-    """Return Hydra's main function of a command, which composes its configuration and hands it to a task."""
+def answer_by_hydra(config_name: str) -> None:
+    """Let Hydra's main function answer flags that only ask something, such as `--cfg` and `--info`."""
     import hydra
 
     from mate_cli.cli.config.user_config import with_user_experiment
 
     sys.argv[1:] = with_user_experiment(sys.argv[1:])
-    entry: Callable[[], object] = hydra.main(
-        version_base="1.3", config_path=str(config_dir()), config_name=config_name
-    )(task)
-    return entry
-
-
-def add_validation(module: ModuleType, words: list[str]) -> Callable[[DictConfig], None]:
-    """Return the command's function with the check of its configuration in front."""
-
-    def task(config: DictConfig) -> None:
-        from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
-        from mate_cli.cli.config.validate import validate
-
-        try:
-            # Hydra prints what was typed of any error that leaves its task.
-            with wrap_hydra_errors(module.CONFIG, words, module.__file__), wrap_machine_errors():
-                module.run(validate(config, module.CONFIG))
-        except MateError as error:
-            raise SystemExit(report(error)) from None
-
-    return task
+    hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=config_name)(print)()
 
 
 @contextmanager

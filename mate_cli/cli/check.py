@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -145,14 +146,16 @@ def answers(address: str) -> bool:
     return True
 
 
-def check_devices(spec: RunSpec) -> None:
-    """Refuse a device or precision that this machine lacks, where it is the one that trains.
+def check_machine(spec: RunSpec) -> None:
+    """Refuse processes that nobody has started, and a device or precision that this machine, which trains, lacks.
 
     Raises:
         ConfigError: naming the key and the remedy.
     """
     from mate_cli.pipelines.machine import resolve_profile
+    from mate_cli.runs.launch import check_processes
 
+    check_processes(spec.last.config.hardware, os.environ)
     for stage in spec.stages:
         if not stage.run:
             resolve_profile(stage.config.hardware)

@@ -18,11 +18,11 @@ from mate_cli.cli.config_dir import (
     find_config,
     list_defaults,
     read_config,
-    top_keys,
     user_config_dir,
 )
 
 WIDTH = 80
+OF_TRAIN = {"-m key=1,2,3": "one run per value", "--dry": "check everything without training"}
 SKIPPED = re.compile(r"@package|mate \w+ ")
 """Comments before the first sentence: for Hydra, and the command that chooses the file."""
 SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z])|$))")
@@ -42,7 +42,7 @@ def overview(commands: Mapping[str, str]) -> str:
         [
             "mate: train, evaluate and compare table transformers.",
             "",
-            "Usage: mate COMMAND [group=choice] [key=value] [-m]",
+            "Usage: mate COMMAND [group=choice] [key=value]",
             "",
             "Commands",
             *(f"  {name:<12}{text}" for name, text in commands.items()),
@@ -60,7 +60,7 @@ def command_help(config_name: str) -> str:
     texts = read_config(config_dir() / f"{config_name}.yaml")["hydra"]["help"]
     sections = [
         texts["header"],
-        f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
+        f"Usage: {texts['app_name']} [group=choice] [key=value]{' [-m]' if config_name == 'train' else ''}",
         *_section("Groups: choose a file of conf/", [_group(*pair) for pair in list_defaults(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
@@ -83,11 +83,6 @@ def nearest_choice(group: str, name: str) -> str | None:
 def groups_of(config_name: str) -> list[str]:
     """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
     return [group for group, _ in list_defaults(config_name)]
-
-
-def keys_of(config_name: str) -> list[str]:
-    """Return the keys at the top of a command's primary configuration that are no groups."""
-    return list(top_keys(config_name))
 
 
 def _section(title: str, rows: list[str]) -> list[str]:
@@ -130,8 +125,7 @@ def _closing(name: str) -> str:
     texts = {
         "--help KEY": "explain a key or group, as in --help trainer",
         "--cfg job": "all keys with their values",
-        "-m key=1,2,3": "one run per value",
-        **({"--dry": "check everything without training"} if name == "mate train" else {}),
+        **(OF_TRAIN if name == "mate train" else {}),
         "--hydra-help": "flags of Hydra",
     }
     lines = [f"{name} {flag:<16}{text}" for flag, text in texts.items()]

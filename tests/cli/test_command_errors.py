@@ -30,6 +30,7 @@ HYDRA_SEES = {
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
     ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
+    ("benchmark", "-m", "benchmark=attention"): "-m: is a flag of mate train. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     (
         "train",

@@ -41,8 +41,9 @@ def test_help_fits_a_terminal(name, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     keys = {"explain": "KEY [group=choice] [key=value]", "run": "FOLDER [data.root=FOLDER] [trust=NAME]"}
+    keys |= {"train": "[group=choice] [key=value] [-m]"}
     keys |= {"list": "[KIND [WORD]]", "note": "RUN [TEXT]", "remove": "RUN ... [--yes]"}
-    assert f"Usage: mate {name} {keys.get(name, '[group=choice] [key=value] [-m]')}" in lines
+    assert f"Usage: mate {name} {keys.get(name, '[group=choice] [key=value]')}" in lines
     assert "Examples" in lines
 
 

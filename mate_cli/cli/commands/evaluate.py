@@ -77,12 +77,11 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
     from mate_cli.runs import ranks
     from mate_cli.runs.identity import hash_package
     from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes
-    from mate_cli.runs.lock import LAUNCHER, end_with
+    from mate_cli.runs.lock import end_with_launcher
     from mate_cli.runs.record import package_versions
     from mate_cli.terminal.progress import leave_line
 
-    if launcher := os.environ.get(LAUNCHER):
-        end_with(int(launcher))
+    end_with_launcher()
     check_processes(cfg.hardware, os.environ)
     if cfg.hardware.devices > 1 and not find_place(os.environ):
         leave_line()

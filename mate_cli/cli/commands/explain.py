@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.reference import read_keys
-from mate_cli.cli.config_dir import choices, find_config, read_choice
+from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys
 from mate_cli.cli.help import groups_of, read_summary
 from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError
@@ -105,7 +105,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
     from mate_cli.cli.config_dir import choices
-    from mate_cli.cli.help import groups_of, keys_of, nearest
+    from mate_cli.cli.help import groups_of, nearest
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"
@@ -126,7 +126,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"unknown key {key}. Close to it:\n{listed}"
     group = key.partition(".")[0]
-    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in keys_of(name)]):
+    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in top_keys(name)]):
         where = " and ".join(f"mate {name}" for name in others)
         raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:

@@ -126,14 +126,14 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     Raises:
         MateError: something the user can mend.
     """
+    from mate_cli.cli.check import check_machine
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
-    from mate_cli.runs.lock import LAUNCHER, acquire_lock, end_with, release_lock
+    from mate_cli.runs.lock import acquire_lock, end_with_launcher, release_lock
     from mate_cli.runs.record import STOPPED
 
-    if launcher := os.environ.get(LAUNCHER):
-        end_with(int(launcher))
+    end_with_launcher()
     hardware = spec.last.config.hardware
     if folder is None:
         check_machine(spec)
@@ -159,16 +159,3 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
                 folder.complete_records("interrupted", STOPPED)
             raise
     return 0
-
-
-def check_machine(spec: RunSpec) -> None:
-    """Refuse processes that nobody has started, and devices or precisions that this machine lacks.
-
-    Raises:
-        ConfigError: naming what is missing.
-    """
-    from mate_cli.cli.check import check_devices
-    from mate_cli.runs.launch import check_processes
-
-    check_processes(spec.last.config.hardware, os.environ)
-    check_devices(spec)

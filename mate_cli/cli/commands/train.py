@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.cli.app import hydra_entry
+from mate_cli.cli.app import answer_by_hydra
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
 from mate_cli.cli.words import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
@@ -83,7 +83,7 @@ def run_words(words: Sequence[str]) -> int:
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
-        hydra_entry(CONFIG, print)()
+        answer_by_hydra(CONFIG)
         return 0
     if PRINT_SCRIPT in flags:
         from mate_cli.cli.sweeps.submission import print_script
@@ -126,7 +126,8 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
         MateError: something the user can mend.
     """
     from mate_cli.cli.app import hydra_arguments
-    from mate_cli.cli.commands.run import check_machine, execute
+    from mate_cli.cli.check import check_machine
+    from mate_cli.cli.commands.run import execute
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.resolve import resolve
     from mate_cli.cli.config.syntax import Syntax
@@ -155,7 +156,7 @@ def print_dry(overrides: Sequence[str]) -> int:
     Raises:
         MateError: it would be refused; where data or a finished run are missing, after the rest is printed.
     """
-    from mate_cli.cli.commands.run import check_machine
+    from mate_cli.cli.check import check_machine
     from mate_cli.cli.dry_run import check_dry, print_costs, resolve_planned
 
     spec, absent = resolve_planned(overrides)

@@ -114,7 +114,7 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
     if unknown := UNKNOWN.search(message):
         return _unknown_key(unknown[1], config_name, words)
     if several := SEVERAL.search(message):
-        return several_values(several[1])
+        return several_values(several[1], config_name)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
 
@@ -288,8 +288,10 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
     return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)
 
 
-def several_values(override: str) -> ConfigError:
+def several_values(override: str, command: str = "train") -> ConfigError:
     """Return the error of an override with several values outside a sweep."""
+    if command != "train":
+        return ConfigError("has several values", where=override, remedy="Name one")
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
     return ConfigError("has several values", where=override, remedy=f"Add -m to run each{a_list}")

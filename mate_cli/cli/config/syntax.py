@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mate_cli.cli.config_dir import choices, list_defaults
-from mate_cli.cli.help import groups_of, keys_of, nearest, nearest_choice
+from mate_cli.cli.config_dir import choices, list_defaults, top_keys
+from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.words import DRY, FLAGS, LONG, NONE, NOTHING, PRINT_SCRIPT, VALUED
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.quoting import format_setting, quote_for_shell
@@ -62,12 +62,12 @@ class Syntax:
         from mate_cli.cli.config.hydra_errors import known_keys, nearest_key
 
         flag, equals, value = word.partition("=")
-        if flag in (DRY, PRINT_SCRIPT) and self.command != "train":
+        if LONG.get(flag, flag) in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
             raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
         if flag in FLAGS:
             return
         key: str | None = flag.lstrip("-").replace("-", "_")
-        if key not in (*groups_of(self.command), *keys_of(self.command)) and "." not in flag:
+        if key not in (*groups_of(self.command), *top_keys(self.command)) and "." not in flag:
             alike = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
             begun = [other for other in alike if len(other) > 2 and flag.startswith(f"{other}-")]
             if question := nearest(flag, begun or alike, cutoff=0.7):
@@ -112,7 +112,7 @@ class Syntax:
             return f"Type {setting}"
         if homes := [group for group in groups if word in choices(group)]:
             return suggest(*(f"{group}={word}" for group in homes))
-        if word in keys_of(self.command):
+        if word in top_keys(self.command):
             return suggest(f"{word}={after or '...'}")
         near = ((group, nearest_choice(group, word)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", word))
         offers = (f"Did you mean {group}={name}?" for group, name in near if name)
@@ -122,7 +122,7 @@ class Syntax:
         """Guess the setting that a file or folder is meant for, as a shell takes it: a table, or its newest run."""
         from mate_cli.runs.folders import open_run
 
-        keys, path = keys_of(self.command), Path(word)
+        keys, path = top_keys(self.command), Path(word)
         if path.suffix.lower() in TABLES:
             return format_setting("table", word) if "table" in keys else None
         key = next((key for key in ("run", "resume") if key in keys), None)
@@ -142,7 +142,7 @@ class Syntax:
         self._check_choice(word, name, value)
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"{format_setting('name', path.name or 'NAME')} " if "resume" in keys_of(self.command) else ""
+            named = f"{format_setting('name', path.name or 'NAME')} " if "resume" in top_keys(self.command) else ""
             remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=word, remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):

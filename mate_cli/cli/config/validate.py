@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from mate_cli.cli.config.hydra_errors import omegaconf_error
 from mate_cli.cli.config.messages import unknown_key, validation_messages
@@ -180,28 +180,19 @@ class Parameters(NamedTuple):
     @classmethod
     def of(cls, target: Callable[..., object]) -> Parameters:
         """Read the signature of a class or function; the `**options` of a class are what the class above it takes."""
-        parameters = cls._of_one(target)
-        if not (parameters.takes_any and inspect.isclass(target)):
-            return parameters
-        with_constructor = [base for base in target.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
-        for above in with_constructor[1:]:
-            inherited = cls._of_one(above)
-            names = dict.fromkeys([*parameters.names, *inherited.names])
-            parameters = cls([*names], inherited.hints | parameters.hints, inherited.takes_any)
-            if not parameters.takes_any:
-                break
-        return parameters
-
-    @classmethod
-    def _of_one(cls, target: Callable[..., object]) -> Parameters:
-        """Read what stands in one signature."""
-        parameters = inspect.signature(target).parameters.values()
-        named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-        try:
-            hints = typing.get_type_hints(_annotated(target), include_extras=True)
-        except NameError:  # a type that is imported for the type checker only
-            hints = {}
-        return cls(named, hints, any(p.kind is p.VAR_KEYWORD for p in parameters))
+        bases = [base for base in getattr(target, "__mro__", ()) if inspect.isfunction(vars(base).get("__init__"))]
+        names: dict[str, None] = {}
+        hints: dict[str, Any] = {}
+        takes_any = True
+        for kind in (target, *bases[1:]):
+            if takes_any:
+                parameters = inspect.signature(kind).parameters.values()
+                named = (p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
+                names |= dict.fromkeys(named)
+                with contextlib.suppress(NameError):  # a type that is imported for the type checker only
+                    hints = typing.get_type_hints(_annotated(kind), include_extras=True) | hints
+                takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        return cls([*names], hints, takes_any)
 
 
 def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
@@ -214,14 +205,10 @@ def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
     """Return the check of one type; None where plain values cannot be of that type."""
-    try:
-        return TypeAdapter(hint, config=ConfigDict(strict=True))
-    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
-        return None
-    except PydanticUserError:  # a dataclass or model brings settings of its own
-        with contextlib.suppress(PydanticSchemaGenerationError):
-            return TypeAdapter(hint)
-        return None
+    for config in (ConfigDict(strict=True), None):  # a dataclass or model brings settings of its own
+        with contextlib.suppress(PydanticUserError, PydanticUndefinedAnnotation):
+            return TypeAdapter(hint, config=config)
+    return None
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
