@@ -20,7 +20,7 @@ from mate_cli.reports.page.curves import curve_data, read_logs
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.page.scores import references
 from mate_cli.reports.terminal.comparison import print_report
-from mate_cli.runs.callbacks.checkpoints import Checkpoints
+from mate_cli.runs.callbacks import Checkpoints
 from mate_cli.runs.record import RunFolder, RunRecord
 from tests.reports.runs import build_run
 

@@ -5,29 +5,26 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import PACKAGE, config_dir, typed_config_dir
-from mate_cli.cli.flags import split_flags
-from mate_cli.cli.signals import interrupt_on_end
+from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.io_errors import wrap_machine_errors
 from mate_cli.terminal.progress import Progress
 from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import ModuleType
 
-    from omegaconf import DictConfig
 
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
@@ -48,10 +45,11 @@ COMMANDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Name and description of each sub-command, a module of `commands` with the same name."""
+NEEDS_NO_WORDS = ("list", "doctor")
+"""Commands without a configuration that do something when nothing is typed behind them; others show their help."""
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
 """Words that start `mate` in another process, which takes no module from the folder in which it is started."""
-HYDRA_KEY = re.compile(r"[+~]*hydra[./=]")
-"""An override of Hydra's own settings."""
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,21 +80,15 @@ def check_words(words: Sequence[str]) -> None:
     Raises:
         ConfigError: naming it.
     """
-    if not {*words} & {"--help", "-h", "--version", "completion"} and not is_there():
-        raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd")
+    if not {*words} & {"--help", "-h", "--version", "completion"}:
+        try:
+            Path.cwd()
+        except FileNotFoundError as error:
+            raise ConfigError("the working folder no longer exists", remedy="Change to another one: cd") from error
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             raise ConfigError("argument is not valid UTF-8", where=shown, remedy="Rename the file, or give its folder")
-
-
-def is_there() -> bool:
-    """Say whether the folder in which one stands was not deleted."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 @contextmanager
@@ -119,7 +111,7 @@ def plain_warnings() -> Iterator[None]:
 
 def dispatch(words: list[str]) -> int:
     """Run the sub-command named by the first word."""
-    from mate_cli.cli.shell import help as texts
+    from mate_cli.cli import help as texts
 
     if not words or words[0] in ("--help", "-h", "help"):
         print(texts.overview(COMMANDS))
@@ -133,17 +125,20 @@ def dispatch(words: list[str]) -> int:
         raise ConfigError("no such command", where=name, remedy=remedy)
     module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
+        if {"--help", "-h"} & {*rest} or (not rest and name not in NEEDS_NO_WORDS):
+            print(module.HELP)
+            return 0
         return int(module.run_plain(rest))
     return run_hydra(name, module, rest)
 
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli.config.argument_hints import Syntax
-    from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
-    from mate_cli.cli.config.override import Override
+    from mate_cli.cli import help as texts
+    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+    from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.config.user_config import use_user_config
-    from mate_cli.cli.shell import help as texts
+    from mate_cli.cli.words import Override
 
     if "--version" in words:
         print(f"mate {__version__}")
@@ -156,7 +151,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         return 0
     takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
     actions = getattr(module, "ACTIONS", ())
-    Syntax(module.CONFIG, takes, texts_of, actions, partial(find_key, module.CONFIG)).check(words)
+    Syntax(module.CONFIG, takes, texts_of, actions).check(words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
         print(texts.command_help(module.CONFIG))
@@ -170,58 +165,37 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
-        task = add_validation(module, words)
-        is_plain = flags.keys() <= {"--config-dir", "--run"} and not any(map(HYDRA_KEY.match, overrides))
+        if flags.keys() - {"--config-dir", "--run"}:
+            answer_by_hydra(module.CONFIG)
+            return 0
         with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself
-            if is_plain:
-                run_once(module.CONFIG, task, overrides)
-            else:
-                hydra_entry(module.CONFIG, task)()
+            run_once(module, overrides)
     return 0
 
 
-def run_once(config_name: str, task: Callable[[DictConfig], object], overrides: list[str]) -> None:
-    """Compose a configuration and hand it to a task; Hydra's main function would compose it twice."""
+def run_once(module: ModuleType, overrides: list[str]) -> None:
+    """Compose and check the configuration of a command and run it; Hydra's main function would compose it twice."""
     from hydra import compose
     from hydra.core.hydra_config import HydraConfig
 
     from mate_cli.cli.config.hydra_errors import open_hydra
     from mate_cli.cli.config.user_config import with_user_experiment
+    from mate_cli.cli.config.validate import validate
 
     with open_hydra():
-        config = compose(config_name, with_user_experiment(overrides), return_hydra_config=True)
+        config = compose(module.CONFIG, with_user_experiment(overrides), return_hydra_config=True)
         HydraConfig.instance().set_config(config)
-        task(config)
+        module.run(validate(config, module.CONFIG))
 
 
-def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Callable[[], object]:
-    """Return Hydra's main function of a command, which composes its configuration and hands it to a task."""
+def answer_by_hydra(config_name: str) -> None:
+    """Let Hydra's main function answer flags that only ask something, such as `--cfg` and `--info`."""
     import hydra
 
     from mate_cli.cli.config.user_config import with_user_experiment
 
     sys.argv[1:] = with_user_experiment(sys.argv[1:])
-    entry: Callable[[], object] = hydra.main(
-        version_base="1.3", config_path=str(config_dir()), config_name=config_name
-    )(task)
-    return entry
-
-
-def add_validation(module: ModuleType, words: list[str]) -> Callable[[DictConfig], None]:
-    """Return the command's function with the check of its configuration in front."""
-
-    def task(config: DictConfig) -> None:
-        from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
-        from mate_cli.cli.config.validate import validate
-
-        try:
-            # Hydra prints what was typed of any error that leaves its task.
-            with wrap_hydra_errors(module.CONFIG, words, module.__file__), wrap_machine_errors():
-                module.run(validate(config, module.CONFIG))
-        except MateError as error:
-            raise SystemExit(report(error)) from None
-
-    return task
+    hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=config_name)(print)()
 
 
 @contextmanager
@@ -249,3 +223,43 @@ def report(error: MateError) -> int:
     line = Text("error: ", style="bold red") + Text(str(error), style="default")
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
     return error.exit_code
+
+
+@contextmanager
+def interrupt_on_end() -> Iterator[None]:
+    """Turn the signals that end a command into `KeyboardInterrupt`."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with handle_signals(ENDING, stop):
+        yield
+
+
+@contextmanager
+def handle_signals(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on signals, in this process alone: those that it forks end as they would without.
+
+    A hang-up that is ignored, as below nohup, stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            stop()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    signals = [number for number in numbers if not (number == signal.SIGHUP and before[number] == signal.SIG_IGN)]
+    for number in signals:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in signals:
+            signal.signal(number, before[number] or signal.SIG_DFL)

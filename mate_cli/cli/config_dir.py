@@ -106,6 +106,12 @@ def group_choices(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((str(name), value) for name, value in entry.items())
 
 
+def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
+    """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
+    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
+    return [(group, default) for group, default in pairs if not group.startswith("optional ")]
+
+
 def override_choices(group: str, name: str) -> dict[str, Any]:
     """Return the groups that a file overrides, and those that it extends, with what they choose."""
     overrides: dict[str, Any] = {}
@@ -117,6 +123,14 @@ def override_choices(group: str, name: str) -> dict[str, Any]:
 def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the content of a choice's file after those of its group that it extends."""
     yield from map(read_config, extended_files(group, name))
+
+
+def read_choice(group: str, name: str) -> dict[str, Any]:
+    """Return the content of a choice's file over those of its group that it extends, without their defaults."""
+    content: dict[str, Any] = {}
+    for part in extended_choice(group, name):
+        content |= part
+    return {key: value for key, value in content.items() if key != "defaults"}
 
 
 def extended_files(group: str, name: str) -> Iterator[Path]:

@@ -21,8 +21,8 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config
 from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
+from mate_cli.runs.identity import hash_modules, warn_changed
 from mate_cli.runs.record import RunFolder
-from mate_cli.runs.user_code import hash_modules, warn_changed
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""

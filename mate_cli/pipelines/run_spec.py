@@ -18,11 +18,10 @@ from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets, find_user_modules
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
-from mate_cli.runs.identity import Names, code_setting
+from mate_cli.runs.identity import Names, code_setting, hash_modules
 from mate_cli.runs.lock import acquire_lock, process_id
 from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
-from mate_cli.runs.user_code import hash_modules
 
 After = Literal["weights", "predictions", "rows"]
 """Output of a stage: the weights that the next one begins with, predictions that a system joins, or an order of
@@ -184,7 +183,7 @@ def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
         base = find_base(values, file.parent)
         parts = (values.get("stages") or {}).items()
         stages = [_load_stage(name, node, machine, base, trust) for name, node in parts]
-        names = _names(origin)
+        names = Names.read(origin)
         check_names([*(part for stage in stages for part in (stage.name, stage.names.experiment))], str(file))
         if not values.get("system"):
             config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
@@ -207,12 +206,8 @@ def _load_stage(name: str, node: Node, machine: Node, base: Base, trust: Sequenc
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
         config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields}).placed(base)
-    conf = {**origin.get("conf", {})}
-    return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], origin["shared"], trust, conf)
-
-
-def _names(origin: Mapping[str, Any]) -> Names:
-    return Names(**{name: origin[name] for name in Names.__dataclass_fields__})
+    names, conf = Names.read(origin), {**origin.get("conf", {})}
+    return Stage(name, config, names, origin["overrides"], run, node["after"], origin["shared"], trust, conf)
 
 
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:

@@ -23,7 +23,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,9 +51,7 @@ from mate_cli.pipelines.compilation import check_compiler
 from mate_cli.pipelines.machine import resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
-from mate_cli.runs.callbacks.checkpoints import Checkpoints
-from mate_cli.runs.callbacks.progress import FollowTraining
-from mate_cli.runs.callbacks.reproducible import Reproducible
+from mate_cli.runs.callbacks import Checkpoints, FollowTraining, Reproducible
 from mate_cli.runs.configuration import Hardware, Node, Nodes, RunConfig, build_part
 from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
 from mate_cli.tables.example import Example
@@ -336,8 +334,11 @@ def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
         raise ConfigError("has no class", where=where, remedy=f"Add +{where}._target_=...")
     name = str(node["_target_"])
     module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
-    if module and find_spec(module) is None:
-        raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
+    try:
+        import_module(module or __name__)
+    except Exception as error:  # it is missing, or broken
+        problem = f"needs the package {package} ({shorten_reason(error)})"
+        raise ConfigError(problem, where=where, remedy=f"Install it: pip install {package}") from error
     target = get_object(name)
     if inspect.isclass(target) and not issubclass(target, kind):
         whose = "" if kind in KINDS.values() else "Lightning "

@@ -37,7 +37,7 @@ from mate_cli.pipelines.summary import (
 )
 from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
-from mate_cli.runs.callbacks.progress import FollowTraining
+from mate_cli.runs.callbacks import FollowTraining
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import TABLE_ROWS, log_table
 from mate_cli.runs.metric_rows import read_rows

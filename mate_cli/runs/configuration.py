@@ -104,12 +104,15 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """The generators are seeded by it and a place of 32 bits."""
 
 
+Folder = Annotated[str, Field(min_length=1)]
+
+
 class Paths(Section):
     """`conf/paths`: folders."""
 
-    outputs: str
-    cache: str
-    data: str
+    outputs: Folder
+    cache: Folder
+    data: Folder
 
     @model_validator(mode="before")
     @classmethod

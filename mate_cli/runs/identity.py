@@ -5,13 +5,23 @@ A run is its resolved values without those that cannot change a result, and the 
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
+
+import mate_cli
 from mate_cli.files.safe_load import to_json
+from mate_cli.files.targets import find_beside
 
 NO_EFFECT = (
     *("resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "run", "deterministic"),
@@ -50,6 +60,11 @@ class Names:
         experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Names:
+        """Take them from a record or an origin that has more."""
+        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
     def after(self, before: Names, stage: str) -> Names:
         """Return the names of a run that begins with a stage's weights: `init` lists all stages before it."""
@@ -160,27 +175,106 @@ def code_setting(code: Mapping[str, Any]) -> list[str]:
 def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
-    Choices of a group come first, and what may differ between repeats is left out.
+    Choices of a group come first, and what may differ between repeats is left out. A long name has every setting by
+    the last part of its key, as far as there is room, and a mark of its own.
     """
-    name = " · ".join([experiment, *_telling_words(settings)])
+    telling = [word for word in settings if any(telling_settings([word]))]
+    words = sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
+    name = " · ".join([experiment, *words])
     if len(name) <= MAX_NAME:
         return name
-    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
-    return f"{name[: MAX_NAME - len(mark) - 2]}… {mark}"
+    room, mark = max(8, MAX_NAME // max(1, len(words)) - 5), hashlib.sha256(name.encode()).hexdigest()[:6]
+    short = [f"{key.rpartition('.')[2]}={value}"[:room] for key, value in telling_settings(words)]
+    return f"{' · '.join([experiment, *short])[: MAX_NAME - len(mark) - 2]}… {mark}"
 
 
-def shown_name(experiment: str, settings: Sequence[str]) -> str:
-    """Return `configuration_name` for people: a long one with every setting, but short keys and values."""
-    words = _telling_words(settings)
-    if len(" · ".join([experiment, *words])) <= MAX_NAME:
-        return configuration_name(experiment, settings)
-    room = max(8, MAX_NAME // len(words) - 4)
-    pairs = (word.partition("=") for word in words)
-    short = (f"{key.rpartition('.')[2]}={value}" for key, _, value in pairs)
-    return " · ".join([experiment, *(text if len(text) <= room else f"{text[: room - 1]}…" for text in short)])
+CONF = "conf"
+"""Before the names of files of configuration, which lie in the working folder."""
+INSTALLED = {"site-packages", "dist-packages"}
 
 
-def _telling_words(settings: Sequence[str]) -> list[str]:
-    """Return the settings that may not differ between repeats, choices of a group first."""
-    telling = [word for word in settings if any(telling_settings([word]))]
-    return sorted(telling, key=lambda word: ("." in word.partition("=")[0], word))
+def hash_modules(targets: Iterable[str]) -> dict[str, str]:
+    """Hash the user's own modules that names reach, and those that these import from the same folder.
+
+    Args:
+        targets: dotted names of classes and functions.
+
+    Returns:
+        The hash of each file, by its path below the folder from which it is imported.
+    """
+    hashes: dict[str, str] = {}
+    for target in targets:
+        if root := _find_root(target.partition(".")[0]):
+            waiting = [target]
+            while waiting:
+                for file in _module_files(root, waiting.pop()):
+                    name = file.relative_to(root).as_posix()
+                    if name not in hashes:
+                        hashes[name] = hash_file(file)
+                        waiting += _imported_names(root, file)
+    return dict(sorted(hashes.items()))
+
+
+def hash_file(file: Path) -> str:
+    """Return a hash of a file; of one of YAML, of what it says, whatever its comments."""
+    content = file.read_bytes()
+    if file.suffix == ".yaml":
+        with suppress(yaml.YAMLError):  # a damaged one is what it is
+            content = repr(yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))).encode()
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def hash_package() -> str:
+    """Return a hash of the sources of this program."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(mate_cli.__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: Path) -> None:
+    """Say in one line which of the files that a run began with are others now, as far as they are here."""
+    here = {name: Path(name) for name in recorded if name.startswith(f"{CONF}/") and ".." not in name}
+    now = {**modules, **{name: hash_file(file) for name, file in here.items() if file.is_file()}}
+    if changed := [name for name, mark in recorded.items() if now.get(name, mark) != mark]:
+        have = "have" if len(changed) > 1 else "has"
+        told = f"{', '.join(changed)} {have} changed since {run} began, which was trained with the old version"
+        warnings.warn(told, stacklevel=2)
+
+
+def _find_root(top: str) -> Path | None:
+    """Return the folder that a module of the user's own is imported from; None for one that is installed."""
+    if top == "mate_cli" or top in sys.stdlib_module_names or not top.isidentifier():
+        return None
+    find_beside([top])
+    try:
+        spec = find_spec(top)
+    except ValueError:
+        return None
+    places = [*(spec.submodule_search_locations or [])] or [spec.origin or ""] if spec else []
+    root = Path(places[0]).resolve().parent if places else Path("/")
+    return root if places and places[0] and not INSTALLED & set(root.parts) else None
+
+
+def _module_files(root: Path, name: str) -> Iterator[Path]:
+    """Yield the files of a module and of the packages around it, as far as a dotted name goes."""
+    place = root
+    for part in name.split("."):
+        yield from (file for file in (place / f"{part}.py", place / part / "__init__.py") if file.is_file())
+        place = place / part
+
+
+def _imported_names(root: Path, file: Path) -> Iterator[str]:
+    """Yield the dotted names that a module imports; of what it cannot be known for, nothing."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    package = file.relative_to(root).parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            around = package[: len(package) - node.level + 1] if node.level else ()
+            module = [*around, *([node.module] if node.module else [])]
+            yield from (".".join([*module, alias.name]) for alias in node.names)

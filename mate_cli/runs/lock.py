@@ -120,6 +120,12 @@ def end_with(launcher: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def end_with_launcher() -> None:
+    """Stop this process when the launcher that has started it is gone, if one has."""
+    if launcher := os.environ.get(LAUNCHER):
+        end_with(int(launcher))
+
+
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
     """Say whether a run that its record calls running has lost its process."""
     if record.get("status") != "running":

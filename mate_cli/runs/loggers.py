@@ -17,7 +17,7 @@ from mate_cli.files.atomic import free_name
 from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import to_json
 from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
-from mate_cli.runs.identity import FOLD, configuration_name, find_value, shown_name
+from mate_cli.runs.identity import FOLD, configuration_name, find_value
 from mate_cli.runs.metric_rows import Row, open_wandb, rows_until
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Transcript
@@ -26,6 +26,7 @@ TABLE_ROWS = 50
 """Predictions that are shown in a dashboard."""
 CLOCK = ("time", "epoch")
 """Figures of a row that belong to its step."""
+LOST = "has failed, and the run goes on without it"
 TAGGED = ("dataset", "model", "attention", "init", "task")
 STEP = "trainer/global_step"
 """The optimizer step, as Lightning's logger of W&B calls it."""
@@ -120,7 +121,8 @@ def open_loggers(
     loggers: list[Logger] = [MetricsFile(folder, resume_step, (config.get("trainer") or {}).get("log_every"))]
     for key, logger in parts.items():
         if logger is not None:
-            attempt = logger.attempt if isinstance(logger, Dashboard) else guard_run(logger, f"logger.{key}")
+            told = lost_words(folder) if isinstance(logger, Dashboard) else (f"logger.{key} {LOST}",)
+            attempt = guard_run(logger, *told)
             logger.log_hyperparams(dict(config))
             loggers += [] if attempt.lost else [logger]  # Lightning asks each for its server again
     return loggers
@@ -128,15 +130,17 @@ def open_loggers(
 
 def name_run(record: RunRecord, config: Mapping[str, Any]) -> str:
     """Return what a run is called in a dashboard: its settings, its seed, and its fold where there are folds."""
-    name, fold = f"{shown_name(record.experiment, record.settings)} · seed {record.seed}", find_value(config, FOLD)
+    configuration, fold = configuration_name(record.experiment, record.settings), find_value(config, FOLD)
+    name = f"{configuration} · seed {record.seed}"
     return name if fold is None else f"{name} · fold {fold}"
 
 
-def guard_run(logger: Logger, name: str) -> "Attempts":
-    """Let a logger that is built lose its figures rather than the run: its first failure is its last word."""
-    attempt = Attempts(f"{name} has failed, and the run goes on without it")
-    for method in ("log_metrics", "log_hyperparams", "save", "finalize"):
-        setattr(logger, method, partial(attempt, getattr(logger, method)))
+def guard_run(logger: Logger, text: str, place: str = "") -> "Attempts":
+    """Let a logger that is built lose its figures rather than the run, see `Attempts`."""
+    attempt = Attempts(text, place)
+    for method in ("log_metrics", "log_hyperparams", "log_table", "write_logs", "save", "finalize", "close"):
+        if hasattr(logger, method):
+            setattr(logger, method, partial(attempt, getattr(logger, method)))
     return attempt
 
 
@@ -186,7 +190,7 @@ def wandb_logger(
     except Exception as error:  # whatever W&B raises
         Attempts(*lost_words(folder)).fail(error)
         return None
-    return Dashboard(folder, experiment=run, project=project, save_dir=str(folder.path))
+    return Dashboard(experiment=run, project=project, save_dir=str(folder.path))
 
 
 class Attempts:
@@ -219,42 +223,27 @@ class Attempts:
 
 
 class Dashboard(WandbLogger):
-    """Lightning's logger of W&B, with the clock and the epoch of a run beside its step.
-
-    See `Attempts` for its failures.
-    """
-
-    def __init__(self, folder: RunFolder, **arguments: Any) -> None:
-        self.attempt = Attempts(*lost_words(folder))
-        super().__init__(**arguments)
-
-    def log_hyperparams(self, params: Any) -> None:  # noqa: ANN401 - Lightning's
-        """Log the configuration."""
-        self.attempt(super().log_hyperparams, params)
+    """Lightning's logger of W&B, with the clock and the epoch of a run beside its step."""
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Log a row; Lightning's own rows have the epoch that it sees, which is always 0."""
         clock = {f"trainer/{name}": metrics[name] for name in CLOCK if "time" in metrics and name in metrics}
         row = {name: value for name, value in metrics.items() if name not in CLOCK} | clock
-        self.attempt(super().log_metrics, row, step)
-
-    def log_table(self, key: str, *arguments: Any, **named: Any) -> None:
-        """Log a table."""
-        self.attempt(super().log_table, key, *arguments, **named)
+        super().log_metrics(row, step)
 
     def write_logs(self, text: str) -> None:
         """Show lines that the run prints."""
-        self.attempt(lambda: self.experiment.write_logs(text))
+        self.experiment.write_logs(text)
 
     def close(self, summary: Mapping[str, float], exit_code: int) -> None:
         """Log the last figures, and end."""
-        self.attempt(lambda: self.experiment.summary.update(dict(summary)))
-        self.attempt(lambda: self.experiment.finish(exit_code=exit_code))
+        self.experiment.summary.update(dict(summary))
+        self.experiment.finish(exit_code=exit_code)
 
 
 def lost_words(folder: RunFolder) -> tuple[str, str]:
     """Return what is said once W&B has failed, and where its files are."""
-    return "W&B has failed, and the run goes on without it", f"{folder.path / 'wandb'}: "
+    return f"W&B {LOST}", f"{folder.path / 'wandb'}: "
 
 
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:

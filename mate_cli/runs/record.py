@@ -56,7 +56,7 @@ class RunRecord:
         questions: what its scores are of, by split, see `describe_questions`.
         pretraining: the run folders of the stages whose weights it began with, one after the other.
         digests: of the questions and tables of each split.
-        code: the hash of each of the user's own files that it is made of, see `runs/user_code.py`.
+        code: the hash of each of the user's own files that it is made of, see `runs/identity.py`.
         facts: what a benchmark says in words: the machine, and why something was not measured.
     """
 

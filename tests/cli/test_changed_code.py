@@ -11,7 +11,7 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.resolve import resolve
-from mate_cli.runs.user_code import hash_modules
+from mate_cli.runs.identity import hash_modules
 
 ADDED = Path(__file__).parents[1] / "added"
 WORDS = ["experiment=added", "debug=fast", "logger=none", "hardware.threads=1"]

@@ -30,6 +30,7 @@ HYDRA_SEES = {
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
     ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
+    ("benchmark", "-m", "benchmark=attention"): "-m: is a flag of mate train. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     (
         "train",
@@ -67,6 +68,7 @@ HYDRA_SEES = {
 
 SYNTAX = {
     ("train", "--foo"): "--foo: unknown flag. Did you mean --info?",
+    ("train", "--dry-run"): "--dry-run: unknown flag. Did you mean --dry?",
     ("train", "--experiment", "x"): (
         "--experiment: settings are written key=value, without dashes. Type experiment=x."
     ),
@@ -178,6 +180,11 @@ def test_a_part_of_a_name_is_enough_to_be_offered(capsys):
 def test_the_version_is_ours(command, capsys):
     assert app.main([command, "--version"]) == 0
     assert capsys.readouterr().out == f"mate {__version__}\n"
+
+
+def test_a_patience_below_zero_is_refused(capsys):
+    assert app.main(["train", "callbacks=early_stopping", "callbacks.early_stopping.patience=-1"]) == 2
+    assert "callbacks.early_stopping.patience: must be 0 or more." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("override", VALIDATION_SEES)

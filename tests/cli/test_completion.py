@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -51,22 +50,6 @@ IN_BASH = {
 @pytest.mark.parametrize("line", LINES)
 def test_candidates(line):
     assert completion.completions(line) == LINES[line]
-
-
-def test_run_folders_are_offered_the_newest_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for age, name in enumerate(("new", "old")):
-        file = tmp_path / "outputs" / "train" / "quickstart" / name / "record.json"
-        file.parent.mkdir(parents=True)
-        file.touch()
-        os.utime(file.parent, (1e9 - age, 1e9 - age))
-    found = [f"outputs/train/quickstart/{name}" for name in ("new", "old")]
-    assert completion.completions("mate evaluate run=") == [f"run={path}" for path in found]
-    assert completion.completions(f"mate train stages.x.run={found[1]}") == [f"stages.x.run={found[1]}"]
-
-
-def test_every_command_is_offered():
-    assert completion.completions("mate ")[:-2] == list(app.COMMANDS)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.cli.commands.completion import completions
 from tests.reports.runs import build_run
 
 
@@ -62,8 +61,3 @@ def test_a_damaged_record_is_named(runs, capsys):
     (runs / "b" / "record.json").write_text("{")
     assert main(["diff", "runs/a", "runs/b"]) == 2
     assert "runs/b/record.json" in capsys.readouterr().err
-
-
-def test_words_are_completed():
-    assert completions("mate di") == ["diff"]
-    assert "questions=" in completions("mate diff ")

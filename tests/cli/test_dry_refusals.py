@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -108,7 +109,7 @@ def test_a_server_that_answers_anything_is_there(monkeypatch, capsys):
         def log_message(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr("mate_cli.pipelines.trainer.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
     with HTTPServer(("127.0.0.1", 0), Refuse) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         words = [*CELLS, "logger=mlflow", f"logger.mlflow.tracking_uri=http://127.0.0.1:{server.server_port}"]

@@ -62,8 +62,8 @@ def test_a_chain_is_counted_by_stage(capsys):
 
 
 def test_steps_that_do_not_fit_the_time_take_at_least_so_long(capsys, monkeypatch):
-    monkeypatch.setattr("mate_cli.cli.checks.dry_run.SECONDS", 1e-4)
-    monkeypatch.setattr("mate_cli.cli.checks.dry_run.MIN_SECONDS", 1e-4)
+    monkeypatch.setattr("mate_cli.cli.dry_run.SECONDS", 1e-4)
+    monkeypatch.setattr("mate_cli.cli.dry_run.MIN_SECONDS", 1e-4)
     out = dry(capsys, "experiment=quickstart_cells")
     assert re.match(r"at least \d.*no batch finished within the time limit", value(out, "time"))
 
@@ -115,7 +115,7 @@ def test_a_search_has_no_jobs_before_its_results(capsys):
 def test_what_jobs_read_alike_is_read_once(capsys, monkeypatch):
     read, splits = Sample.read, []
     monkeypatch.setattr(Sample, "read", lambda self, split, wrong: splits.append(split) or read(self, split, wrong))
-    monkeypatch.setattr("mate_cli.cli.checks.dry_run.SECONDS", 0.1)
-    monkeypatch.setattr("mate_cli.cli.checks.dry_run.MIN_SECONDS", 0.1)
+    monkeypatch.setattr("mate_cli.cli.dry_run.SECONDS", 0.1)
+    monkeypatch.setattr("mate_cli.cli.dry_run.MIN_SECONDS", 0.1)
     dry(capsys, "-m", "experiment=quickstart_cells", "model=mate,tapas")
     assert splits.count("train") == 1

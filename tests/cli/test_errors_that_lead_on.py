@@ -122,11 +122,6 @@ def test_published_sizes_and_weights_of_ones_own_pass(tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_a_launcher_without_a_sweep_is_refused(capsys):
-    line = refused(capsys, *CELLS, "hydra/launcher=joblib")
-    assert line == "error: hydra/launcher=joblib: applies to sweeps only. Add -m."
-
-
 def test_on_a_login_node_slurm_starts_the_run(tmp_path, monkeypatch):
     hardware = Hardware(
         accelerator="gpu", devices=4, nodes=2, precision="bf16-mixed", micro_batch=1, workers=0, threads=None

@@ -7,7 +7,6 @@ import pytest
 from finished_runs import finished_run
 
 from mate_cli.cli.app import main
-from mate_cli.cli.commands.completion import completions
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +55,6 @@ def test_mistakes_are_told_in_one_line(run, words, said, capsys, monkeypatch):
     assert said in message
     assert message.count("\n") == 1
     assert not Path("x").exists()
-
-
-def test_the_shell_completes_it():
-    assert completions("mate expo") == ["export"]
-    assert completions("mate export over") == ["overwrite="]
 
 
 def test_the_card_of_what_transformers_cannot_read_has_a_pipeline_that_answers(tmp_path, monkeypatch, capsys):

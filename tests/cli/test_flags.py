@@ -2,8 +2,7 @@
 
 import pytest
 
-from mate_cli.cli.config.override import Override
-from mate_cli.cli.flags import split_flags
+from mate_cli.cli.words import Override, split_flags
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.list import kinds
 from mate_cli.cli.config_dir import choices
-from mate_cli.cli.shell.summaries import group_names, read_summary
+from mate_cli.cli.help import group_names, read_summary
 
 GROUPS = [group for group in group_names() if group != "benchmark"]
 

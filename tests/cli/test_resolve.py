@@ -14,8 +14,6 @@ import yaml
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import explain
 from mate_cli.cli.commands.train import config_text
-from mate_cli.cli.config.composition import composer
-from mate_cli.cli.config.override import Override
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.errors import ConfigError, MateError, RunError
@@ -82,15 +80,6 @@ def test_a_plain_run_is_one_stage_without_a_name():
     assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
     assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
     assert plan.values() == stage.config.model_dump()
-
-
-def test_within_one_composer_the_same_is_composed_once():
-    tapas, mate = [Override.parse("model=tapas")], [Override.parse("model=mate")]
-    with composer() as outer, composer() as inner, composer(["hydra.verbose=true"]) as other:
-        assert inner.compose(tapas) is outer.compose(tapas) is not outer.compose(mate)
-        assert other is not outer
-    with composer() as later:
-        assert later is not outer
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():
@@ -454,10 +443,6 @@ def test_a_mistake_in_a_recipe_is_refused(mine, capsys):
     mine("recipe/task/paper/cell_selection", "trianer: {max_steps: 2}")
     assert main(["train", "experiment=hybridqa_mate"]) == 2
     assert "trianer: unknown key. Did you mean trainer?" in capsys.readouterr().err
-
-
-def test_no_number_is_looked_up_by_recipe():
-    assert not [file for file in config_dir().rglob("*.yaml") if "init.recipe" in file.read_text(encoding="utf-8")]
 
 
 @pytest.fixture(scope="module")

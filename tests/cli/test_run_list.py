@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.runs import index
-from mate_cli.runs.folders import find_same
-from mate_cli.runs.index import index_file, read_index
+from mate_cli.runs import folders
+from mate_cli.runs.folders import find_same, index_file, read_index
 from tests.reports.runs import build_run
 
 TRAIN = Path("outputs/train")
@@ -106,8 +105,8 @@ def test_files_of_runs_are_read_once_and_again_where_they_change(monkeypatch):
     index_file(TRAIN / "mine").write_text('{"name": 3}\nnonsense\n')
     first = read_index(TRAIN / "mine")
     read: list[Path] = []
-    read_record = index.read_entries
-    monkeypatch.setattr(index, "read_entries", lambda folder: read.append(folder) or read_record(folder))
+    read_record = folders.read_entries
+    monkeypatch.setattr(folders, "read_entries", lambda folder: read.append(folder) or read_record(folder))
     assert read_index(TRAIN / "mine") == first
     assert not read
     record = TRAIN / "mine" / "running" / "record.json"

@@ -11,7 +11,7 @@ import time
 import forked_commands
 import pytest
 
-from mate_cli.cli.signals import ENDING, interrupt_on_end
+from mate_cli.cli.app import ENDING, interrupt_on_end
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
 from mate_cli.runs.lock import process_name
 

@@ -19,7 +19,7 @@ from configurations import sweep_jobs
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.train import expand
-from mate_cli.cli.config.composition import composer
+from mate_cli.cli.config.composition import composing
 from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config_dir import config_dir
@@ -359,7 +359,7 @@ def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
 @pytest.mark.long
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
 def test_every_job_of_a_sweep_can_be_trained(file):
-    with composer():  # what jobs share is composed once
+    with composing():  # what jobs share is composed once
         for words in sweep_jobs(file, ["seed=1"]):
             assert problems_of(words) == []
 

@@ -10,7 +10,7 @@ import forked_commands
 import pytest
 from test_resume import ARGUMENTS, finish, only_run, start, timeless, whole
 
-from mate_cli.runs.index import FOLDER as INDEX
+from mate_cli.runs.folders import FOLDER as INDEX
 
 __all__ = ["whole"]
 pytestmark = pytest.mark.long

@@ -91,11 +91,21 @@ def test_keywords_that_promises_rest_on_are_refused_with_the_reason(reserved):
 
 
 @pytest.mark.parametrize(
-    ("logger", "package"),
-    [("TensorBoardLogger", "tensorboard"), ("CometLogger", "comet-ml"), ("MLFlowLogger", "mlflow")],
+    ("logger", "module", "package"),
+    [
+        ("TensorBoardLogger", "tensorboard", "tensorboard"),
+        ("CometLogger", "comet_ml", "comet-ml"),
+        ("MLFlowLogger", "mlflow", "mlflow"),
+    ],
 )
-def test_a_package_that_is_missing_is_named(monkeypatch, logger, package):
-    monkeypatch.setattr("mate_cli.pipelines.trainer.find_spec", lambda name: None)
+@pytest.mark.parametrize("text", [None, "raise RuntimeError('built for another Python')"])
+def test_a_package_that_is_missing_or_broken_is_named(text, tmp_path, monkeypatch, logger, module, package):
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    if text is None:
+        monkeypatch.setitem(sys.modules, module, None)
+    else:
+        (tmp_path / f"{module}.py").write_text(text)
     with pytest.raises(ConfigError, match=rf"logger\.mine: needs the package .*: pip install {package}\.$"):
         check_trainer(run_config(["logger=none", *add("logger", f"pytorch_lightning.loggers.{logger}")]))
 

@@ -211,6 +211,13 @@ def test_a_part_of_a_label_is_enough(tmp_path, asked, label):
     assert find_group(three(tmp_path), asked).label == label
 
 
+def test_the_name_of_an_experiment_is_enough(tmp_path):
+    for model in ("mate", "tapas"):
+        build_run(tmp_path / model, model=model, experiment=f"first_{model}_of_mine")
+    groups = group_runs(load_runs([tmp_path]).runs)
+    assert find_group(groups, "first_tapas_of_mine").label == "tapas"
+
+
 def test_where_two_datasets_have_a_name_each_is_compared_within_its_own(tmp_path):
     for dataset in ("wtq", "sqa"):
         for model in ("mate", "tapas"):

@@ -11,7 +11,7 @@ import torch
 
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.models.layers.low_rank import Lora
-from mate_cli.runs.callbacks.checkpoints import Checkpoints
+from mate_cli.runs.callbacks import Checkpoints
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mate_cli.lit_modules.optimization.schedules import BertLinear, LinearSchedule, PowerSchedule
-from mate_cli.runs.callbacks.progress import FollowTraining
+from mate_cli.runs.callbacks import FollowTraining
 from mate_cli.runs.loggers import MetricsFile
 from mate_cli.runs.metric_rows import read_rows
 from mate_cli.runs.record import Clock, RunFolder

@@ -112,9 +112,8 @@ def test_names_of_runs_say_what_differs_where_there_are_many_settings(tmp_path, 
         run = RunRecord(command="train", overrides=[], settings=settings, seed=1, sweep="2026-01-01_10-00-00", **NAMES)
         wandb_logger(RunFolder(tmp_path), run, CONFIG)
     names = [arguments["name"] for arguments in seen]
-    assert [name.replace("2e-4", "1e-4") for name in names] == [names[0]] * 2
-    assert "lr=1e-4" in names[0]
-    assert "max_epochs=8" in names[0]
+    for name, rate in zip(names, ("1e-4", "2e-4"), strict=True):
+        assert {f"lr={rate}", "max_epochs=8", "scale=small"} <= {*name.split()}
     assert len({arguments["group"] for arguments in seen}) == 2
     assert all("sweep-2026-01-01_10-00-00" in arguments["tags"] for arguments in seen)
 
@@ -364,14 +363,14 @@ run.finish()"""
             server.accept()
 
 
-def test_wandb_keeps_its_files_below_the_run(tmp_path, monkeypatch):
+def test_wandb_keeps_its_files_below_the_run(tmp_path, monkeypatch, capsys):
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "WANDB_DATA_DIR", "WANDB_CACHE_DIR"):
         monkeypatch.setenv(name, "/proc/nowhere")
     loggers = open_loggers({"wandb": WANDB}, RunFolder(tmp_path), record(), CONFIG)
     log_table(loggers, "predictions/dev", ["a"], [[1]])
     close_loggers(loggers, {}, 1, 0)
     assert len(loggers) == 2
-    assert not loggers[1].attempt.lost
+    assert "failed" not in capsys.readouterr().err
     assert list(tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*"))
 
 

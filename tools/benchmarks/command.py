@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from pydantic import TypeAdapter, ValidationError
 
 from mate_cli.benchmark.measure import measure
-from mate_cli.cli.signals import interrupt_on_end
+from mate_cli.cli.app import interrupt_on_end
 from mate_cli.errors import MateError
 
 

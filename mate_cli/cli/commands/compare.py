@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.flags import LONG, VALUED
+from mate_cli.cli.words import LONG, VALUED
 from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.quoting import is_written, quote_list, quote_text
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import choices, extended_choice, group_choices, override_choices, read_extended, top_keys
-from mate_cli.cli.shell.help import nearest
+from mate_cli.cli.config_dir import choices, group_choices, override_choices, read_choice, read_extended, top_keys
+from mate_cli.cli.help import nearest
 from mate_cli.errors import ConfigError
 
 BASH = r"""_mate() {
@@ -31,10 +30,6 @@ DATA_ACTIONS = ("list", "check", "download", "export", "prune")
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
 OF_TRAIN = ("--multirun", "--config-dir", "--dry", "--print-script")
-RUNS = ("run", "resume", "runs", "show")
-"""Keys whose value is a run folder; so is `stages.NAME.run`."""
-NEWEST = 20
-"""Run folders that are offered."""
 HELP = """Print the completion script of a shell.
 
 Usage: mate completion bash|zsh|fish
@@ -56,8 +51,6 @@ def run_plain(words: Sequence[str]) -> int:
     match list(words):
         case ["query", line]:
             print("\n".join(completions(line)))
-        case [] | ["--help"] | ["-h"]:
-            print(HELP)
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell], end="")
         case _:
@@ -113,12 +106,8 @@ class Completer:
         """Return values of a key; of several parted by commas, the last one is completed."""
         before, comma, last = value.rpartition(",")
         groups = self._groups()
-        if key in groups:
-            known: Sequence[str] = choices(key)
-        elif key in RUNS or (key.startswith("stages.") and key.endswith(".run")):
-            known = newest_runs()
-        else:
-            known = ("true", "false") if isinstance(self._default(key), bool) else ()
+        is_flag = key not in groups and isinstance(self._default(key), bool)
+        known = ("true", "false") if is_flag else choices(key) if key in groups else ()
         yield from (f"{before}{comma}{name}" for name in known if name.startswith(last))
 
     def _keys(self, typed: str) -> Iterator[str]:
@@ -136,7 +125,7 @@ class Completer:
     def _section(self, section: str) -> dict[str, Any]:
         first, *inner = section.split(".")
         chosen = self._groups().get(first)
-        node: Any = _file(first, chosen) if chosen else top_keys(self.command).get(first)
+        node: Any = read_choice(first, chosen) if chosen else top_keys(self.command).get(first)
         for part in inner:
             node = node.get(part) if isinstance(node, dict) else None
         return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
@@ -156,22 +145,6 @@ class Completer:
         return groups | {name: value for name, value in (overrides | typed).items() if name in groups}
 
 
-def newest_runs(outputs: str = "outputs") -> list[str]:
-    """Return the newest run folders here, the newest first."""
-    runs = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
-    newest = sorted(runs, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]
-    return [str(path) for path in newest]
-
-
 def _ended(name: str, value: object) -> str:
     """Return a key as it goes on: with a dot where more is in it."""
     return f"{name}." if isinstance(value, dict) and value else f"{name}="
-
-
-def _file(group: str, name: str) -> dict[str, Any]:
-    """Return the content of a choice, with that of the choices that it extends."""
-    values: dict[str, Any] = {}
-    for content in extended_choice(group, name):
-        values |= content
-    values.pop("defaults", None)
-    return values

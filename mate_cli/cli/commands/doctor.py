@@ -51,9 +51,6 @@ def run_plain(words: Sequence[str]) -> int:
     Returns:
         1 where something that every run needs is missing.
     """
-    if words:
-        print(HELP)
-        return 0
     from rich.table import Table
     from rich.text import Text
 

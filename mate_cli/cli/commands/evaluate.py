@@ -15,6 +15,7 @@ from mate_cli.quoting import is_written, quote_list, quote_text
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
     from mate_cli.pipelines.machine import RuntimeOverrides
+    from mate_cli.runs.record import RunFolder
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
@@ -74,14 +75,13 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     from mate_cli.runs import ranks
+    from mate_cli.runs.identity import hash_package
     from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes
-    from mate_cli.runs.lock import LAUNCHER, end_with
+    from mate_cli.runs.lock import end_with_launcher
     from mate_cli.runs.record import package_versions
-    from mate_cli.runs.user_code import hash_package
     from mate_cli.terminal.progress import leave_line
 
-    if launcher := os.environ.get(LAUNCHER):
-        end_with(int(launcher))
+    end_with_launcher()
     check_processes(cfg.hardware, os.environ)
     if cfg.hardware.devices > 1 and not find_place(os.environ):
         leave_line()
@@ -135,39 +135,37 @@ def score_answers(cfg: Evaluate) -> None:
     answers = read_answers(file)  # quick; what follows reads the dataset
 
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
-    from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.terminal.console import report_console
 
     outputs = Path(cfg.paths.outputs)
     folder = evaluate_answers(file, answers, cfg.name or file.stem, cfg.data, cfg.split, outputs)
-    for split in cfg.split:
-        print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+    print_wrong(folder, cfg.split)
 
 
 def score_checkpoints(cfg: Evaluate) -> None:
     """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.evaluate_others import evaluate_checkpoint
     from mate_cli.pipelines.machine import RuntimeOverrides
-    from mate_cli.reports.sections.errors import print_errors
-    from mate_cli.terminal.console import report_console
 
-    runtime, splits = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust), cfg.split
+    runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
     for name in cfg.checkpoint:
-        folder = evaluate_checkpoint(name, cfg.data, splits, runtime)
-        for split in splits:
-            print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+        print_wrong(evaluate_checkpoint(name, cfg.data, cfg.split, runtime), cfg.split)
 
 
 def score(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     """Score runs on splits, and sort what is wrong."""
     from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
+
+    for run in cfg.run:
+        print_wrong(evaluate_run(run, cfg.split, runtime), cfg.split)
+
+
+def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
+    """Sort the wrong answers of an evaluation, and print how many there are of each kind."""
     from mate_cli.reports.sections.errors import print_errors
     from mate_cli.terminal.console import report_console
 
-    folders = [evaluate_run(run, cfg.split, runtime) for run in cfg.run]
-    for folder in folders:
-        for split in cfg.split:
-            print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+    for split in splits:
+        print_errors(folder.path / "predictions" / f"{split}.json", report_console())
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mate_cli.cli.config.override import Override
 from mate_cli.cli.config.reference import read_keys
-from mate_cli.cli.config_dir import choices, extended_choice, find_config
-from mate_cli.cli.shell.help import groups_of
-from mate_cli.cli.shell.summaries import read_summary
+from mate_cli.cli.config_dir import choices, find_config, read_choice, top_keys
+from mate_cli.cli.help import groups_of, read_summary
+from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import quote_for_shell
 from mate_cli.runs.identity import flat_keys
@@ -45,15 +44,14 @@ def run_plain(words: Sequence[str]) -> int:
     """
     words = [str(Override.parse(word)) for word in words]
     keys = [word for word in words if word.strip() and "=" not in word and not word.startswith("-")]
-    if not words or {"--help", "-h"} & set(words):
-        print(HELP)
-        return 0
     if not keys:
         key = words[0].partition("=")[0] if len(words) == 1 else "trainer.val_every"
         raise ConfigError("needs one key", where="mate explain", remedy=f"Type mate explain {key}")
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+    from mate_cli.cli.config.syntax import Syntax
 
     typed = [word for word in words if "=" in word]
+    Syntax("train").check(typed)
     with wrap_hydra_errors("train", typed, __file__):
         print(text("train", " ".join(keys), typed))
     return 0
@@ -107,7 +105,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
     from mate_cli.cli.config.reference import explain_keys
     from mate_cli.cli.config.schema import SCHEMAS
     from mate_cli.cli.config_dir import choices
-    from mate_cli.cli.shell.help import groups_of, keys_of, nearest
+    from mate_cli.cli.help import groups_of, nearest
 
     if names := choices(key):
         return f"{key} is a group of {len(names)} choices: mate list {key}"
@@ -128,7 +126,7 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         listed = "\n".join(f"  {name:<{size}}  {line}".rstrip() for (name, _), line in zip(rows, lines, strict=True))
         return f"unknown key {key}. Close to it:\n{listed}"
     group = key.partition(".")[0]
-    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in keys_of(name)]):
+    if not choices(group) and (others := [name for name in SCHEMAS if name != command and group in top_keys(name)]):
         where = " and ".join(f"mate {name}" for name in others)
         raise ConfigError(f"is a key of {where}", where=key, remedy=f"Type mate {others[0]} --help {key}")
     if not unknown.remedy or "Did you mean" not in unknown.remedy:
@@ -201,7 +199,9 @@ def choice_keys(command: str) -> list[ChoiceKey]:
             if file is None or "@package _global_" in file.read_text(encoding="utf-8", errors="replace")[:200]:
                 continue
             file_keys = read_keys(file)
-            for key in dict.fromkeys(_keys(group, name)):
+            for key in flat_keys(read_choice(group, name)):
+                if key.rpartition(".")[2].startswith("_"):
+                    continue
                 homes.setdefault(f"{group}.{key}", []).append(f"{group}={name}")
                 if comment := file_keys.get(key, ("", ""))[1]:
                     meanings.setdefault(f"{group}.{key}", comment)
@@ -233,9 +233,3 @@ def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tup
         if name == word
     ]
     return [*((entry.key, entry.meaning) for entry in matches), *chosen]
-
-
-def _keys(group: str, name: str) -> Iterator[str]:
-    for content in extended_choice(group, name):
-        values = {key: value for key, value in content.items() if key != "defaults"}
-        yield from (key for key in flat_keys(values) if not key.rpartition(".")[2].startswith("_"))

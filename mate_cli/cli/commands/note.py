@@ -24,12 +24,9 @@ def run_plain(words: Sequence[str]) -> int:
         ConfigError: no run is named, or the text is too long.
         RunError: it is not a run folder, or cannot be written.
     """
-    from mate_cli.cli.shell.run_list import MAX_NOTE, NOTE, read_note
+    from mate_cli.cli.commands.list import MAX_NOTE, NOTE, read_note
     from mate_cli.runs.folders import open_run
 
-    if not words or {"--help", "-h"} & set(words):
-        print(HELP)
-        return 0
     folder, text = open_run(words[0], "mate note"), " ".join(words[1:])
     if len(text.encode(errors="replace")) > MAX_NOTE:
         raise ConfigError(f"has more than {MAX_NOTE:,} bytes", where="note", remedy="Write less")

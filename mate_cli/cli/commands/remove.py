@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mate_cli.cli.flags import split_flags
+from mate_cli.cli.words import split_flags
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import name_draft
 from mate_cli.runs.folders import is_running
@@ -36,13 +36,10 @@ def run_plain(words: Sequence[str]) -> int:
         ConfigError: no run is named, or there is nobody to ask.
         RunError: one is no run, a link, a stage of another run, or being trained.
     """
-    from mate_cli.cli.shell.run_list import describe_run, read_note
-    from mate_cli.runs.index import index_run
+    from mate_cli.cli.commands.list import describe_run, read_note
+    from mate_cli.runs.folders import index_run
 
     flags, names = split_flags(words)
-    if not words or "--help" in flags:
-        print(HELP)
-        return 0
     if unknown := next((flag for flag in flags if flag != YES), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate remove --help")
     folders = list(dict.fromkeys(Path(name) for name in names))

@@ -36,9 +36,6 @@ def run_plain(words: Sequence[str]) -> int:
         RunError: it holds no run, or another process trains it.
         TrustError: it names something to build that is neither ours nor trusted.
     """
-    if not words or {"--help", "-h"} & set(words):
-        print(HELP)
-        return 0
     folders = [word for word in words if not word.startswith(("trust=", ROOT, "-"))]
     root = next((word.removeprefix(ROOT) for word in words if word.startswith(ROOT)), None)
     others = [word for word in words if word.startswith("-")]
@@ -59,7 +56,7 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     Raises:
         RunError: it holds no run, or another process trains it.
     """
-    from mate_cli.cli.checks.check import check_parts
+    from mate_cli.cli.check import check_parts
     from mate_cli.files.io_errors import wrap_read_errors
     from mate_cli.files.outside import check_settings
     from mate_cli.files.targets import find_beside
@@ -106,9 +103,8 @@ def join_others(spec: RunSpec) -> Iterator[None]:
 
 def code_facts(spec: RunSpec) -> dict[str, str]:
     """Return what all processes of a run must have in common before they read data: settings, code and packages."""
-    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, telling_values, value_text
+    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
     from mate_cli.runs.record import package_versions
-    from mate_cli.runs.user_code import hash_package
 
     settings = telling_values(flat_keys(spec.values()), (*PLACES, *NO_EFFECT))
     code = {"the code of mate": hash_package(), **spec.code, **package_versions()}
@@ -130,14 +126,14 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
     Raises:
         MateError: something the user can mend.
     """
+    from mate_cli.cli.check import check_machine
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs import ranks
     from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
-    from mate_cli.runs.lock import LAUNCHER, acquire_lock, end_with, release_lock
+    from mate_cli.runs.lock import acquire_lock, end_with_launcher, release_lock
     from mate_cli.runs.record import STOPPED
 
-    if launcher := os.environ.get(LAUNCHER):
-        end_with(int(launcher))
+    end_with_launcher()
     hardware = spec.last.config.hardware
     if folder is None:
         check_machine(spec)
@@ -163,16 +159,3 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more:
                 folder.complete_records("interrupted", STOPPED)
             raise
     return 0
-
-
-def check_machine(spec: RunSpec) -> None:
-    """Refuse processes that nobody has started, and devices or precisions that this machine lacks.
-
-    Raises:
-        ConfigError: naming what is missing.
-    """
-    from mate_cli.cli.checks.check import check_devices
-    from mate_cli.runs.launch import check_processes
-
-    check_processes(spec.last.config.hardware, os.environ)
-    check_devices(spec)

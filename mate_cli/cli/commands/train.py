@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.cli.app import hydra_entry
+from mate_cli.cli.app import answer_by_hydra
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
-from mate_cli.cli.flags import DRY, PRINT_SCRIPT, split_flags
+from mate_cli.cli.words import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,23 +83,21 @@ def run_words(words: Sequence[str]) -> int:
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
-        hydra_entry(CONFIG, print)()
+        answer_by_hydra(CONFIG)
         return 0
     if PRINT_SCRIPT in flags:
         from mate_cli.cli.sweeps.submission import print_script
         from mate_cli.cli.sweeps.sweep import run_sweep
 
         with print_script(overrides):
-            return run_sweep(overrides)
+            return run_sweep(overrides, submit=False)
     if "--multirun" in flags and DRY in flags:
-        from mate_cli.cli.sweeps.dry_sweep import print_dry_sweep
+        from mate_cli.cli.dry_run import print_dry_sweep
 
         return print_dry_sweep(overrides)
     if "--multirun" in flags:
-        from mate_cli.cli.sweeps.submission import check_slurm
         from mate_cli.cli.sweeps.sweep import run_sweep
 
-        check_slurm(overrides)
         return run_sweep(overrides)
     if launcher := next((word for word in overrides if word.startswith(("hydra/launcher=", "hydra/sweeper="))), None):
         raise ConfigError("applies to sweeps only", where=launcher, remedy="Add -m")
@@ -129,16 +126,17 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
         MateError: something the user can mend.
     """
     from mate_cli.cli.app import hydra_arguments
-    from mate_cli.cli.commands.run import check_machine, execute
-    from mate_cli.cli.config.argument_hints import Syntax
-    from mate_cli.cli.config.hydra_errors import find_key, wrap_hydra_errors
+    from mate_cli.cli.check import check_machine
+    from mate_cli.cli.commands.run import execute
+    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.resolve import resolve
+    from mate_cli.cli.config.syntax import Syntax
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.record import TrainedRun
 
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
-    Syntax(CONFIG, lambda word: False, TEXTS, (), partial(find_key, CONFIG)).check(words)
+    Syntax(CONFIG, texts=TEXTS).check(words)
     words = arguments(words)
     with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
         spec = resolve(words)
@@ -158,15 +156,15 @@ def print_dry(overrides: Sequence[str]) -> int:
     Raises:
         MateError: it would be refused; where data or a finished run are missing, after the rest is printed.
     """
-    from mate_cli.cli.checks.dry_run import check_dry, print_costs, resolve_planned
-    from mate_cli.cli.commands.run import check_machine
+    from mate_cli.cli.check import check_machine
+    from mate_cli.cli.dry_run import check_dry, print_costs, resolve_planned
 
-    planned = resolve_planned(overrides)
-    missing = check_dry(planned.spec)
-    check_machine(planned.spec)
-    print(describe(planned.spec, planned.missing), flush=True)  # to count takes seconds
-    print_costs(planned.spec, planned.missing)
-    for error in (*planned.missing.values(), missing):
+    spec, absent = resolve_planned(overrides)
+    missing = check_dry(spec)
+    check_machine(spec)
+    print(describe(spec, absent), flush=True)  # to count takes seconds
+    print_costs(spec, absent)
+    for error in (*absent.values(), missing):
         if error:
             raise error
     return 0
@@ -194,7 +192,7 @@ def announce(spec: RunSpec) -> None:
     Raises:
         MateError: something the user can mend.
     """
-    from mate_cli.cli.checks.check import check_parts, check_quickly
+    from mate_cli.cli.check import check_parts, check_quickly
     from mate_cli.runs.identity import configuration_name
 
     check_quickly(spec)

@@ -1,11 +1,17 @@
-"""Configurations of `mate train` that Hydra composes: once of their choices, to which values are then applied."""
+"""A run, or a stage of one, as Hydra composes it of the words that it takes, and the settings that tell it apart.
+
+Hydra composes the choices once; values are applied to what it has composed.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hydra import compose
@@ -15,30 +21,69 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from mate_cli.cli.config.hydra_errors import open_hydra, several_values
-from mate_cli.cli.config.override import Override, texts
+from mate_cli.cli.config.hydra_errors import OPEN, explain, has_key, open_hydra, several_values
+from mate_cli.cli.config.schema import StageOptions
 from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
+from mate_cli.cli.config_dir import (
+    choices,
+    extended_choice,
+    extended_files,
+    find_config,
+    group_choices,
+    list_defaults,
+    override_choices,
+    read_config,
+    user_config_dir,
+    user_experiment_files,
+)
+from mate_cli.cli.words import Override, last_value, texts
 from mate_cli.errors import ConfigError
-from mate_cli.runs.configuration import Node, RunConfig
-from mate_cli.runs.identity import Names
+from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
+from mate_cli.quoting import write_value
+from mate_cli.runs.configuration import Node, RunConfig, load_config
+from mate_cli.runs.identity import (
+    CONF,
+    REPEATED,
+    Names,
+    differences,
+    find_value,
+    flat_keys,
+    hash_file,
+    is_ignored,
+    value_text,
+)
 
 COMMAND, RANDOM = "train", "random"
+WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
+"""Parts of the configuration that are no stage's."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A configuration, the choices of groups that it is made of, and the overrides.
+    """A configuration, and the words that it is made of.
 
     Args:
-        base: as its choices alone make it.
-        config: with values applied; interpolations stand.
+        base: as files make it; what is typed is compared with it.
+        config: with all values applied; interpolations stand.
+        choices: the file of each group.
+        overrides: all that it is composed of, in order.
+        name: of the stage; empty for a plain run.
+        options: of the stage.
+        own: what was typed for this stage alone.
+        typed: what was typed for every stage that has the key, as far as this one has it.
+        beside: what the user's experiment sets beside its stages, likewise.
     """
 
     base: DictConfig
     config: DictConfig
     choices: Mapping[str, str | None]
     overrides: list[str]
+    name: str = ""
+    options: StageOptions = field(default_factory=partial(StageOptions, experiment=""))
+    own: Sequence[Override] = ()
+    typed: Sequence[Override] = ()
+    beside: Sequence[Override] = ()
 
     @property
     def names(self) -> Names:
@@ -46,27 +91,68 @@ class Composition:
         is_random = OmegaConf.select(self.config, "init.kind", throw_on_missing=False) == RANDOM
         return Names.of({**self.choices, **({"init": RANDOM} if is_random else {})})
 
-    def with_values(self, values: Sequence[Override]) -> Composition:
-        """Apply overrides of values, in their order, as Hydra does.
+    @property
+    def shared(self) -> tuple[Override, ...]:
+        """Overrides for all stages that shape its training: none where a finished run stands in."""
+        return () if self.options.run else (*self.beside, *self.typed)
+
+    def with_values(self, overrides: Iterable[Override]) -> Composition:
+        """Apply those that set values, in their order, as Hydra does.
 
         Raises:
             ConfigError: one of them has several values.
             HydraException: one cannot be read, or its key does not exist.
         """
+        values = texts(word for word in overrides if not word.group)
         if not values:
             return self
-        parsed = OverridesParser.create().parse_overrides(texts(values))
-        for override in parsed:
+        config = copy.deepcopy(self.config)
+        for override in OverridesParser.create().parse_overrides(values):
             if override.is_sweep_override():
                 raise several_values(str(override.input_line))
-        config = copy.deepcopy(self.config)
-        for override in parsed:
             _apply(override, config)
-        return replace(self, config=config, overrides=[*self.overrides, *texts(values)])
+        return replace(self, config=config, overrides=[*self.overrides, *values])
 
-    def as_base(self) -> Composition:
-        """Take the values that were applied so far for part of the choices."""
-        return replace(self, base=self.config)
+    def takes(self, word: Override) -> bool:
+        """Say whether an override for all stages is of this one: it has the key, or the section in which to add it."""
+        section = word.key.rpartition(".")[0]
+        return bool(word.group) or has_key(self.config, section if "+" in word.sign else word.key)
+
+    def find_settings(self) -> dict[str, str]:
+        """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
+        settings: dict[str, str] = {}
+        for word in (*self.typed, *self.own):
+            if not word.group:
+                values, base = _leaves(self.config, word.key), self._base_leaves(word.key)
+                settings |= {key: value_text(value) for key, _, value in differences(base, values, REPEATED)}
+            elif not is_ignored(word.group):
+                choice = self.choices.get(word.group)
+                if str(choice) != str(self._usual_choices().get(word.group)):
+                    settings[word.group] = value_text(choice)
+        return settings
+
+    def _usual_choices(self) -> dict[str, str | None]:
+        """Return the choice of each group that the files of its experiment make."""
+        groups = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
+        words = (*map(Override.parse, self.options.overrides), *self.beside)
+        return groups | {word.group: word.value for word in words if word.group}
+
+    def _base_leaves(self, key: str) -> dict[str, Any]:
+        """Return the values at a key and below without overrides of it; what they refer to is as it was typed."""
+        raw = find_value(OmegaConf.to_container(self.base), key)
+        if "${" not in str(raw):
+            return _leaves(self.base, key)
+        trial = copy.deepcopy(self.config)
+        OmegaConf.update(trial, key, raw, merge=False)
+        return _leaves(trial, key)
+
+    def value(self, key: str) -> str | None:
+        """Return a choice or a value as text; None without the key, and for a choice that it keeps."""
+        if key in self.options.keeps:
+            return None
+        if key in self.choices:
+            return str(self.choices[key])
+        return value_text(_leaves(self.config, key).get(key)) if has_key(self.config, key) else None
 
     def to_run_config(self) -> RunConfig:
         """Return the typed configuration.
@@ -74,10 +160,190 @@ class Composition:
         Raises:
             ConfigError: one line per problem, naming key, value and remedy.
         """
-        values = resolve_values(self.config)
-        refuse(_parts_without_class(values))
-        refuse(plain_problems(values, COMMAND))
+        try:
+            values = resolve_values(self.config)
+            refuse(_parts_without_class(values))
+            refuse(plain_problems(values, COMMAND))
+        except ConfigError as error:
+            if not self.name:
+                raise
+            raise ConfigError(str(error), where=f"stages.{self.name}") from error
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+
+    def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
+        """Return the stage, complete but for the weights of another.
+
+        Raises:
+            ConfigError: a value is wrong, or would change nothing.
+            RunError: the run that is to stand in for it cannot.
+            TrustError: it is made of what is neither ours nor trusted.
+        """
+        where = f"stages.{self.name}"
+        if self.config.stages:
+            remedy = "Use an experiment without stages"
+            raise ConfigError("has stages itself", where=f"{where}.experiment", remedy=remedy)
+        after: After = self.options.after or ("predictions" if system else "weights")
+        if self.options.run and self.own:
+            remedy = f"Leave this out, or {where}.run"
+            raise ConfigError("a finished run replaces this stage", where=f"{where}.{self.own[0]}", remedy=remedy)
+        config = self.to_run_config()
+        if not self.options.run:
+            conf = hash_own_files(self.choices)
+            return Stage(self.name, config, self.names, self.overrides, None, after, self.options.shared, conf=conf)
+        folder, record = resolve_finished_run(
+            self.options.run, self.name, self.names.task, Path(config.paths.outputs), choices("experiment")
+        )
+        config = load_config(folder.path, trust).model_copy(update={key: getattr(config, key) for key in MACHINE})
+        names = Names.read(vars(record))
+        return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
+
+
+_composed: list[dict[tuple[str, ...], Composition]] = []
+"""What was composed of choices, while a block lets Hydra compose."""
+
+
+@contextmanager
+def composing() -> Iterator[None]:
+    """Let Hydra compose, also within its own main function; it reads all files anew, so what it composes is kept."""
+    if _composed:
+        yield
+        return
+    _composed.append({})
+    try:
+        with open_hydra():
+            yield
+    finally:
+        _composed.clear()
+
+
+def compose_choices(overrides: Iterable[Override]) -> Composition:
+    """Let Hydra compose a configuration of those that choose files of groups; see `composing`."""
+    words, known = tuple(str(word) for word in overrides if word.group or word.is_below("hydra")), _composed[0]
+    if words not in known:
+        config = compose(COMMAND, with_user_experiment(words), return_hydra_config=True)
+        chosen = dict(config.hydra.runtime.choices)
+        with open_dict(config):
+            del config["hydra"]
+        known[words] = Composition(config, config, chosen, list(words))
+    return known[words]
+
+
+def compose_stage(
+    name: str, options: StageOptions, typed: Sequence[Override], beside: Sequence[Override], *, is_users: bool
+) -> Composition:
+    """Compose a stage: choices first, then the values whose keys it has, what is typed for it alone last.
+
+    Args:
+        name: of the stage.
+        options: of the stage.
+        typed: all that was.
+        beside: what the user's experiment sets beside its stages.
+        is_users: what the stage's options override stands in the user's experiment too.
+
+    Raises:
+        ConfigError: it cannot be composed so.
+    """
+    own = [word.inner for word in typed if word.stage == name and word.inner.key not in StageOptions.model_fields]
+    alone = [] if options.run else own
+    of_all = [word for word in typed if not word.is_below(*WHOLE)]
+    beside, of_all = ([w for w in words if (w.group or w.key) not in options.keeps] for words in (beside, of_all))
+    first = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
+    now = [*of_all, *alone]
+    try:
+        base = compose_choices([*(beside if is_users else ()), *first, *(() if is_users else beside), *now])
+        beside = [word for word in beside if base.takes(word)]
+        scaled = set() if is_users else _scaled_keys(base, first, [*beside, *now])
+        files = [*beside, *first] if is_users else [*(word for word in first if word.key not in scaled), *beside]
+        debug = flat_keys(read_config(find_config(f"debug/{last_value(now, 'debug')}")))
+        base = base.with_values(word for word in files if word.key not in debug)
+        fits = [word for word in of_all if base.takes(word)]
+        composed = base.with_values([*fits, *alone])
+    except ConfigCompositionException as error:
+        raise _stage_error(error, name, texts([*first, *beside, *now])) from error
+    return replace(composed, base=base.config, name=name, options=options, own=own, typed=fits, beside=beside)
+
+
+def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[Override]) -> set[str]:
+    """Return the keys that a typed scale sets otherwise than that of the stage, for its task, data and network."""
+    scale, values = last_value(first, "scale"), []
+    for choice in (scale, last_value(typed, "scale") or scale):
+        values.append(flat_keys(read_config(find_config(f"scale/{choice}"))))
+        for group in ("task", "data", "model"):
+            for content in extended_choice(f"recipe/{group}", f"{choice}/{base.choices.get(group)}"):
+                values[-1] |= flat_keys(content)
+    return {key for key in {*values[0], *values[1]} if values[0].get(key) != values[1].get(key)}
+
+
+def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[str]) -> ConfigError:
+    """Return Hydra's error as one that names the stage."""
+    explained = explain(error, COMMAND, words)
+    where, remedy = ".".join(filter(None, [f"stages.{name}", explained.where])), explained.remedy
+    if remedy and explained.problem == "unknown key":
+        remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
+    return ConfigError(explained.problem, where=where, remedy=remedy)
+
+
+def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
+    """Read what an experiment of the user's sets beside its stages, and the names of stages that it overrides.
+
+    Raises:
+        ConfigError: a shipped experiment that it extends sets something beside stages, for which it was not made.
+    """
+    users, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
+    for file in extended_files("experiment", str(experiment)):
+        words = [*_beside_stages(file)]
+        if words and file not in users:
+            problem = f"{words[0].key} is set outside the stages, so no stage uses it"
+            remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
+            raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
+        nodes = (read_config(file).get("stages") or {}).items() if file in users else ()
+        beside += words
+        stages |= {name for name, node in nodes if isinstance(node, dict) and "overrides" in node}
+    return beside, stages
+
+
+def _beside_stages(file: Path) -> Iterator[Override]:
+    """Yield the choices and values of an experiment's file that are no part of its stages, as overrides."""
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
+    for group, name in group_choices(content):
+        group = group.removeprefix("override ").removeprefix("/")
+        if group != "system":
+            yield Override("", group, str(name))
+    for key, value in flat_keys(content).items():
+        if key.partition(".")[0] not in WHOLE:
+            yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))
+
+
+def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
+    """Hash the user's own files of choices that matter, and what they extend; by `conf/GROUP/NAME.yaml`."""
+    folder = user_config_dir()
+    groups = [group for group in chosen if not is_ignored(group.replace("/", ".")) and group not in ("sweep", "debug")]
+    files = [file for group in ("experiment", *groups) for file in extended_files(group, str(chosen.get(group)))]
+    users = sorted(file for file in files if folder and file.is_relative_to(folder))
+    return {f"{CONF}/{file.relative_to(folder or file).as_posix()}": hash_file(file) for file in users}
+
+
+def tell_recipe(typed: Sequence[Override], whole: Composition) -> None:
+    """Warn where the network that is typed sets other keys at this scale than its own, such as the length of inputs."""
+    model, scale = last_value(typed, "model"), whole.choices.get("scale")
+    files = extended_choice("recipe/model", f"{scale}/{model}") if model else ()
+    keys = {key for content in files for key in flat_keys(content) if not key.startswith(("model", "init", "defaults"))}
+    if keys := keys - {word.key for word in typed}:
+        others = compose_choices(word for word in typed if word.key != "model")
+        for key in sorted(keys):
+            before, now = (OmegaConf.select(composition.config, key) for composition in (others, whole))
+            if before != now:
+                warnings.warn(f"model={model} takes {key}={now} at scale={scale}, not {before}", stacklevel=2)
+
+
+def join_settings(stages: Sequence[Composition]) -> list[str]:
+    """Return the settings of all stages as overrides: of one key for all that have it, where they agree."""
+    settings: list[str] = []
+    for stage in stages:
+        for key, value in stage.find_settings().items():
+            is_common = {other.value(key) for other in stages} <= {None, value}
+            settings.append(f"{key}={value}" if is_common or not stage.name else f"stages.{stage.name}.{key}={value}")
+    return list(dict.fromkeys(settings))
 
 
 def _apply(override: HydraOverride, config: DictConfig) -> None:
@@ -121,47 +387,7 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
             yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
 
 
-def has_key(config: DictConfig, key: str) -> bool:
-    """Say whether a configuration has such a key or section, set or not."""
-    node: Any = config
-    for part in key.split(".") if key else ():
-        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
-            return False
-        node = node._get_node(part)
-    return True
-
-
-@dataclass(frozen=True)
-class Composer:
-    """Composes configurations of `mate train`; what it has composed it keeps, for Hydra reads all files anew."""
-
-    settings: tuple[str, ...]
-    known: dict[tuple[str, ...], Composition] = field(default_factory=dict)
-
-    def compose(self, choices: Sequence[Override]) -> Composition:
-        """Let Hydra compose a configuration of choices of groups."""
-        words = tuple(texts(choices))
-        if words not in self.known:
-            config = compose(COMMAND, [*self.settings, *with_user_experiment(words)], return_hydra_config=True)
-            chosen = dict(config.hydra.runtime.choices)
-            with open_dict(config):
-                del config["hydra"]
-            self.known[words] = Composition(config, config, chosen, list(words))
-        return self.known[words]
-
-
-_open: dict[tuple[str, ...], Composer] = {}
-
-
-@contextmanager
-def composer(settings: Sequence[str] = ()) -> Iterator[Composer]:
-    """Let Hydra compose outside its own main function, also during a sweep; within another one it is that one."""
-    key = tuple(settings)
-    if key in _open:
-        yield _open[key]
-        return
-    try:
-        with open_hydra():
-            yield _open.setdefault(key, Composer(key))
-    finally:
-        _open.pop(key, None)
+def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
+    """Return the values at a key and below, by dotted key."""
+    node = OmegaConf.select(config, key, throw_on_missing=False)
+    return flat_keys({key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node})

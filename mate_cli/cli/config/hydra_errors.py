@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -18,24 +19,51 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, UnsupportedInterpolationType
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from mate_cli.cli.config.foreign_keys import offer, translate_key
-from mate_cli.cli.config.override import NONE, NOTHING, Override
+from mate_cli.cli.config.messages import offer, translate_key
 from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
-from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
+from mate_cli.cli.help import groups_of, nearest, nearest_choice
+from mate_cli.cli.words import Override
 from mate_cli.errors import ConfigError, known_cause
 from mate_cli.quoting import quote_for_shell, write_value
+from mate_cli.runs.identity import flat_keys
 
-KEY = re.compile(r"[+~]*[A-Za-z_][\w/@-]*(\.\w[\w/@-]*)*")
 FUNCTIONS = "The functions of a sweep are choice(1,2), range(1,5), glob(ma*), interval(1,5), sort(...), shuffle(...)"
 LOOKED_UP = "Write a key as ${seed}, the day as ${now:%Y-%m-%d}, a variable as ${oc.env:NAME,default}"
 MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
-QUOTED_KEY = re.compile(r"""(?<=[{,])\s*(?P<quote>['"])(?P<key>.*?)(?P=quote)\s*(?=:)""")
+FORM = "a key is names with dots between them, and one = behind it"
+SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
+    (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
+    (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", FORM),
+    (r"\.{2,}(?=[^=]*=)", ".", FORM),
+    (r"^([+~]*[\w./@-]*\w)\W*=+", r"\1=", FORM),
+    (r"(?<==),+|,[, ]*(?=,|$)", "", "has a comma too many"),
+)
+"""What people write that the grammar does not read, what it is replaced by, and what is wrong."""
+TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
+OPEN = ("trainer.options.", "callbacks.", "logger.")
+"""Sections to which anything may be added."""
+NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
+FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
+SENTENCES = (
+    (r"Error locating target '([^']+)'", "{}", "no such class here", NOT_HERE),
+    (
+        r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
+        *("{}", "mate {command} does not use this group", None),
+    ),
+    (r"An item is already at '([^']+)'", "{}", "this key exists already", "Leave out the +"),
+    (r"Config group override must be (.*)", "", "a group needs the name of a choice", "Name one, or leave it out"),
+    (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),
+    (r"Could not delete (?:from config\. )?'([^']+)'", "~{}", "no such key to delete", None),
+)
+"""What Hydra says in words, having no class of exceptions for it: where, what and the remedy in ours."""
+UNKNOWN = re.compile(r"(?:Could not override|config group) '([^']+)'")
+SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'")
 
 
 @contextmanager
@@ -71,17 +99,22 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
     """Return an error of Hydra, OmegaConf or YAML as one that names the key and the remedy."""
     if isinstance(error, OverrideParseException):
-        return _unreadable(error.override)
+        return _unreadable(error.override, config_name, words)
     if isinstance(error, MissingConfigException):
         return _no_choice(error)
     if isinstance(error, YAMLError):
-        return _not_yaml(error)
+        mark = getattr(error, "problem_mark", None)
+        return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
     if isinstance(error, UnicodeDecodeError):
         return _not_utf8()
     message = str(error) or str(error.__cause__)
-    for pattern, answer in ANSWERS:
+    for pattern, where, problem, remedy in SENTENCES:
         if match := re.search(pattern, message):
-            return answer(match, config_name, words)
+            return ConfigError(problem.format(command=config_name), where=where.format(match[1]), remedy=remedy)
+    if unknown := UNKNOWN.search(message):
+        return _unknown_key(unknown[1], config_name, words)
+    if several := SEVERAL.search(message):
+        return several_values(several[1], config_name)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
 
@@ -128,11 +161,6 @@ def open_hydra() -> Iterator[None]:
         GlobalHydra.instance().hydra, HydraConfig.instance().cfg = outer, settings
 
 
-def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
-    """Return the key of the configuration that the words choose which is nearest to a name."""
-    return nearest_key(name, known_keys(config_name, words))
-
-
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
     """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere."""
     if (ours := translate_key(key)) and re.split(r"[.= ]", ours.lstrip("+"))[0] in (*config, *groups, "mate"):
@@ -144,7 +172,7 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
         if fixed in (None, section):  # the section may exist, and be empty here
             return None
         return nearest_key(f"{fixed}.{name}", config, groups) or fixed
-    homes = [] if section else [str(group) for group, part in config.items_ex(resolve=False) if _has(part, name)]
+    homes = [] if section else [str(group) for group, part in config.items_ex(resolve=False) if has_key(part, name)]
     if homes:
         return f"{homes[0]}.{name}"
     known = [*map(str, node), *(groups if not section else ())]
@@ -153,49 +181,59 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 
 def choices_with(group: str, key: str) -> list[str]:
-    """Return the choices of a group in whose files a key stands."""
-    files = {name: find_config(f"{group}/{name}") for name in choices(group)}
-    return [name for name, file in files.items() if _stands(read_config(file), key.split("."))]
+    """Return the choices of a group in whose files a key or section stands."""
+    leaves = {name: flat_keys(read_config(find_config(f"{group}/{name}"))) for name in choices(group)}
+    return [name for name, keys in leaves.items() if any(f"{leaf}.".startswith(f"{key}.") for leaf in keys)]
 
 
-def _stands(tree: object, parts: Sequence[str]) -> bool:
-    return not parts or (isinstance(tree, dict) and parts[0] in tree and _stands(tree[parts[0]], parts[1:]))
+def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
+    """Say whether a configuration has such a key or section, set or not."""
+    for part in key.split(".") if key else ():
+        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
 
 
-def _has(part: object, name: str) -> bool:
-    return isinstance(part, DictConfig) and not part._is_missing() and not part._is_none() and name in part
-
-
-def _unreadable(override: str) -> ConfigError:
-    if "=" not in override and not override.startswith("~"):
+def _unreadable(override: str, config_name: str, words: Sequence[str]) -> ConfigError:
+    """Return the error of an override that Hydra's grammar does not read, with the nearest that it does."""
+    key, equals, value = override.partition("=")
+    if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
-    if (unquoted := QUOTED_KEY.sub(lambda found: escape_key(found["key"]), override)) != override:
-        return ConfigError("keys stand without quotes", where=override, remedy=f"Type {quote_for_shell(unquoted)}")
-    key, _, value = override.partition("=")
-    name, place = KEY.match(key), re.sub(r"\.{2,}", ".", re.sub(r"\[(\d+)\]", r".\1", key))
-    if name and (name[0] != key or value.startswith("=")):
-        setting = place if KEY.fullmatch(place) else name[0]
-        setting += f"={value.lstrip('=')}" if "=" in override else ""
-        remedy = f"Type {quote_for_shell(setting)}"
-        return ConfigError("a key is names with dots between them, and one = behind it", where=override, remedy=remedy)
-    values = re.sub(r",[, ]*", ",", value).strip(",")
-    if values not in ("", value) and not re.search(r"[\[({'\"]", value):
-        remedy = f"Type {quote_for_shell(f'{key}={values}')}"
-        return ConfigError("has a comma too many", where=override, remedy=remedy)
-    remedy = f"Put special characters in quotes inside quotes: {quote_for_shell(f'{key}={write_value(value)}')}"
+    if key.endswith("+"):
+        return _explain_added(key, value, known_keys(config_name, words))
+    spelled = override
+    for pattern, replacement, problem in SPELLINGS:
+        spelled = re.sub(pattern, replacement, spelled)
+        if spelled != override and _is_readable(spelled):
+            return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
+    quoted = quote_for_shell(f"{key}={write_value(value)}")
+    remedy = f"Put special characters in quotes inside quotes: {quoted}"
     if re.fullmatch(r"\w+\(.*\)", value):
-        remedy = f"{FUNCTIONS}. A text: {quote_for_shell(f'{key}={write_value(value)}')}"
+        remedy = f"{FUNCTIONS}. A text: {quoted}"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
+
+
+def _explain_added(typed: str, value: str, config: DictConfig) -> ConfigError:
+    """Return the error of `key+=value`: nothing in Hydra adds to a value."""
+    name = typed.strip("+~")
+    key = name if has_key(config, name) else nearest_key(name, config) or name
+    is_list = value.strip("'\"").startswith("[") or isinstance(OmegaConf.select(config, key), ListConfig)
+    items = value.strip("'\"").removeprefix("[").removesuffix("]")
+    remedy = f"Type {quote_for_shell(f'{key}=[{items}]' if is_list else f'{key}={value}')}"
+    return ConfigError(f"{'lists are' if is_list else 'a value is'} replaced as a whole", where=typed, remedy=remedy)
+
+
+def _is_readable(override: str) -> bool:
+    try:
+        return bool(OverridesParser.create().parse_override(override))
+    except HydraException:
+        return False
 
 
 def escape_key(text: str) -> str:
     """Return a text as a key of a mapping, which the grammar has without quotes; no dot stands between its words."""
     return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
-
-
-def _not_yaml(error: YAMLError) -> ConfigError:
-    mark = getattr(error, "problem_mark", None)
-    return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
 
 
 def _not_utf8() -> ConfigError:
@@ -229,8 +267,7 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
 
 
-def _unknown_key(match: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    key = match[1]
+def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigError:
     group, _, name = key.partition(".")
     config = known_keys(config_name, words)
     if name and (others := choices_with(group, name)):
@@ -241,69 +278,23 @@ def _unknown_key(match: re.Match[str], config_name: str, words: Sequence[str]) -
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
     if key.startswith(OPEN) and isinstance(config.get(group), DictConfig):
         parts = config[group].items_ex(resolve=False)
-        near = next((f"{group}.{part}.{name}" for part, node in parts if _has(node, name)), None)
+        near = next((f"{group}.{part}.{name}" for part, node in parts if has_key(node, name)), None)
         remedy = f"Did you mean {near}?" if near else f"To add it, write +{key}=..."
         return ConfigError("is not part of this configuration", where=key, remedy=remedy)
-    name = nearest_key(key, config, groups_of(config_name))
-    value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
-    if name is None:
-        search = f"Search for it: mate {config_name} --help {key.rpartition('.')[2]}"
-        return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)
-    return ConfigError("unknown key", where=key, remedy=offer(name, value))
+    if near_key := nearest_key(key, config, groups_of(config_name)):
+        value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
+        return ConfigError("unknown key", where=key, remedy=offer(near_key, value))
+    search = f"Search for it: mate {config_name} --help {key.rpartition('.')[2]}"
+    return ConfigError("unknown key", where=key, remedy=TRAINER if group == "trainer" else search)
 
 
-def several_values(override: str) -> ConfigError:
+def several_values(override: str, command: str = "train") -> ConfigError:
     """Return the error of an override with several values outside a sweep."""
+    if command != "train":
+        return ConfigError("has several values", where=override, remedy="Name one")
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
     return ConfigError("has several values", where=override, remedy=f"Add -m to run each{a_list}")
-
-
-def _several(match: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return several_values(match[1])
-
-
-def _nameless(match: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    typed = [word for word in map(Override.parse, words) if word.group and str(word.value).lower() in NOTHING]
-    where = str(typed[0]) if typed else None
-    none = [word.group for word in typed if NONE in choices(word.group)]
-    remedy = f"Write {none[0]}={NONE}" if none else "Name one, or leave the group out"
-    return ConfigError("is not the name of a choice" if where else "a group needs a choice", where=where, remedy=remedy)
-
-
-Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
-
-
-def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
-    """Return an answer that only names what Hydra names, as `{command}` has it."""
-    return lambda match, command, _: ConfigError(
-        problem.format(command=command), where=f"{sign}{match[1]}", remedy=remedy
-    )
-
-
-TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
-OPEN = ("trainer.options.", "callbacks.", "logger.")
-"""Sections to which anything may be added."""
-NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
-FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
-UNDELETED = _plain("no such key to delete", sign="~")
-ANSWERS: tuple[tuple[str, Answer], ...] = (
-    (r"Error locating target '([^']+)'", _plain("no such class here", NOT_HERE)),
-    (
-        r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
-        _plain("mate {command} does not use this group"),
-    ),
-    (r"Could not override '([^']+)'", _unknown_key),
-    (r"config group '([^']+)' does not exist", _unknown_key),
-    (r"Ambiguous value for argument '([^']+)'", _several),
-    (r"Sweep parameters '([^']+)'", _several),
-    (r"An item is already at '([^']+)'", _plain("this key exists already", "Leave out the +")),
-    (r"Config group override must be a string or a list", _nameless),
-    (r"Only one of (--run, --multirun, --cfg)", _plain("exclude each other", FLAGS_APART)),
-    (r"Could not delete '([^']+)'", UNDELETED),
-    (r"Could not delete from config\. '([^']+)'", UNDELETED),
-)
-"""Hydra says in words what it has no exception class for."""
 
 
 def _first_line(message: str) -> str:

@@ -18,17 +18,18 @@ from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from mate_cli.cli.config.composition import has_key
-from mate_cli.cli.config.hydra_errors import nearest_key, open_hydra
+from mate_cli.cli.config.hydra_errors import has_key, nearest_key, open_hydra
+from mate_cli.cli.config.messages import find_section
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
 from mate_cli.errors import ConfigError
+from mate_cli.runs.identity import find_value
 
 LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
@@ -60,7 +61,7 @@ class KeyDescription:
     Args:
         meaning: what it is for; "" where nobody says.
         bounds: what it may be, in words; "" where anything may.
-        value: in this composition.
+        value: in this sources.
         settings: the places that set it, the last one counts.
     """
 
@@ -72,7 +73,7 @@ class KeyDescription:
 
 
 @dataclass(frozen=True)
-class Composition:
+class Sources:
     """Files and words that a command's configuration is composed of.
 
     Args:
@@ -86,7 +87,7 @@ class Composition:
     typed: Mapping[str, str]
 
     @classmethod
-    def of(cls, name: str, words: Sequence[str]) -> Composition:
+    def of(cls, name: str, words: Sequence[str]) -> Sources:
         """Compose a command's configuration.
 
         Raises:
@@ -115,15 +116,8 @@ class Composition:
             settings.append(Setting("typed", self.typed[key]))
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
 
-    def keys(self, section: str) -> list[str]:
-        """Return the keys of a section, in their order; those of sections within it by their own names."""
-        node = OmegaConf.select(self.config, section)
-        return [f"{section}.{name}" for name in node if not str(name).startswith("_")]
-
     def _value(self, key: str) -> str:
-        raw = OmegaConf.to_container(self.config, resolve=False)
-        for part in key.split("."):
-            raw = raw[part]  # type: ignore[index,call-overload]
+        raw = find_value(OmegaConf.to_container(self.config), key)
         return "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
 
     def _meaning(self, key: str, settings: Sequence[Setting]) -> str:
@@ -145,14 +139,10 @@ class Composition:
         section, _, name = key.rpartition(".")
         if section and (target := self._target(section)):
             return type_text(_types(target).get(name))
-        schema: Any = SCHEMAS[self.name]
-        *outer, last = key.split(".")
-        for part in outer:
-            fields = getattr(schema, "model_fields", {})
-            schema = fields[part].annotation if part in fields else None
-        if not (isinstance(schema, type) and issubclass(schema, BaseModel)) or last not in schema.model_fields:
+        schema = find_section(SCHEMAS[self.name], key.split(".")[:-1])
+        if schema is None or name not in schema.model_fields:
             return ""
-        return _phrase(schema.model_json_schema()["properties"][schema.model_fields[last].alias or last])
+        return _phrase(schema.model_json_schema()["properties"][schema.model_fields[name].alias or name])
 
 
 def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescription]:
@@ -161,18 +151,18 @@ def explain_keys(command: str, key: str, words: Sequence[str]) -> list[KeyDescri
     Raises:
         ConfigError: there is no such key; naming the nearest one.
     """
-    composition = Composition.of(command, words)
-    if not has_key(composition.config, key):
-        near = nearest_key(key, composition.config)
+    sources = Sources.of(command, words)
+    if not has_key(sources.config, key):
+        near = nearest_key(key, sources.config)
         section, _, name = (near or "").rpartition(".")
-        if near is None or name != key or not section or not has_key(composition.config, near):
+        if near is None or name != key or not section or not has_key(sources.config, near):
             remedy = f"Did you mean {near}?" if near else f"All keys: mate {command} --cfg job"
             raise ConfigError("unknown key", where=key, remedy=remedy)
         key = near
-    node = OmegaConf.select(composition.config, key, throw_on_missing=False)
-    if isinstance(node, DictConfig) and (node or choices(key)):
-        return [composition.explain(name) for name in composition.keys(key)]
-    return [composition.explain(key)]
+    node = OmegaConf.select(sources.config, key, throw_on_missing=False)
+    is_section = isinstance(node, DictConfig) and (node or choices(key))
+    keys = [f"{key}.{name}" for name in node if not str(name).startswith("_")] if is_section else [key]
+    return [*map(sources.explain, keys)]
 
 
 def read_keys(file: Path) -> dict[str, tuple[str, str]]:

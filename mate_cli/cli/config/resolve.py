@@ -1,5 +1,6 @@
 """From what is typed after `mate train` to the specification of a run: its stages, each composed and checked.
 
+A word becomes an `Override`, overrides a `Composition` for each stage, a composition a `Stage`, and stages a `RunSpec`.
 What is typed holds for every stage that has the key; `stages.NAME.key=value` holds for one. A plain run is composed
 once, a chain once and once for each of its stages.
 """
@@ -17,36 +18,33 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.cli.config.composition import COMMAND, Composition, composer
-from mate_cli.cli.config.file_values import (
-    SharedWords,
+from mate_cli.cli.config.composition import (
+    COMMAND,
+    WHOLE,
+    Composition,
+    compose_choices,
+    compose_stage,
+    composing,
     hash_own_files,
-    last_value,
+    join_settings,
+    read_user_stages,
     tell_recipe,
 )
-from mate_cli.cli.config.foreign_keys import offer
 from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
-from mate_cli.cli.config.override import Override
+from mate_cli.cli.config.messages import offer, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
-from mate_cli.cli.config.stage_words import StageWords, changed_options, is_option, join_settings, stage_key
-from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.shell.help import nearest
+from mate_cli.cli.config.validate import refuse
+from mate_cli.cli.help import nearest
+from mate_cli.cli.words import Override, last_value
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.run_spec import (
-    FROM_STAGE,
-    MACHINE,
-    After,
-    RunSpec,
-    Stage,
-    init_from_stage,
-)
+from mate_cli.pipelines.run_spec import FROM_STAGE, MACHINE, After, RunSpec, Stage, init_from_stage
 from mate_cli.runs.configuration import Node
-from mate_cli.runs.identity import Names
+from mate_cli.runs.identity import Names, differences, find_value, flat_keys, value_text
 
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
-WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra")
-"""Parts of the configuration that are no stage's."""
+PARTS = ("name", "resume", "trust", "system", "stages")
+"""Keys of the whole, whatever its stages are."""
 
 
 def resolve(words: Sequence[str]) -> RunSpec:
@@ -57,54 +55,55 @@ def resolve(words: Sequence[str]) -> RunSpec:
         RunError: a run that is to stand in for a stage is not there, or not finished.
         HydraException: what is typed cannot be composed.
     """
-    typed = [Override.parse(word) for word in words]
-    with composer([str(word) for word in typed if word.is_below("hydra")]) as hydra:
-        typed = [word for word in typed if not word.is_below("hydra")]
-        top = [word for word in typed if not stage_key(word)]
-        chosen = hydra.compose([word for word in top if word.group])
-        of_whole = [word for word in top if not word.group and word.is_below(*WHOLE)]
-        whole = chosen.with_values([*of_whole, *_options(typed)])
-        options = _stage_options(whole.config, typed)
+    every = [Override.parse(word) for word in words]
+    typed = [word for word in every if not word.is_below("hydra")]
+    top, experiment = [word for word in typed if not word.stage], last_value(typed, "experiment")
+    with composing():
+        chosen = compose_choices(word for word in every if not word.stage)
+        whole = chosen.with_values([*(word for word in top if word.is_below(*WHOLE)), *_option_words(typed)])
+        name, resume, trust, system, nodes = (_resolve_part(whole.config, key) for key in PARTS)
         recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
-        resume = _resolve_part(whole.config, "resume")
-        spec = RunSpec((), whole.names, recorded, resume=resume and str(resume), name=_name_of(whole.config))
+        spec = RunSpec((), whole.names, recorded, system, resume and str(resume), name=_check_name(name))
+        options = _stage_options(nodes or {}, typed)
         if not options:
-            whole = chosen.with_values([word for word in top if not word.group])
-            tell_recipe(hydra, top, whole)
-            plain = StageWords(
-                "", StageOptions(experiment=last_value(typed, "experiment") or ""), whole, tuple(top), (), ()
-            )
-            stage = Stage("", whole.to_run_config(), whole.names, recorded, conf=hash_own_files(whole.choices))
+            plain = chosen.with_values(top)
+            tell_recipe(top, plain)
+            plain = replace(plain, options=StageOptions(experiment=experiment or ""), typed=top)
+            stage = Stage("", plain.to_run_config(), plain.names, recorded, conf=hash_own_files(plain.choices))
             return replace(spec, stages=(stage,), settings=join_settings([plain]))
-        shared = SharedWords.of([word for word in typed if not word.is_below(*WHOLE)], last_value(typed, "experiment"))
-        composed = {name: StageWords.of(hydra, name, stage, typed, shared) for name, stage in options.items()}
-    _refuse_untaken([*shared.beside, *shared.typed], composed.values())
-    system: Node | None = _resolve_part(whole.config, "system")
-    stages = _connect_stages(list(composed.values()), system, as_list(_resolve_part(whole.config, "trust")))
+        beside, users = read_user_stages(experiment)
+        composed = [
+            compose_stage(name, stage, typed, beside, is_users=name in users) for name, stage in options.items()
+        ]
+    for_all = [word for word in typed if not word.is_below(*WHOLE)]
+    _refuse_untaken([*beside, *for_all], composed)
+    stages = _connect_stages(composed, system, as_list(trust))
+    old, new = (flat_keys({key: _resolve_part(part.config, key) for key in PARTS[-2:]}) for part in (chosen, whole))
+    options_changed = [f"{key}={value_text(value)}" for key, _, value in differences(old, new, ()) if key in new]
     return replace(
         spec,
         stages=stages,
         names=_names_of(whole, stages, system),
-        system=system,
         conf=hash_own_files(whole.choices),
-        taken={
-            str(word): tuple(name for name, stage in composed.items() if word in stage.shared_overrides)
-            for word in shared.typed
-        },
-        settings=[
-            *changed_options(chosen, whole),
-            *join_settings([stage for stage in composed.values() if not stage.options.run]),
-        ],
+        taken={str(word): tuple(stage.name for stage in composed if word in stage.shared) for word in for_all},
+        settings=[*options_changed, *join_settings([stage for stage in composed if not stage.options.run])],
     )
 
 
-def _options(typed: Iterable[Override]) -> list[Override]:
-    """Return the overrides of options of stages, such as `stages.NAME.run`, or to leave one out."""
-    return [replace(word, sign=word.sign or "++") for word in typed if is_option(word)]
+def _option_words(typed: Iterable[Override]) -> list[Override]:
+    """Return the overrides of options of stages, such as `stages.NAME.run`, which may be new there."""
+    options = [word for word in typed if word.stage and word.inner.key in StageOptions.model_fields]
+    return [replace(word, sign=word.sign or "++") for word in options]
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
-    """Return a part of the configuration as plain values."""
+    """Return a part of the configuration as plain values.
+
+    Raises:
+        ConfigError: it was deleted, or an interpolation in it leads nowhere.
+    """
+    if part not in config:
+        raise ConfigError("a run needs this key", where=f"~{part}", remedy="Leave it out")
     try:
         value = config[part]
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
@@ -112,28 +111,24 @@ def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any v
         raise omegaconf_error(error) from error
 
 
-def _name_of(config: DictConfig) -> str | None:
+def _check_name(name: object) -> str | None:
     """Return the name that the run's folder is to have; None without one.
 
     Raises:
         ConfigError: no folder can have it.
     """
-    name = _resolve_part(config, "name")
-    if name is None:
-        return None
-    if not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME:
+    if name is not None and (not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME):
         remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs sets its parent folder"
         raise ConfigError("is not a valid folder name", where=f"name={name}", remedy=remedy)
-    return str(name)
+    return None if name is None else str(name)
 
 
-def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, StageOptions]:
+def _stage_options(nodes: Any, typed: Iterable[Override]) -> dict[str, StageOptions]:  # noqa: ANN401 - what is typed
     """Return the options of each stage that is not left out.
 
     Raises:
         ConfigError: an unknown stage or key, or a value of the wrong kind.
     """
-    nodes: Any = _resolve_part(config, "stages") or {}
     if not isinstance(nodes, dict):
         raise ConfigError("must be a group of keys", where="stages", remedy="Write stages.NAME.experiment=...")
     known = [name for name, node in nodes.items() if not isinstance(node, dict) or "experiment" in node]
@@ -148,45 +143,38 @@ def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, S
             if node is not None:
                 options[str(name)] = StageOptions.model_validate(node)
         except ValidationError as error:
-            raise ConfigError(
-                "\n       ".join(validation_messages(error, node, f"stages.{name}", StageOptions))
-            ) from error
+            refuse(validation_messages(error, node, f"stages.{name}", StageOptions))
     if nodes and not options:
         raise ConfigError("all stages are left out", where="stages", remedy="Keep at least one")
     return options
 
 
-def _refuse_untaken(words: Iterable[Override], composed: Iterable[StageWords]) -> None:
+def _refuse_untaken(words: Iterable[Override], composed: Sequence[Composition]) -> None:
     """Refuse what was typed for no stage at all, or only for stages that are not trained.
 
     Raises:
         ConfigError: naming the key, and the nearest one of any stage if none has it.
     """
-    every = list(composed)
-    stages = ", ".join(stage.name for stage in every)
+    stages = ", ".join(stage.name for stage in composed)
     for word in words:
-        having = [stage for stage in every if word in stage.fits]
+        having = [stage for stage in composed if word in (*stage.beside, *stage.typed)]
         if having and all(stage.options.run for stage in having) and not word.is_below(*MACHINE):
-            problem = (
-                f"finished runs replace all stages that have this key ({', '.join(stage.name for stage in having)})"
-            )
+            names = ", ".join(stage.name for stage in having)
+            problem = f"finished runs replace all stages that have this key ({names})"
             raise ConfigError(problem, where=str(word), remedy="Leave it out")
         if having:
             continue
         if word.group:
             remedy = f"Write stages.NAME.{word} to change it for one stage"
             raise ConfigError(f"the stages {stages} each have their own choice", where=str(word), remedy=remedy)
-        near = [nearest_key(word.key, stage.composed.config) for stage in every]
-        suggestion = next((key for key in near if key and key != word.key), None)
-        remedy = (
-            offer(f"{word.sign.strip('+')}{suggestion}", word.value)
-            if suggestion
-            else f"Search for it: mate {COMMAND} --help {word.key}"
-        )
+        near = (nearest_key(word.key, stage.config) for stage in composed)
+        key = next((key for key in near if key and key != word.key), None)
+        search = f"Search for it: mate {COMMAND} --help {word.key}"
+        remedy = offer(f"{word.sign.strip('+')}{key}", word.value) if key else search
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 
-def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
+def _connect_stages(composed: Sequence[Composition], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
     """Let each stage begin with the weights that the one before hands on.
 
     Raises:
@@ -197,7 +185,7 @@ def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: 
     before: Stage | None = None
     first = composed[0]
     for words in composed:
-        stage, last = words.stage(system, trust), words is composed[-1]
+        stage, last = words.to_stage(system, trust), words is composed[-1]
         end: After = "predictions" if system else "weights"
         if stage.after not in ((end,) if last else ("weights", "rows", end)):
             why = "no system combines them" if stage.after == "predictions" else "no stage follows"
@@ -210,7 +198,7 @@ def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: 
         first = first if before else words
         if before and not stage.run:
             config = init_from_stage(stage.config, before.config, before.name)
-            words.refuse_replaced(stage.config, config, first)
+            _refuse_replaced(words, first, stage.config.model_dump(), config.model_dump())
             stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
         stages.append(stage)
         before = stage if stage.after == "weights" else None
@@ -221,6 +209,26 @@ def _connect_stages(composed: Sequence[StageWords], system: Node | None, trust: 
             remedy = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
             raise ConfigError("passes row rankings that no stage uses", where=f"stages.{stage.name}", remedy=remedy)
     return tuple(stages)
+
+
+def _refuse_replaced(stage: Composition, first: Composition, asked: Node, now: Node) -> None:
+    """Refuse what is set of a stage that the weights decide with which it begins.
+
+    Args:
+        stage: the words of the stage.
+        first: those of the stage that the weights began with.
+        asked: its values.
+        now: its values with these weights.
+
+    Raises:
+        ConfigError: naming the key, and where to set it.
+    """
+    for word in (*stage.own, *stage.shared, *map(Override.parse, stage.options.overrides)):
+        chosen = word.group == "init" and "kind" in now["init"]
+        if word not in first.shared and (chosen or find_value(asked, word.key) != find_value(now, word.key)):
+            where = str(word) if word in stage.shared else f"stages.{stage.name}.{word}"
+            remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
+            raise ConfigError(f"{stage.name} starts from the weights of {first.name}", where=where, remedy=remedy)
 
 
 def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:

@@ -14,7 +14,6 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
-from mate_cli.cli.config.override import Override
 from mate_cli.cli.config_dir import (
     EXPERIMENT_LAST,
     defaults_of,
@@ -22,6 +21,7 @@ from mate_cli.cli.config_dir import (
     user_config_dir,
     user_experiment_files,
 )
+from mate_cli.cli.words import Override
 
 PACKAGE = re.compile(r"\s*#\s*@package\s+(\S+)")
 """The first line of a file that says where its keys go."""

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from mate_cli.cli.config.hydra_errors import omegaconf_error
+from mate_cli.cli.config.messages import unknown_key, validation_messages
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import parameter_types
-from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
 from mate_cli.files.targets import explain_missing, find_beside
 
@@ -100,20 +100,6 @@ def _endless_numbers(value: object, path: str = "") -> Iterator[str]:
         yield str(ConfigError(f"must be a finite number (got {value})", where=path))
 
 
-def quick_problems(value: object, path: str = "") -> Iterator[str]:
-    """Yield values of the wrong type in parts that classes of ours are built of, by their source: without torch."""
-    if isinstance(value, dict):
-        target = value.get("_target_")
-        if not isinstance(target, (str, type(None))):
-            yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
-        hints = parameter_types(str(target)) if target else {}
-        for key, part in value.items():
-            place = f"{path}.{key}" if path else str(key)
-            if key in hints and not _holds_target(part):
-                yield from _mismatches(hints[key], part, place)
-            yield from quick_problems(part, place)
-
-
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
     """Refuse a run, or a stage of one, with values of the wrong type in its configuration.
 
@@ -125,24 +111,35 @@ def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
 
     folder = open_run(run).path
     for place in (folder, *(file.parent for file in folder.glob("*/config.yaml"))):
-        refuse(quick_problems(read_parts(place, trust)), "")
+        refuse(target_problems(read_parts(place, trust), quick=True))
 
 
-def target_problems(value: object, path: str = "") -> Iterator[str]:
-    """Yield the problems of all parts with a `_target_`, at any depth."""
+def target_problems(value: object, path: str = "", *, quick: bool = False) -> Iterator[str]:
+    """Yield the problems of all parts with a `_target_`, at any depth.
+
+    Args:
+        value: of the configuration.
+        path: its key.
+        quick: look only at types of values that classes of ours say in their source: nothing is imported.
+    """
     if isinstance(value, dict):
-        if "_target_" in value:
-            yield from _node_problems(value, path)
+        if value.get("_target_") is not None:
+            yield from _node_problems(value, path, quick)
         for key, part in value.items():
-            yield from target_problems(part, f"{path}.{key}" if path else str(key))
+            yield from target_problems(part, f"{path}.{key}" if path else str(key), quick=quick)
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            yield from target_problems(part, f"{path}.{index}")
+            yield from target_problems(part, f"{path}.{index}", quick=quick)
 
 
-def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
+def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str]:
+    name = node["_target_"]
+    if not isinstance(name, str):
+        yield str(ConfigError("must be the name of a class", where=f"{path}._target_"))
+        return
     try:
-        parameters = Parameters.of(_import_target(node["_target_"]))
+        hints = parameter_types(name) if quick else {}
+        parameters = Parameters([*hints], hints, takes_any=True) if quick else Parameters.of(_import_target(name))
     except ConfigError as error:
         yield str(ConfigError(error.problem, where=f"{path}._target_"))
         return
@@ -183,28 +180,19 @@ class Parameters(NamedTuple):
     @classmethod
     def of(cls, target: Callable[..., object]) -> Parameters:
         """Read the signature of a class or function; the `**options` of a class are what the class above it takes."""
-        parameters = cls._of_one(target)
-        if not (parameters.takes_any and inspect.isclass(target)):
-            return parameters
-        with_constructor = [base for base in target.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
-        for above in with_constructor[1:]:
-            inherited = cls._of_one(above)
-            names = dict.fromkeys([*parameters.names, *inherited.names])
-            parameters = cls([*names], inherited.hints | parameters.hints, inherited.takes_any)
-            if not parameters.takes_any:
-                break
-        return parameters
-
-    @classmethod
-    def _of_one(cls, target: Callable[..., object]) -> Parameters:
-        """Read what stands in one signature."""
-        parameters = inspect.signature(target).parameters.values()
-        named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-        try:
-            hints = typing.get_type_hints(_annotated(target), include_extras=True)
-        except NameError:  # a type that is imported for the type checker only
-            hints = {}
-        return cls(named, hints, any(p.kind is p.VAR_KEYWORD for p in parameters))
+        bases = [base for base in getattr(target, "__mro__", ()) if inspect.isfunction(vars(base).get("__init__"))]
+        names: dict[str, None] = {}
+        hints: dict[str, Any] = {}
+        takes_any = True
+        for kind in (target, *bases[1:]):
+            if takes_any:
+                parameters = inspect.signature(kind).parameters.values()
+                named = (p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
+                names |= dict.fromkeys(named)
+                with contextlib.suppress(NameError):  # a type that is imported for the type checker only
+                    hints = typing.get_type_hints(_annotated(kind), include_extras=True) | hints
+                takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        return cls([*names], hints, takes_any)
 
 
 def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
@@ -217,14 +205,10 @@ def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class 
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
     """Return the check of one type; None where plain values cannot be of that type."""
-    try:
-        return TypeAdapter(hint, config=ConfigDict(strict=True))
-    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
-        return None
-    except PydanticUserError:  # a dataclass or model brings settings of its own
-        with contextlib.suppress(PydanticSchemaGenerationError):
-            return TypeAdapter(hint)
-        return None
+    for config in (ConfigDict(strict=True), None):  # a dataclass or model brings settings of its own
+        with contextlib.suppress(PydanticUserError, PydanticUndefinedAnnotation):
+            return TypeAdapter(hint, config=config)
+    return None
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all

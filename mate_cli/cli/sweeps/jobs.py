@@ -115,14 +115,11 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
 
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
-    outputs = Path(spec.last.config.paths.outputs)
-    same = (
-        find_same(outputs, "train", spec.names.experiment, spec.values(), spec.code)
-        if spec.resume == "missing"
-        else None
-    )
-    if same and is_running(same):
-        return same, same.read_record(), True
+    if spec.resume == "missing":
+        outputs, experiment = Path(spec.last.config.paths.outputs), spec.names.experiment
+        same = find_same(outputs, "train", experiment, spec.values(), spec.code)
+        if same and is_running(same):
+            return same, same.read_record(), True
     folder, record = prepare_run(spec, number)
     return folder, record, record.status == "finished"
 

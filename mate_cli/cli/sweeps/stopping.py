@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
-from mate_cli.cli.signals import ENDING, handle_signals
+from mate_cli.cli.app import ENDING, handle_signals
 from mate_cli.files.safe_load import load_json
 from mate_cli.runs.lock import is_alive
 

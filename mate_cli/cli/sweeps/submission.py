@@ -10,29 +10,21 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from omegaconf import DictConfig
+
 from mate_cli.errors import ConfigError
 
 LAUNCHER = "hydra/launcher=submitit_slurm"
 TIME_LIMIT = "hydra.launcher.timeout_min"
 
 
-def no_slurm(error: Exception) -> ConfigError | None:
-    """Return the error of a machine without Slurm, where submitit's own comes of that."""
-    if not isinstance(error, RuntimeError) or "srun" not in str(error):
-        return None
-    remedy = (
-        "Run it where sbatch and srun exist, such as a login node; --print-script shows the job without submitting it"
-    )
-    return ConfigError("Slurm is not installed on this machine", where=LAUNCHER, remedy=remedy)
-
-
-def check_slurm(words: Sequence[str]) -> None:
+def check_slurm(config: DictConfig, words: Sequence[str]) -> None:
     """Refuse to submit jobs from a machine without Slurm.
 
     Raises:
-        ConfigError: the words choose its launcher, and a program of it is missing.
+        ConfigError: its launcher is chosen, and a program of it is missing.
     """
-    if LAUNCHER not in words:
+    if not str(config.hydra.launcher._target_).endswith(".SlurmLauncher"):
         return
     if missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:
         remedy = "Run it where they exist, such as a login node; --print-script shows the job without submitting it"

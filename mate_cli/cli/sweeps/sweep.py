@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +22,11 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from mate_cli.cli.config.composition import COMMAND, composer
+from mate_cli.cli.config.composition import COMMAND, composing
 from mate_cli.cli.config.hydra_errors import parse_overrides, wrap_hydra_errors
-from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler
+from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.atomic import make_folders
 from mate_cli.files.safe_load import load_json
@@ -83,7 +83,8 @@ class GridSweeper(Sweeper):
             raise ConfigError(f"more than {MAX_JOBS:,} jobs", where=where, remedy="List fewer values: key=1,2,3")
         grid = [*itertools.product(*values)]
         rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
-        return [[*row, *job] for row in rows for job in grid]
+        jobs = dict.fromkeys((*row, *job) for row in rows for job in grid)  # what is typed twice is trained once
+        return [*map(list, jobs)]
 
 
 def _values_of(override: HydraOverride) -> list[str]:
@@ -152,19 +153,24 @@ def resolve_job(words: Sequence[str], direction: str | None, number: int) -> Run
     Raises:
         ConfigError: nothing can be trained so, or a search looks the wrong way.
     """
-    from mate_cli.cli.checks.check import check
+    from mate_cli.cli.check import check_parts, check_quickly
     from mate_cli.cli.config.resolve import resolve
 
     with wrap_hydra_errors(COMMAND, words):
         spec = resolve(words)
     if direction is not None:
         check_direction(spec, direction)
-    check(spec, number)
+    check_quickly(spec, number)
+    check_parts(spec)
     return spec
 
 
-def run_sweep(words: Sequence[str]) -> int:
+def run_sweep(words: Sequence[str], *, submit: bool = True) -> int:
     """Run a sweep to its end and print what became of its jobs.
+
+    Args:
+        words: what is typed.
+        submit: its jobs are handed to a launcher, whose scheduler has to be here.
 
     Returns:
         0 when every job has finished (or is being trained elsewhere), else 1.
@@ -172,25 +178,22 @@ def run_sweep(words: Sequence[str]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
-    from mate_cli.cli.sweeps.submission import no_slurm, quiet_controllers, start_tracker
+    from mate_cli.cli.sweeps.submission import check_slurm, quiet_controllers, start_tracker
     from mate_cli.cli.sweeps.sweep_summary import common_mistake, is_complete, print_summary
 
     typed = [Override.parse(word) for word in words]
-    settings = texts(word for word in typed if word.is_below(*WHOLE))
-    hydra_settings = texts(word for word in typed if word.is_below("hydra"))
     folders, jobs, problem = list[Path](), None, None
     try:
-        # Jobs share what the first composer has composed; the second one composes the sweep itself.
-        with composer(), composer(hydra_settings), StopHandler(lambda: job_files(jobs)), quiet_controllers():
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
-            config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
+        with composing(), StopHandler(lambda: job_files(jobs)), quiet_controllers():
+            config = compose_sweep(typed)
+            if submit:
+                check_slurm(config, words)
             folders = claim_folder(config)
             jobs = folders[0]
             if is_joblib(config):
                 start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
-            make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
+            make_sweeper(config, jobs, typed).sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(folders)
         raise
@@ -199,9 +202,9 @@ def run_sweep(words: Sequence[str]) -> int:
         jobs = None
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
-        if not job_files(jobs) or no_slurm(error):
+        if not job_files(jobs):
             remove_unbegun(folders)
-            raise (no_slurm(error) or error) from None
+            raise
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         files = job_files(jobs)
@@ -215,34 +218,51 @@ def run_sweep(words: Sequence[str]) -> int:
     return 0 if is_complete(files) and not problem else 1
 
 
-def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed: Collection[str]) -> Sweeper:
+def compose_sweep(typed: Sequence[Override]) -> DictConfig:
+    """Let Hydra compose the command, with its own part, by the words that are about a whole sweep.
+
+    What is typed of a key replaces what the sweep's file says of it.
+    """
+    hydra = GlobalHydra.instance().hydra
+    assert hydra is not None
+    config = hydra.compose_config(COMMAND, texts(word for word in typed if word.is_below(*WHOLE)), RunMode.MULTIRUN)
+    chosen, keys = config.hydra.sweeper, {word.key for word in typed}
+    with read_write(config.hydra), open_dict(config.hydra):
+        chosen.params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in keys}
+    return config
+
+
+def make_grid(config: DictConfig) -> GridSweeper | None:
+    """Make the sweeper of a grid; None for a search."""
+    chosen = config.hydra.sweeper
+    if not str(chosen._target_).endswith(".BasicSweeper"):
+        return None
+    rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
+    return GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)
+
+
+def make_sweeper(config: DictConfig, jobs: Path, typed: Sequence[Override]) -> Any:  # noqa: ANN401 - of Hydra
     """Make the sweeper that a configuration names, whose jobs are resolved here.
 
     Args:
         config: of the command, with Hydra's part.
         jobs: the folder of the sweep's jobs.
-        settings: overrides that the whole sweep is composed by.
-        typed: keys that are typed.
+        typed: all that was.
     """
     hydra, trust = GlobalHydra.instance().hydra, list[str]()
     assert hydra is not None
+    owner = os.getpid() if is_joblib(config) else None
     arguments: Any = {
         "hydra_context": HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config)),
-        "task_function": partial(
-            run_job, jobs=str(jobs), trust=trust, sweep=os.getpid() if is_joblib(config) else None
-        ),
+        "task_function": partial(run_job, jobs=str(jobs), trust=trust, sweep=owner),
         "config": config,
     }
-    chosen = config.hydra.sweeper
-    with read_write(config.hydra), open_dict(config.hydra):  # what is typed replaces what the file says of a key
-        chosen.params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in typed}
-    if str(chosen._target_).endswith(".BasicSweeper"):
-        rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
-        sweeper: Any = GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)
+    sweeper: Any = make_grid(config)
+    if sweeper:
         sweeper.setup(**arguments)
     else:
         sweeper = Plugins.instance().instantiate_sweeper(**arguments)
-    direction = chosen.get("direction")
+    direction, settings = config.hydra.sweeper.get("direction"), texts(w for w in typed if w.is_below(*WHOLE))
     asked = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
     return sweeper

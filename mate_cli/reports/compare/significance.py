@@ -163,7 +163,7 @@ def find_group(
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
-    """Find the configuration with a label, or the only one whose label has all the words asked for below a key.
+    """Find the configuration with a label, the only one whose label has all the words asked for, or of an experiment.
 
     Where a chain and its stages have them, those are meant that have the metric, and then the chain. Where several
     datasets have one such configuration each, all of these are.
@@ -174,6 +174,7 @@ def find_groups(
     wanted = sorted(label_words(asked))
     exact = [group for group in groups if sorted(label_words(group.label)) == wanted]
     matches = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
+    matches = matches or [group for group in groups if asked == group.runs[0].text("experiment")]
     if len(matches) > 1:
         matches = [group for group in matches if metric in group.metric_names] or matches
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches

@@ -97,9 +97,9 @@ def test_24_layers_go_on_bit_for_bit_and_are_scaled_once(release, tmp_path, monk
     assert record["facts"]["dt_fixup"].startswith("mu ")
     assert record["metrics"]["baseline/majority/dev/accuracy"] == 0.25
 
-    from mate_cli.runs.callbacks import progress
+    from mate_cli.runs.callbacks import FollowTraining
 
-    class Stop(progress.FollowTraining):
+    class Stop(FollowTraining):
         state_key = "FollowTraining"
 
         def on_train_batch_end(self, trainer, *given):

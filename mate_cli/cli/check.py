@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -31,20 +32,6 @@ Source: https://huggingface.co/google, google-bert and FacebookAI
 FROM_STAGE = "stages."
 
 
-def check(spec: RunSpec, job: int = 0) -> None:
-    """Refuse what cannot be trained: what is quickly seen, then the parts that need torch to be looked at.
-
-    Args:
-        spec: of the run.
-        job: its number in a sweep.
-
-    Raises:
-        MateError: naming the key and the remedy.
-    """
-    check_quickly(spec, job)
-    check_parts(spec)
-
-
 def check_parts(spec: RunSpec) -> None:
     """Refuse parts that do not fit their classes or each other; loads torch, which takes seconds.
 
@@ -68,6 +55,9 @@ def check_parts(spec: RunSpec) -> None:
             check_trainer(stage.config)
             check_label(stage.config)
             check_shares(stage.config.trainer.batch_size, stage.config.hardware.devices * stage.config.hardware.nodes)
+            for key, node in stage.config.callbacks.items():
+                if node and node.get("patience", 0) < 0:
+                    raise ConfigError("must be 0 or more", where=f"callbacks.{key}.patience")
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
     for stage in spec.stages:  # last: whatever else is wrong is seen without them
@@ -81,11 +71,11 @@ def check_quickly(spec: RunSpec, job: int = 0) -> None:
     Raises:
         MateError: naming the key and the remedy.
     """
-    from mate_cli.cli.config.validate import quick_problems, refuse
+    from mate_cli.cli.config.validate import refuse, target_problems
 
     trained = [stage for stage in spec.stages if not stage.run]
     for stage in trained:
-        refuse(quick_problems(stage.config.model_dump()), stage.name)
+        refuse(target_problems(stage.config.model_dump(), quick=True), stage.name)
 
     from mate_cli.files.targets import find_beside, find_targets
     from mate_cli.runs.metric_rows import wandb_mode
@@ -156,14 +146,16 @@ def answers(address: str) -> bool:
     return True
 
 
-def check_devices(spec: RunSpec) -> None:
-    """Refuse a device or precision that this machine lacks, where it is the one that trains.
+def check_machine(spec: RunSpec) -> None:
+    """Refuse processes that nobody has started, and a device or precision that this machine, which trains, lacks.
 
     Raises:
         ConfigError: naming the key and the remedy.
     """
     from mate_cli.pipelines.machine import resolve_profile
+    from mate_cli.runs.launch import check_processes
 
+    check_processes(spec.last.config.hardware, os.environ)
     for stage in spec.stages:
         if not stage.run:
             resolve_profile(stage.config.hardware)
@@ -175,7 +167,7 @@ def check_root(spec: RunSpec, stage: Stage) -> None:
     Raises:
         DataError: naming it.
     """
-    from mate_cli.cli.config.override import Override
+    from mate_cli.cli.words import Override
 
     root = stage.config.data.get("root")
     typed = {Override.parse(word).key for word in (*spec.overrides, *stage.overrides)}

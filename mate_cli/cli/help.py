@@ -1,20 +1,31 @@
-"""Texts of `mate --help` and `mate <command> --help`, and the names nearest to a mistyped one."""
+"""Texts of `mate --help` and `mate <command> --help`, the line that stands for a choice, and names near a mistyped one.
+
+The line of a choice is the first sentence of the comment that its file begins with. A paper in brackets may stand
+before it: `# [MATE] TabFact: is a statement true of a table?`
+"""
 
 import difflib
+import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.cli.config_dir import (
     choices,
     config_dir,
-    group_choices,
+    config_folders,
+    find_config,
+    list_defaults,
     read_config,
-    read_extended,
-    top_keys,
+    user_config_dir,
 )
 
 WIDTH = 80
+OF_TRAIN = {"-m key=1,2,3": "one run per value", "--dry": "check everything without training"}
+SKIPPED = re.compile(r"@package|mate \w+ ")
+"""Comments before the first sentence: for Hydra, and the command that chooses the file."""
+SENTENCE = re.compile(r"(?:\[(?P<paper>[^\]]+)\] )?(?P<text>.*?(?:[.?!](?= [A-Z])|$))")
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.65) -> str | None:
@@ -31,7 +42,7 @@ def overview(commands: Mapping[str, str]) -> str:
         [
             "mate: train, evaluate and compare table transformers.",
             "",
-            "Usage: mate COMMAND [group=choice] [key=value] [-m]",
+            "Usage: mate COMMAND [group=choice] [key=value]",
             "",
             "Commands",
             *(f"  {name:<12}{text}" for name, text in commands.items()),
@@ -49,7 +60,7 @@ def command_help(config_name: str) -> str:
     texts = read_config(config_dir() / f"{config_name}.yaml")["hydra"]["help"]
     sections = [
         texts["header"],
-        f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
+        f"Usage: {texts['app_name']} [group=choice] [key=value]{' [-m]' if config_name == 'train' else ''}",
         *_section("Groups: choose a file of conf/", [_group(*pair) for pair in list_defaults(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
@@ -74,19 +85,8 @@ def groups_of(config_name: str) -> list[str]:
     return [group for group, _ in list_defaults(config_name)]
 
 
-def keys_of(config_name: str) -> list[str]:
-    """Return the keys at the top of a command's primary configuration that are no groups."""
-    return list(top_keys(config_name))
-
-
 def _section(title: str, rows: list[str]) -> list[str]:
     return ["\n".join([title, *rows])] if rows else []
-
-
-def list_defaults(config_name: str) -> list[tuple[str, str | None]]:
-    """Return groups and what they choose by themselves, also of an extended configuration; no optional files."""
-    pairs = [pair for content in read_extended(config_name) for pair in group_choices(content)]
-    return [(group, default) for group, default in pairs if not group.startswith("optional ")]
 
 
 def _group(group: str, default: str | None) -> str:
@@ -125,9 +125,52 @@ def _closing(name: str) -> str:
     texts = {
         "--help KEY": "explain a key or group, as in --help trainer",
         "--cfg job": "all keys with their values",
-        "-m key=1,2,3": "one run per value",
-        **({"--dry": "check everything without training"} if name == "mate train" else {}),
+        **(OF_TRAIN if name == "mate train" else {}),
         "--hydra-help": "flags of Hydra",
     }
     lines = [f"{name} {flag:<16}{text}" for flag, text in texts.items()]
     return "\n".join([*lines, f"{'mate list KIND':<{len(name) + 17}}a line about each, as in mate list experiments"])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The line of a choice.
+
+    Args:
+        text: its first sentence; empty where nobody says.
+        paper: the paper that it is of, or what else it is grouped by; empty without.
+        is_users: the file is the user's.
+    """
+
+    text: str
+    paper: str = ""
+    is_users: bool = False
+
+
+def read_summary(group: str, name: str) -> Summary:
+    """Read the line of a choice; one that cannot be read has none."""
+    file, folder = find_config(f"{group}/{name}"), user_config_dir()
+    is_users = bool(file and folder and file.is_relative_to(folder))
+    try:
+        lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines() if file else []
+    except OSError:
+        lines = []
+    match = SENTENCE.match(" ".join(_comment(lines)))
+    assert match  # it matches anything
+    return Summary(match["text"].removesuffix("."), match["paper"] or "", is_users)
+
+
+def _comment(lines: list[str]) -> Iterator[str]:
+    """Yield the lines of the comment that a file begins with."""
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            return
+        text = line.strip("# \t")
+        if text and not SKIPPED.match(text):
+            yield text
+
+
+def group_names() -> list[str]:
+    """Return the groups that have choices, of our files and the user's."""
+    folders = {path.parent.name for folder in config_folders() for path in folder.glob("*/*.yaml")}
+    return sorted(group for group in folders if choices(group))

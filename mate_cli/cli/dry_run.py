@@ -1,18 +1,21 @@
-"""`mate train --dry`: what a run or a sweep would train, and what that would cost; nothing is written."""
+"""`mate train --dry`: what a run, or each job of a sweep, would train and cost; nothing is written."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mate_cli.cli.checks.check import check_parts, check_quickly
+from mate_cli.cli.check import check_parts, check_quickly
+from mate_cli.cli.config.composition import COMMAND, composing
+from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
 from mate_cli.cli.config.resolve import resolve
-from mate_cli.errors import DataError, MateError, MissingRunError
+from mate_cli.cli.sweeps.sweep import compose_sweep, make_grid
+from mate_cli.cli.words import Override, texts
+from mate_cli.errors import ConfigError, DataError, MateError, MissingRunError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.estimate import Cost
@@ -34,7 +37,7 @@ ON_HUB = ("bert", "roberta", "tapas")
 
 
 def check_dry(spec: RunSpec, job: int = 0) -> DataError | None:
-    """Check a run as a training does, see `check`; return what is wrong with its data, which leaves the rest to count.
+    """Check a run as a training does; return what is wrong with its data, which leaves the rest to count.
 
     Raises:
         MateError: anything else is wrong.
@@ -227,21 +230,11 @@ def _is_cached(name: str, files: tuple[str, ...]) -> bool:
         return True  # no name of the hub
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run as it would be trained.
-
-    Args:
-        spec: of the run, in which stages whose runs are missing would be trained.
-        missing: why the run of such a stage cannot be used, by stage.
-    """
-
-    spec: RunSpec
-    missing: Mapping[str, MissingRunError]
-
-
-def resolve_planned(words: Sequence[str]) -> PlannedRun:
+def resolve_planned(words: Sequence[str]) -> tuple[RunSpec, dict[str, MissingRunError]]:
     """Resolve a run; where the finished run of a stage is missing, as if the stage was trained.
+
+    Returns:
+        The run, and why the run of such a stage cannot be used, by stage.
 
     Raises:
         MateError: see `resolve`.
@@ -249,10 +242,53 @@ def resolve_planned(words: Sequence[str]) -> PlannedRun:
     missing: dict[str, MissingRunError] = {}
     while True:
         try:
-            return PlannedRun(resolve(words), missing)
+            return resolve(words), missing
         except MissingRunError as error:
             typed = f"stages.{error.stage}.run="
             words = [word for word in words if not word.lstrip("+").startswith(typed)]
             if error.stage in missing:  # its experiment says so, and not the words
                 raise
             missing[error.stage] = error
+
+
+def print_dry_sweep(words: Sequence[str]) -> int:
+    """Print the jobs of a sweep and what they cost.
+
+    Returns:
+        0 when all jobs could be trained, else 2.
+
+    Raises:
+        MateError: there is no sweep, or a search, whose jobs follow from results.
+    """
+    typed = [Override.parse(word) for word in words]
+    planned: list[tuple[int, str, list[Stage], list[MateError]]] = []
+    wrong: dict[str, list[str]] = {}
+    with composing():
+        config = compose_sweep(typed)
+        if (grid := make_grid(config)) is None:
+            trials = config.hydra.sweeper.get("n_trials")
+            problem = f"a search chooses its {f'{trials} ' if trials else ''}jobs by the results of others"
+            remedy = "Leave out -m and sweep=NAME to see the cost of one job"
+            raise ConfigError(problem, where="--dry", remedy=remedy)
+        jobs = grid.jobs(texts(word for word in typed if not word.is_below("hydra", "sweep")))
+        print(f"{len(jobs)} jobs", flush=True)  # to compose and to count them takes seconds
+        shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
+        for number, job in enumerate(jobs):
+            overrides = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]
+            told = " ".join(word for word in overrides if word not in shared)
+            try:
+                with wrap_hydra_errors(COMMAND, overrides):
+                    spec, absent = resolve_planned(overrides)
+                data = check_dry(spec, number)
+                reasons = [*absent.values(), *([data] if data else [])]
+                planned.append((number, told, stages_to_train(spec, absent), reasons))
+            except MateError as error:
+                wrong.setdefault(str(error), []).append(f"{number} ({told})")
+    refused = print_sweep_costs([(told, stages) for _, told, stages, _ in planned])
+    for (number, told, _, missing), refusal in zip(planned, refused, strict=True):
+        if reasons := [*missing, *([refusal] if refusal else [])]:
+            wrong.setdefault(str(reasons[0]), []).append(f"{number} ({told})")
+    for reason, names in wrong.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        print(f"cannot be trained: job {names[0]}{more}: {reason}")
+    return 2 if wrong else 0

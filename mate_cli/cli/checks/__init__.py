@@ -1,1 +1,0 @@
-"""Checks of a run before it begins, and what it will cost."""

@@ -1,0 +1,199 @@
+"""Words that are no settings as Hydra reads them, and the setting that each is meant to be.
+
+People who come from other programs type flags, names without their group, spaces around the sign and lists without
+quotes. Each of these is refused before anything is composed, with what to type in its place.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mate_cli.cli.config_dir import choices, list_defaults, top_keys
+from mate_cli.cli.help import groups_of, nearest, nearest_choice
+from mate_cli.cli.words import DRY, FLAGS, LONG, NONE, NOTHING, PRINT_SCRIPT, VALUED
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.quoting import format_setting, quote_for_shell
+
+FORM = "settings are written key=value"
+SPACED = re.compile(r"(?P<key>[+~]*[A-Za-z][\w./-]*)(?: = ?|= )(?P<value>\S*)")
+BRACKETS = {"[": "]", "{": "}"}
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
+ENDLESS = re.compile(r"[0-9_]{4000}")
+"""More digits than Python reads as a number."""
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+"""What Hydra's --info may be asked for."""
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """The grammar of one command.
+
+    Args:
+        command: the name of its primary configuration.
+        takes: whether it reads a word in a way of its own.
+        texts: keys whose values are sentences, which may hold anything.
+        actions: words that stand alone, such as `list` of `mate data`.
+    """
+
+    command: str
+    takes: Callable[[str], bool] = lambda word: False
+    texts: Sequence[str] = ()
+    actions: Sequence[str] = ()
+
+    def check(self, words: Sequence[str]) -> None:
+        """Refuse the first word that is no setting.
+
+        Raises:
+            ConfigError: saying what to type.
+        """
+        for place, (before, word) in enumerate(zip(["", *words], words, strict=False)):
+            flag, after = LONG.get(before, before), next(iter(words[place + 1 :]), "")
+            if self.takes(word) or flag in VALUED or (flag == "--info" and word in INFO):
+                continue
+            if word.startswith("-"):
+                self._check_flag(word, after, words)
+            elif "=" not in word and not word.startswith("~"):
+                raise self._explain_bare_word(before, word, words[place + 1 :])
+            else:
+                self._check_setting(word, words[place + 1 :])
+
+    def _check_flag(self, word: str, after: str, words: Sequence[str]) -> None:
+        from mate_cli.cli.config.hydra_errors import known_keys, nearest_key
+
+        flag, equals, value = word.partition("=")
+        if LONG.get(flag, flag) in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
+            raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
+        if flag in FLAGS:
+            return
+        key: str | None = flag.lstrip("-").replace("-", "_")
+        if key not in (*groups_of(self.command), *top_keys(self.command)) and "." not in flag:
+            alike = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
+            begun = [other for other in alike if len(other) > 2 and flag.startswith(f"{other}-")]
+            if question := nearest(flag, begun or alike, cutoff=0.7):
+                raise ConfigError("unknown flag", where=word, remedy=question)
+            key = nearest_key(str(key), known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
+        if key is None:
+            remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
+            raise ConfigError("unknown flag", where=word, remedy=remedy)
+        value = value if equals else after if after and not after.startswith("--") else "..."
+        raise ConfigError(
+            f"{FORM}, without dashes", where=word, remedy=suggest(key if "=" in key else f"{key}={value}")
+        )
+
+    def _explain_bare_word(self, before: str, word: str, rest: Sequence[str]) -> ConfigError:
+        """Return the error of a word without `=`."""
+        key, equals, begun = before.partition("=")
+        bare = [word]
+        for following in rest:
+            if "=" in following or following.startswith("--"):
+                break
+            bare.append(following)
+        text = " ".join([*([before] if before.endswith("=") else []), word, *rest[:2]])
+        if spaced := SPACED.match(text):
+            return _explain_spaces(spaced["key"], spaced["value"])
+        if closing := _missing_bracket(begun):
+            return _explain_list(before, closing, [word, *rest])
+        if begun.endswith(","):
+            return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
+        if key in self.texts and equals:
+            sentence = suggest(" ".join([before, *bare]))
+            return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
+        if question := nearest(word, self.actions, prefix=f"mate {self.command} "):
+            return ConfigError(f"mate {self.command} has no such action", where=word, remedy=question)
+        return ConfigError(FORM, where=word, remedy=self._guess_setting(word, "".join(bare[1:2])))
+
+    def _guess_setting(self, word: str, after: str) -> str:
+        """Say what to type for a name, a group or a path that stands alone, and the word behind it."""
+        groups = sorted(groups_of(self.command), key=lambda name: name != "experiment")
+        if word in groups:
+            return suggest(f"{word}={after}") if after else f"Type {word}=NAME, with one of {', '.join(choices(word))}"
+        if setting := self._guess_path(word):
+            return f"Type {setting}"
+        if homes := [group for group in groups if word in choices(group)]:
+            return suggest(*(f"{group}={word}" for group in homes))
+        if word in top_keys(self.command):
+            return suggest(f"{word}={after or '...'}")
+        near = ((group, nearest_choice(group, word)) for group in groups if re.fullmatch(r"[A-Za-z][\w./-]*", word))
+        offers = (f"Did you mean {group}={name}?" for group, name in near if name)
+        return next(offers, f"All of them: mate {self.command} --help")
+
+    def _guess_path(self, word: str) -> str | None:
+        """Guess the setting that a file or folder is meant for, as a shell takes it: a table, or its newest run."""
+        from mate_cli.runs.folders import open_run
+
+        keys, path = top_keys(self.command), Path(word)
+        if path.suffix.lower() in TABLES:
+            return format_setting("table", word) if "table" in keys else None
+        key = next((key for key in ("run", "resume") if key in keys), None)
+        if key is None or not (path.is_dir() or "/" in word):
+            return None
+        try:
+            return format_setting(key, open_run(word, key).path)
+        except RunError as error:
+            question = re.fullmatch(r"Did you mean (.*)\?", error.remedy or "")
+            return question[1] if question else format_setting(key, word)
+
+    def _check_setting(self, word: str, rest: Sequence[str]) -> None:
+        key, _, value = word.partition("=")
+        name = key.lstrip("+~")
+        if key != key.strip() or not key:
+            raise _explain_spaces(key.strip() or "key", value.strip() or next(iter(rest), ""))
+        self._check_choice(word, name, value)
+        if name == "hydra.run.dir":
+            path = Path(value)
+            named = f"{format_setting('name', path.name or 'NAME')} " if "resume" in top_keys(self.command) else ""
+            remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
+            raise ConfigError("a run creates its own folder", where=word, remedy=remedy)
+        if name not in self.texts and ENDLESS.search(value):
+            raise ConfigError("has too many digits", where=name, remedy="Write a shorter one")
+        if name not in self.texts and (closing := _missing_bracket(value)):
+            raise _explain_list(word, closing, rest)
+
+    def _check_choice(self, word: str, group: str, value: str) -> None:
+        """Refuse a group that is added, deleted, set to nothing, or set to several files where one is read."""
+        defaults = dict(list_defaults(self.command))
+        if group not in defaults:
+            return
+        if word.startswith("+"):
+            raise ConfigError("this group is chosen already", where=word, remedy=suggest(f"{group}={value}"))
+        names, is_needed = choices(group), defaults[group] is not None
+        deleted = word.startswith("~") and is_needed and not (value and NONE in names)
+        nothing = not word.startswith("~") and value.lower() in NOTHING and value not in names
+        if (deleted or nothing) and is_needed and NONE not in names:
+            remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
+            raise ConfigError(f"mate {self.command} needs a choice of this group", where=word, remedy=remedy)
+        if nothing:
+            remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"
+            raise ConfigError("is not the name of a choice", where=word, remedy=remedy)
+        if NONE not in names and re.fullmatch(r"\[[^\[\]]*\]", value):
+            each = value.strip("[]").replace(" ", "")
+            several = f"Add -m to run each: {group}={each}" if self.command == "train" else "Name one"
+            raise ConfigError("takes one choice", where=word, remedy=several)
+
+
+def suggest(*settings: str) -> str:
+    """Say what to type, as a shell takes it."""
+    return "Type " + " or ".join(map(quote_for_shell, settings))
+
+
+def _explain_spaces(key: str, value: str) -> ConfigError:
+    return ConfigError("no spaces around =", where=key, remedy=suggest(f"{key}={value or '...'}"))
+
+
+def _missing_bracket(value: str) -> str:
+    """Return the sign at which a list, group or reference would end that begins, without quotes, and does not end."""
+    begun = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
+    if not begun or any(mark in value for mark in "'\"\\") or value.count(begun) <= value.count(BRACKETS[begun]):
+        return ""
+    return BRACKETS[begun]
+
+
+def _explain_list(setting: str, closing: str, rest: Sequence[str]) -> ConfigError:
+    """Return the error of a list that the shell took apart, or that does not end."""
+    ends = [place for place, word in enumerate(rest, 1) if word.endswith(closing)]
+    if ends:
+        whole, problem = " ".join([setting, *rest[: ends[0]]]), "a list with spaces needs quotes"
+    else:
+        whole, problem = f"{setting.rstrip(', ')}{closing}", f"{closing} is missing at the end"
+    return ConfigError(problem, where=setting, remedy=suggest(whole))

@@ -1,1 +1,0 @@
-"""Help for the terminal, and completion of words."""

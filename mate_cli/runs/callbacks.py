@@ -1,0 +1,362 @@
+"""What a run adds to Lightning: its last state and best weights, random numbers that resume, and its progress."""
+
+import signal
+import time
+from contextlib import nullcontext
+from types import FrameType
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mate_cli.errors import CheckpointError, Interrupted, RunError
+from mate_cli.files.atomic import replace_file
+from mate_cli.metrics.specs import MetricName, spec_to_follow
+from mate_cli.models.layers.low_rank import merge_state
+from mate_cli.runs import ranks
+from mate_cli.runs.loggers import log_row
+from mate_cli.runs.metric_rows import Row
+from mate_cli.runs.record import Clock, RunFolder
+from mate_cli.runs.weights import save_weights
+from mate_cli.terminal.console import Console
+from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
+from mate_cli.tokenization.layout import TableBatch
+
+TWICE = 2.0
+"""Seconds in which a second signal to one of several processes is the first: of the scheduler, and who started it."""
+FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
+
+
+class Checkpoints(pl.callbacks.Checkpoint):
+    """Save `last.ckpt` at optimizer steps and `best.safetensors` after validations that improve; stop on signals.
+
+    Lightning calls it after all other callbacks, so that what these change or count is saved.
+
+    Args:
+        monitor: the metric that chooses the best weights; its spec says whether more or less is better.
+        run: what tells the run from others, such as when it was started; a state of another one is refused.
+
+    Raises:
+        ConfigError: nobody says which way the metric is better.
+    """
+
+    def __init__(self, folder: RunFolder, monitor: str, every_steps: int, run: str = "") -> None:
+        self.run = run
+        self.folder, self.monitor, self.every_steps = folder, monitor, every_steps
+        self.spec = spec_to_follow(monitor)
+        self.best_score: float | None = None
+        self.best_step = self._validated = -1
+        self.stopped = self._is_best = False
+        self.signal: int | None = None
+        self._told = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state that a resumed run needs."""
+        return {
+            "run": self.run,
+            "best_score": self.best_score,
+            "best_step": self.best_step,
+            "stopped": self.stopped,
+        }
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Refuse a last state that lacks what any callback of the trainer saved: Lightning would go on without it.
+
+        Raises:
+            CheckpointError: naming the first that is missing.
+        """
+        for callback in trainer.callbacks:
+            if callback.state_dict() and not checkpoint["callbacks"].get(callback.state_key):
+                problem = f"the checkpoint is damaged: it has no state of {type(callback).__name__}"
+                raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`.
+
+        Raises:
+            CheckpointError: it is another run's, or no state of this kind.
+        """
+        score, step = state_dict.get("best_score"), state_dict.get("best_step")
+        if not isinstance(score, (float, type(None))) or type(step) is not int:
+            raise CheckpointError("the checkpoint is damaged", where=self._last, remedy=FROM_THE_BEGINNING)
+        if ranks.is_rank_zero() and state_dict.get("run") != self.run:
+            raise CheckpointError("the checkpoint belongs to another run", where=self._last, remedy=FROM_THE_BEGINNING)
+        self.best_score, self.best_step, self.stopped = score, step, bool(state_dict.get("stopped"))
+
+    @property
+    def _last(self) -> str:
+        return str(self.folder.checkpoints / "last.ckpt")
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take over Ctrl-C and the signals by which schedulers stop a job."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
+                signal.signal(number, self._remember)
+        trainer.should_stop = self.stopped  # a run that was killed after a callback had stopped it stays stopped
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            if ranks.world_size() == 1 or time.monotonic() - self._told > TWICE:
+                raise Interrupted
+            return
+        self.signal, self._told = number, time.monotonic()
+        print("\nStopping at the next optimizer step; once more to stop now, at the last saved one.", flush=True)
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,  # noqa: ANN401 - Lightning's own
+        batch: Any,  # noqa: ANN401
+        batch_idx: int,
+    ) -> None:
+        """Save at the boundary of an optimizer step, unless a validation follows, which saves after it."""
+        done = batch_idx + 1
+        if done % trainer.accumulate_grad_batches:
+            return
+        if done == trainer.num_training_batches:
+            trainer.should_stop = True  # makes Lightning validate after the last step, wherever the interval falls
+        if trainer.should_stop or done % trainer.val_check_batch == 0:
+            return
+        asked = ranks.any_rank(self.signal is not None)  # a signal may reach one process, or all at different steps
+        if asked or trainer.global_step % self.every_steps == 0:
+            self._save_last(trainer)
+        if asked:
+            raise Interrupted
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Save the last state, and the weights when they are the best so far."""
+        self._validated = trainer.global_step
+        score = self._score(trainer)
+        self._is_best = self.spec.is_better(score, self.best_score)
+        if self._is_best:
+            self.best_score, self.best_step = score, trainer.global_step
+        self._save_last(trainer)
+        self._is_best = False
+        if ranks.any_rank(self.signal is not None):
+            raise Interrupted
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Save after a validation at whose end another callback fails: that one comes first."""
+        fails = trainer.validating and isinstance(exception, Exception) and self._validated != trainer.global_step
+        if fails and self.monitor in trainer.callback_metrics and ranks.world_size() == 1:
+            self.on_validation_end(trainer, pl_module)
+
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Keep the best weights: those of the checkpoint, which are the ones that were scored, averaged or not.
+
+        Adapters are merged into them, and stay as they are in the checkpoint.
+        """
+        if self._is_best:
+            state = merge_state(checkpoint["state_dict"], pl_module.task.encoder.lora.scale)
+            save_weights(state, self.folder.place("checkpoints/best.safetensors"))
+
+    def _score(self, trainer: pl.Trainer) -> float:
+        """Return the monitored metric of the last validation.
+
+        Raises:
+            RunError: the validation did not give it.
+        """
+        if self.monitor not in trainer.callback_metrics:
+            scores = ", ".join(trainer.callback_metrics) or "nothing"
+            raise RunError(
+                f"no {self.monitor} was computed in validation, but it chooses the best weights",
+                where=f"the validation computed {scores}",
+                remedy="Use a dev split with answers, or let the task monitor a computed metric",
+            )
+        return float(trainer.callback_metrics[self.monitor])
+
+    def _save_last(self, trainer: pl.Trainer) -> None:
+        self.stopped = trainer.should_stop
+        target = self.folder.place("checkpoints/last.ckpt")
+        try:
+            # All processes gather what the first one writes.
+            with replace_file(target) if ranks.is_rank_zero() else nullcontext(target) as draft:
+                trainer.save_checkpoint(draft)
+        except (OSError, RuntimeError) as error:
+            raise RunError(
+                f"the checkpoint cannot be written: {getattr(error, 'strerror', None) or error}",
+                where=str(target),
+                remedy="Free space, then continue with resume=last from the checkpoint before",
+            ) from error
+
+
+class Reproducible(pl.Callback):
+    """Seed the generators before every micro-batch from (seed, its number among those of all processes).
+
+    No generator has to be saved: a run that is resumed at any batch draws the dropout masks that the
+    uninterrupted run draws there, and several processes on CPUs draw those that one would.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Count batches as this run does: it may cut steps into other micro-batches, for more or fewer processes."""
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        more = checkpoint["global_step"] * trainer.accumulate_grad_batches - progress["current"]["ready"]
+        for counts in (progress["total"], progress["current"]):
+            counts.update({name: count + more for name, count in counts.items()})
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
+    ) -> None:
+        """Seed for this batch."""
+        torch.manual_seed((self.seed << 32) + batch_idx * ranks.world_size() + ranks.rank())
+
+
+class FollowTraining(pl.Callback):
+    """Show loss, examples/s, tokens/s and the time left; log them every few steps and after each validation.
+
+    Args:
+        log_every: optimizer steps between two rows.
+    """
+
+    def __init__(self, clock: Clock, log_every: int, console: Console) -> None:
+        self.clock, self.log_every, self.console = clock, log_every, console
+        self.examples = self.tokens = 0
+        self._new_tokens: list[torch.Tensor] = []
+        self.seconds, self.steps = 0.0, 0  # steps since this process began
+        self._losses: list[torch.Tensor] = []
+        self._loss: float | None = None
+        self._lr = 0.0
+        self._began = self._shown = time.monotonic()
+        self._bar: Progress | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
+        losses = [value / ranks.world_size() for value in ranks.all_reduce_sum([float(loss) for loss in self._losses])]
+        return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`."""
+        self._losses = [torch.tensor(float(loss)) for loss in state_dict["losses"]]
+        self.examples, self.tokens = int(state_dict["examples"]), int(state_dict["tokens"])
+        self.seconds = float(state_dict["seconds"])
+
+    def throughput(self) -> Row:
+        """Return the examples and real tokens per second of training, without validation."""
+        seconds = max(self.seconds, 1e-9)
+        return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Open the bar where there is a terminal, and no bar of the `callbacks` group."""
+        if not self.console.is_terminal or trainer.progress_bar_callback:
+            return
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("[dim]{task.fields[rates]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(
+            "training", total=_total_steps(trainer), completed=trainer.global_step, rates=""
+        )
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
+    ) -> None:
+        """Start the watch, and let what other callbacks log of this step stand beside its loss."""
+        self._began = time.monotonic()
+        step = trainer.global_step + 1  # Lightning's own count is one behind, and says so in its rows
+        trainer.fit_loop.epoch_loop._batches_that_stepped = step
+        trainer.log_every_n_steps = int(self._is_logged(trainer, step))  # it would look at the step that follows
+
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Note the learning rate before the schedule moves on."""
+        self._lr = optimizer.param_groups[0]["lr"]
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,  # noqa: ANN401 - Lightning's own
+        batch: TableBatch,
+        batch_idx: int,
+    ) -> None:
+        """Count, show and log."""
+        self.seconds += time.monotonic() - self._began
+        self.examples += len(batch.input_ids) * ranks.world_size()
+        self._new_tokens.append(batch.attention_mask.sum())
+        self._losses.append(outputs["loss"].detach())
+        if (batch_idx + 1) % trainer.accumulate_grad_batches:
+            return
+        self.tokens += int(ranks.all_reduce_sum([int(torch.stack(self._new_tokens).sum())])[0])
+        self._new_tokens.clear()
+        self.steps += 1
+        if self._is_logged(trainer, trainer.global_step):
+            self._log(trainer)
+        self._show(trainer)
+
+    def _is_logged(self, trainer: pl.Trainer, step: int) -> bool:
+        return step % self.log_every == 0 or step == _total_steps(trainer)
+
+    def _log(self, trainer: pl.Trainer) -> None:
+        mean = float(torch.stack([loss.cpu() for loss in self._losses]).mean())
+        loss = ranks.all_reduce_sum([mean])[0] / ranks.world_size() * trainer.accumulate_grad_batches
+        self._losses.clear()
+        rates = {f"train/{name}": value for name, value in self.throughput().items()}
+        self._loss = loss
+        self._row(trainer, {"train/loss": loss, "train/lr": self._lr, **rates})
+
+    def _row(self, trainer: pl.Trainer, values: Row) -> None:
+        epoch = trainer.datamodule.epoch(trainer.global_step)
+        row = {"epoch": epoch, "time": round(self.clock(), 2), **values}
+        log_row(trainer.loggers, row, trainer.global_step)
+
+    def _show(self, trainer: pl.Trainer) -> None:
+        rates = self.throughput()
+        text = f"{rates['examples_per_second']:.1f} examples/s {rates['tokens_per_second']:,.0f} tokens/s"
+        if self._loss is not None:
+            text = f"loss {self._loss:.3f} {text}"
+        if self._bar:
+            self._bar.update(self._task, completed=trainer.global_step, rates=text)
+        elif trainer.progress_bar_callback:
+            return
+        elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
+            self._shown = time.monotonic()
+            left = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
+            place = f"step {trainer.global_step}/{_total_steps(trainer)}"
+            self.console.print_progress(f"{place} {text} {time_text(left)} left")
+
+    def _per_step(self, trainer: pl.Trainer) -> float:
+        schedule = trainer.datamodule.schedule
+        return self.seconds * schedule.batch_size / max(self.examples, 1)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log and print the metrics of the development split."""
+        metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
+        self._row(trainer, metrics)
+        whole = {name: value for name, value in metrics.items() if name.count("/") == 1}
+        shown = "  ".join(f"{name} {MetricName.parse(name).spec.text(value)}" for name, value in whole.items())
+        self.console.print(f"step {trainer.global_step}: {shown}")
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Close the bar."""
+        self.close()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Close the bar, so that the message stands on a line of its own."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the bar where one is open."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+
+def _total_steps(trainer: pl.Trainer) -> int:
+    return int(trainer.datamodule.schedule.total_steps)

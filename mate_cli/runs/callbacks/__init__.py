@@ -1,1 +1,0 @@
-"""Lightning callbacks: one per file."""
