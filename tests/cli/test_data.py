@@ -165,5 +165,5 @@ def test_unused_encodings_are_pruned(tmp_path, capsys):
         file.write_bytes(bytes(1_500_000))
         os.utime(file, (time.time() - age * 86_400,) * 2)
     assert main(["data", "prune", "days=2", f"paths.cache={tmp_path}"]) == 0
-    assert capsys.readouterr().out == "1 file of encodings removed, 1.5 MB\n"
+    assert capsys.readouterr().out == "1 file of encodings and unfinished corpora removed, 1.5 MB\n"
     assert [file.name for file in tmp_path.iterdir()] == [f"{'b' * 32}.arrow"]
