@@ -121,3 +121,6 @@ def test_processes_prepare_a_corpus_together(nodes, tmp_path):
         writers.add(len(list(corpora.glob("*.parts/.*.draft"))))
     assert max(writers) == 2, "each writes parts meanwhile"
     assert sum(json.loads(counts[0].read_text())["tables"].values()) == 4_200
+    for command in commands:
+        command.send_signal(signal.SIGKILL)
+        command.wait(60)
