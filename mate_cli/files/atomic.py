@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
 
-DRAFT = re.compile(r"\..+\.[0-9a-f]{12}\.draft")
+DRAFT = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{12}\.draft")
 MAX_NAME = 80
 """Bytes of a file's name that its draft is called by."""
 MAX_AGE = 86_400
@@ -170,12 +170,12 @@ def remove_drafts(folder: Path) -> None:
             _remove_left(draft)
 
 
-def is_being_written(target: Path) -> bool:
-    """Tell whether a process is writing a file, whose folder is there; drafts of killed ones are removed."""
-    drafts = [draft for draft in _drafts(target.parent) if draft.name.startswith(f".{_short_name(target)}.")]
+def find_files_in_writing(folder: Path) -> set[str]:
+    """Return the (short) names of the files that processes are writing; drafts of killed ones are removed."""
+    drafts = _drafts(folder)
     for draft in drafts:
         _remove_left(draft)
-    return any(draft.exists() for draft in drafts)
+    return {DRAFT.fullmatch(draft.name)["target"] for draft in drafts if draft.exists()}
 
 
 @cache

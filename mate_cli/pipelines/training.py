@@ -98,6 +98,8 @@ def _record_parts(record: RunRecord, parts: Parts, training: TrainingSet, develo
 def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
     data, task = parts.data, parts.task
     if ranks.world_size() > 1:
+        if prepare_share := getattr(data.dataset, "prepare_share", None):
+            prepare_share()
         marks = ranks.rank_zero_first(data.split_marks)
         ranks.require_agreement(marks, "Give all the same data, as on a file system that all nodes share")
     training = data.training()

@@ -171,10 +171,12 @@ class TableInPieces:
     def cost(self, columns: int, rows: int, pieces: int) -> int:
         """Count the pieces in the first columns and body rows of words that begin before a piece."""
         if pieces not in self.costs:
-            cells = (self.rows * self.width + self.columns)[self.word_starts < pieces]
-            counts = np.bincount(cells, minlength=self.height * self.width).reshape(self.height, self.width)
+            height, width = self.height, self.width
+            cells = (self.rows * width + self.columns)[self.word_starts < pieces]
+            counts = np.bincount(cells, minlength=height * width).reshape(height, width)
             self.costs[pieces] = counts.cumsum(0).cumsum(1).astype(np.int32)
-        return int(self.costs[pieces][min(rows, self.height - 1), columns - 1])
+        costs = self.costs[pieces]
+        return int(costs[min(rows, len(costs) - 1), columns - 1])
 
     @property
     def size(self) -> int:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -164,6 +165,14 @@ def test_unused_encodings_are_pruned(tmp_path, capsys):
         file = tmp_path / f"{name}.arrow"
         file.write_bytes(bytes(1_500_000))
         os.utime(file, (time.time() - age * 86_400,) * 2)
+    for name, age in (("c" * 24, 3), ("d" * 24, 1)):
+        parts = tmp_path / "corpora" / f"{name}.parts"
+        parts.mkdir(parents=True)
+        (parts / "000-000000.parquet").write_bytes(bytes(500_000))
+        (parts / ".000-000001.parquet.0123456789ab.draft").mkdir()  # of a killed process
+        os.utime(parts, (time.time() - age * 86_400,) * 2)
     assert main(["data", "prune", "days=2", f"paths.cache={tmp_path}"]) == 0
-    assert capsys.readouterr().out == "1 file of encodings removed, 1.5 MB\n"
+    assert capsys.readouterr().out == "2 files of encodings and unfinished corpora removed, 2.0 MB\n"
+    assert [file.name for file in (tmp_path / "corpora").iterdir()] == [f"{'d' * 24}.parts"]
+    shutil.rmtree(tmp_path / "corpora")
     assert [file.name for file in tmp_path.iterdir()] == [f"{'b' * 32}.arrow"]

@@ -15,7 +15,7 @@ from mate_cli.attention.patterns import RowColumnHeads
 from mate_cli.attention.segment_tasks import CALL_COST
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.cache import VERSION, encode_split, prune_encodings
+from mate_cli.data.loading.cache import VERSION, encode_split, prune_cache
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
@@ -355,7 +355,7 @@ def test_what_nobody_has_opened_for_long_is_pruned(examples, serializer, tmp_pat
     for name in ("other.json", "table.arrow"):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (0, 0))
-    count, size = prune_encodings(tmp_path, days=30)
+    count, size = prune_cache(tmp_path, days=30)
     assert (count, [file.exists() for file in files].count(True)) == (1, 1)
     assert size > 0
     assert {file.name for file in tmp_path.iterdir()} >= {"other.json", "table.arrow"}

@@ -11,12 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 import forked_commands
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from forked_commands import Command
 
-WORDS = ["experiment=wtq_mate", "data=files", "data.train=asked.jsonl", "data.dev_share=0.25", "logger=none"]
-WORDS += ["model.size=tiny", "init=random", "init.tokenizer=sample", "encoding.max_tokens=96", "debug=fast"]
-WORDS += ["trainer.limit_train=64", "hardware.devices=2", "hardware.threads=1"]
+QUICK = ["logger=none", "model.size=tiny", "init=random", "init.tokenizer=sample", "encoding.max_tokens=96"]
+QUICK += ["debug=fast", "trainer.limit_train=64", "hardware.devices=2", "hardware.threads=1"]
+WORDS = ["experiment=wtq_mate", "data=files", "data.train=asked.jsonl", "data.dev_share=0.25", *QUICK]
+CORPUS = ["experiment=pretrain_mate", "data.exclude=[]", *QUICK]
 TABLE = [["name", "city"], ["Ruvo Tekan", "Belora"], ["Mila Sorn", "Katim"]]
 
 
@@ -27,7 +30,9 @@ def nodes(tmp_path, monkeypatch):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
-    def start(rank: int, *words: str, answer: str = "Belora", count: int = 24, home: bool = True) -> Command:
+    def start(
+        rank: int, *words: str, base: list[str] = WORDS, answer: str = "Belora", count: int = 24, home: bool = True
+    ) -> Command:
         folder = tmp_path / f"node{rank}"
         folder.mkdir()
         rows = [{"question": f"which is number {n}?", "table": TABLE, "answers": [answer]} for n in range(count)]
@@ -38,7 +43,7 @@ def nodes(tmp_path, monkeypatch):
             monkeypatch.setenv(name, str(value))
         monkeypatch.setenv("MATE_CACHE", str(folder / "cache"))
         monkeypatch.chdir(folder)
-        return forked_commands.start("train", *WORDS, f"paths.outputs={tmp_path / 'outputs'}", *words)
+        return forked_commands.start("train", *base, f"paths.outputs={tmp_path / 'outputs'}", *words)
 
     return start
 
@@ -102,3 +107,20 @@ def test_equal_processes_train_one_run(nodes, tmp_path):
     (record,) = (tmp_path / "outputs").glob("train/*/*/record.json")
     assert json.loads(record.read_text())["status"] == "finished"
     assert Path(record.parent / "predictions").is_dir()
+
+
+def test_processes_prepare_a_corpus_together(nodes, tmp_path):
+    files = [tmp_path / f"{number}.parquet" for number in range(6)]
+    for number, file in enumerate(files):
+        rows = [[[f"{name} {count}", f"{number} {count}"] for name in ("Ruvo", "Mila")] for count in range(700)]
+        pq.write_table(pa.table({"header": [["name", "city"]] * 700, "rows": rows}), file)
+    shared = [f"paths.cache={tmp_path / 'cache'}", f"data.sources=[{','.join(map(str, files))}]"]
+    commands = [nodes(rank, *shared, base=CORPUS) for rank in range(2)]
+    corpora, writers = tmp_path / "cache" / "corpora", {0}
+    while not (counts := list(corpora.glob("*/counts.json"))) and {command.poll() for command in commands} == {None}:
+        writers.add(len(list(corpora.glob("*.parts/.*.draft"))))
+    assert max(writers) == 2, "each writes parts meanwhile"
+    assert sum(json.loads(counts[0].read_text())["tables"].values()) == 4_200
+    for command in commands:
+        command.send_signal(signal.SIGKILL)
+        command.wait(60)

@@ -1,4 +1,4 @@
-"""`mate data`: list the datasets, check, download or export one, prune encodings."""
+"""`mate data`: list the datasets, check, download or export one, prune the cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def takes_word(word: str) -> bool:
 
 
 def run(cfg: Data) -> None:
-    """List all datasets, check or export the one that is chosen, fetch its public release, or prune encodings.
+    """List all datasets, check or export the one that is chosen, fetch its public release, or prune the cache.
 
     Raises:
         DataError: the check found problems (after printing them), or the files cannot be fetched.
@@ -44,11 +44,11 @@ def run(cfg: Data) -> None:
         _export(cfg)
         return
     if cfg.action == "prune":
-        from mate_cli.data.loading.cache import prune_encodings
+        from mate_cli.data.loading.cache import prune_cache
         from mate_cli.reports.format import plural
 
-        count, size = prune_encodings(Path(cfg.paths.cache), cfg.days)
-        print(f"{plural(count, 'file')} of encodings removed, {size / 1e6:,.1f} MB")
+        count, size = prune_cache(Path(cfg.paths.cache), cfg.days)
+        print(f"{plural(count, 'file')} of encodings and unfinished corpora removed, {size / 1e6:,.1f} MB")
         return
     # A check only looks, and `download` fetches by itself.
     dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)

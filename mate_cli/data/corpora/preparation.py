@@ -22,7 +22,7 @@ from mate_cli.data.corpora.corpus_sources import Reader, Sources
 from mate_cli.data.corpora.shards import FACTS, ROWS_AT_ONCE, CorpusTable, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.atomic import is_being_written, replace_file
+from mate_cli.files.atomic import find_files_in_writing, replace_file
 
 SHARDS = 16
 """Files of a prepared corpus: as many processes can read it side by side."""
@@ -68,6 +68,7 @@ def write_parts(
     parts: dict[Path, str] = {}
     folder.mkdir(parents=True, exist_ok=True)
     for are_others_trusted in (True, False):
+        busy: set[str] = set()
         for place, source in enumerate(names):
             readers = sources.readers(source)
             for number in count():
@@ -75,8 +76,10 @@ def write_parts(
                     break
                 path = folder / f"{place:03}-{number:06}.parquet"
                 parts[path] = source
-                is_done = _is_whole(path) or finished.is_file()
-                if not (is_done or (are_others_trusted and is_being_written(path))):
+                if _is_whole(path) or finished.is_file() or path.name in busy:
+                    continue
+                busy = find_files_in_writing(folder) if are_others_trusted else set()
+                if path.name not in busy:
                     with replace_file(path) as draft:
                         _write_part(draft, part, evaluation)
             sources.forget(source)

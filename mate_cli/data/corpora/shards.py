@@ -176,6 +176,8 @@ def from_row(row: Mapping[str, Any]) -> CorpusTable:
     header = tuple(Cell(text or "") for text in row["header"] or ())
     body = tuple(
         tuple(Cell(text or "", tuple(links.get((number, column), ()))) for column, text in enumerate(line))
+        if links
+        else tuple(Cell(text or "") for text in line)
         for number, line in enumerate(row["rows"] or ())
         if len(line) == len(header)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -191,23 +192,46 @@ class TableCorpus(StreamedDataset):
     def _manifest(self) -> Path:
         return self.folder / "counts.json"
 
+    @property
+    def _parts(self) -> Path:
+        return self.folder.with_suffix(".parts")
+
+    @cached_property
+    def _written(self) -> tuple[list[tuple[str, Path]], dict[str, int]]:
+        """The parts, written where nobody else has, with their sources; and how many tables of evaluation there are."""
+        sources = Sources(self.datasets)
+        evaluation, excluded = read_evaluation(sources, self.excluded)
+        return write_parts(self._parts, sources, self.sources, evaluation, self._manifest), excluded
+
+    def prepare_share(self) -> None:
+        """Write the parts of the corpus beside other processes: the first that asks for `files` only merges them.
+
+        Raises:
+            DataError: a source is missing or damaged, or the parts cannot be written.
+        """
+        if not self.is_prepared:
+            with self._writing():
+                self._written  # noqa: B018 - writes them
+
     def _prepare(self) -> None:
         """Write the corpus, whole or not at all; what was killed goes on, and processes share the work."""
-        parts = self.folder.with_suffix(".parts")
-        try:
-            sources = Sources(self.datasets)
-            evaluation, excluded = read_evaluation(sources, self.excluded)
-            written = write_parts(parts, sources, self.sources, evaluation, self._manifest)
+        with self._writing():
+            written, excluded = self._written
             with replace_file(self.folder) as draft:
                 draft.mkdir()
                 counts = merge_parts(written, draft)
                 (draft / "counts.json").write_text(json.dumps(counts | {"excluded": excluded}, indent=2))
+        rmtree(self._parts, ignore_errors=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             if not self._manifest.is_file():  # else another process was faster
                 remedy = "Free space or choose another folder with paths.cache=..."
                 problem = f"cannot be written: {error.strerror}"
                 raise DataError(problem, where=str(self.folder), remedy=remedy) from error
-        rmtree(parts, ignore_errors=True)
 
 
 def _held_out_example(table: CorpusTable) -> TableExample:

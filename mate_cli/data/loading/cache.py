@@ -11,6 +11,7 @@ import json
 import math
 import os
 import random
+import shutil
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,6 +44,8 @@ PART, CHUNK = 512, 128
 """Examples of a file, and those that are tokenised together: of a table one after the other, so that a text is
 tokenised once."""
 ENDING = ".arrow"
+DAY = 86_400
+"""Seconds."""
 PLACES = "/places"
 """Ends the name of a column with the size of an array, and the places of its values that are not zero."""
 
@@ -247,16 +250,25 @@ def _lists(values: Sequence[np.ndarray], kind: pa.DataType | None = None) -> pa.
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(values)).cast(kind or pa.int32()))
 
 
-def prune_encodings(folder: Path, days: float) -> tuple[int, int]:
-    """Remove the encodings that nobody has opened for some days; return how many files, and their bytes."""
-    unused = [
-        (file, status.st_size)
-        for file in folder.expanduser().glob(f"{'[0-9a-f]' * 32}{ENDING}")  # not what others may keep there
-        if time.time() - (status := file.lstat()).st_mtime > days * 86_400
-    ]
-    for file, _ in unused:
+def prune_cache(folder: Path, days: float) -> tuple[int, int]:
+    """Remove the encodings that nobody has opened for some days, and parts of corpora whose preparation has not ended.
+
+    Returns:
+        How many files there were, and their bytes.
+    """
+
+    def unused(pattern: str) -> list[Path]:
+        return [path for path in folder.expanduser().glob(pattern) if path.lstat().st_mtime < time.time() - days * DAY]
+
+    files = unused(f"{'[0-9a-f]' * 32}{ENDING}")  # not what others may keep there
+    parts = [path for path in unused(f"corpora/{'[0-9a-f]' * 24}.parts") if not path.is_symlink()]
+    files += [file for path in parts for file in path.iterdir() if file.is_file()]
+    size = sum(file.lstat().st_size for file in files)
+    for file in files:
         file.unlink(missing_ok=True)
-    return len(unused), sum(size for _, size in unused)
+    for path in parts:
+        shutil.rmtree(path, ignore_errors=True)  # with the drafts of killed processes
+    return len(files), size
 
 
 def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from random import Random
 from typing import Annotated, Any, NamedTuple
 
@@ -126,8 +125,7 @@ class MaskingSerializer(Serializer):
         if not cell_parts:
             none = np.zeros(0, np.int32)
             return TableInPieces(split, none, none, none, none, np.zeros((2, 0), np.int32))
-        whole = texts if split.characters <= LONG_TEXT else ()  # to be split all at once costs less than one by one
-        self._pieces.add(chain((part for parts in cell_parts for part in parts), whole))
+        self._pieces.add(part for parts in cell_parts for part in parts)
         pieces = TablePieces.of([self._pieces[parts] for parts in cell_parts], self.tokenizer.is_continuation)
         at = pieces.cells
         rows, columns, starts = (array.astype(np.int32) for array in (rows[at], columns[at], pieces.word_starts))
