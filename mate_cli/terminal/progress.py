@@ -102,7 +102,10 @@ def size_text(size: float) -> str:
 
 
 class _Line:
-    """The line on the error stream in which a thread shows the work of this process, while there is some."""
+    """The line on the error stream in which a thread shows the work of this process, while there is some.
+
+    Of processes that train together the first alone shows its own.
+    """
 
     def __init__(self) -> None:
         self._works: list[Progress] = []
@@ -142,7 +145,7 @@ class _Line:
         while not ended.wait(REFRESH):
             with self._lock:
                 now = time.monotonic()
-                work = self._works[-1] if self._works else None
+                work = self._works[-1] if self._works and os.environ.get("RANK", "0") == "0" else None
                 terminal = sys.stderr.isatty()
                 if work is None or ended.is_set() or now - work.began < (DELAY if terminal else PLAIN_DELAY):
                     continue

@@ -82,6 +82,14 @@ def test_a_terminal_has_one_line_that_is_gone_in_the_end(monkeypatch):
     assert screen(terminal.written) == []
 
 
+def test_of_several_processes_the_first_alone_shows_its_work(capsys, monkeypatch):
+    for rank in ("1", "0"):
+        monkeypatch.setenv("RANK", rank)
+        with Progress(f"encoding in process {rank}"):
+            time.sleep(0.3)
+    assert [line.rpartition(" process ")[2][0] for line in capsys.readouterr().err.splitlines()] == ["0"]
+
+
 def test_what_is_printed_meanwhile_stands_on_lines_of_its_own(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

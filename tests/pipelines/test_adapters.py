@@ -5,9 +5,10 @@ import re
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import AutoModel, AutoTokenizer
 from transformers import AutoModelForTableQuestionAnswering as ForTables
 
 import mate_cli.models.auto_loading as auto_loading
@@ -51,6 +52,20 @@ def test_an_adapter_is_loaded_with_its_network(exports, given, adapted, tmp_path
     torch.testing.assert_close(ForTables.from_pretrained(both)(**given).logits, wanted)
     merged = model.merge_and_unload()
     torch.testing.assert_close(merged(**given).logits, wanted, atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_mate_opens_a_merged_network(exports, adapted, tmp_path):
+    merged = adapted[0].merge_and_unload()
+    merged.save_pretrained(tmp_path / "merged")
+    AutoTokenizer.from_pretrained(exports("cells")).save_pretrained(tmp_path / "merged")
+    mate, original = Mate.from_pretrained(tmp_path / "merged"), Mate.from_pretrained(exports("cells"))
+    table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})
+    batch = original.batch(table, "which region sold most?")
+    torch.testing.assert_close(mate.batch(table, "which region sold most?").input_ids, batch.input_ids)
+    states = mate(batch).last_hidden_state
+    torch.testing.assert_close(states, merged.encoder(batch).states, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(states, original(batch).last_hidden_state, atol=1e-3)
 
 
 def test_the_page_makes_an_adapter(exports, monkeypatch, tmp_path):

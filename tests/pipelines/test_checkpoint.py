@@ -202,7 +202,6 @@ WRONG = {
         r"vocab\.txt: .* not in UTF-8",
     ),
     "words are cut": ("ours", text("tokenizer_config.json", "}", ""), r"tokenizer_config\.json: not readable as JSON"),
-    "no settings": ("ours", without("mate.yaml"), r"mate\.yaml is missing"),
     "unknown option": ("ours", text("mate.yaml", "keep: 10", "kept: 10"), "unexpected keyword argument 'kept'"),
     "another size": ("ours", text("mate.yaml", "size: tiny", "size: mini"), "weights of another network"),
     "foreign code": (

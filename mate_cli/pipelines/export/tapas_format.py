@@ -99,10 +99,10 @@ def _statements() -> dict[str, Any]:
     return {"id2label": dict(enumerate(VERDICTS)), "label2id": {name: place for place, name in enumerate(VERDICTS)}}
 
 
-def is_tapas(folder: Path) -> bool:
-    """Say whether transformers' TAPAS is in a folder, by its config.json."""
+def model_type(folder: Path) -> str | None:
+    """Return the kind of network in a folder, by its config.json; None where there is none."""
     path = folder / "config.json"
-    return path.is_file() and json_content(path).get("model_type") == "tapas"
+    return json_content(path).get("model_type") if path.is_file() else None
 
 
 def json_content(path: Path) -> dict[str, Any]:
@@ -192,8 +192,6 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
 
 def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
     kind, heads = config.get("model_type"), config.get("architectures") or []
-    if kind == "mate_cli":
-        raise CheckpointError("mate.yaml is missing", where=str(folder), remedy="Fetch or export it again")
     if kind != "tapas":
         raise CheckpointError(
             f"its config.json is of {kind!r}, not of a TAPAS or a mate export",

@@ -22,7 +22,7 @@ from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
+from mate_cli.pipelines.export.tapas_format import json_content, model_type, tapas_parts
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
 from mate_cli.runs.configuration import ModelConfig
@@ -53,7 +53,7 @@ def open_checkpoint(
     `evaluation.predict(parts.task, loader, config)`, as those of a run are.
 
     Args:
-        name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
+        name: a folder that `mate export` or `save_pretrained` of its network wrote, a folder with a `TapasForQuestionAnswering` or a
             `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
             unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint, `.../model.ckpt`.
         runtime: the machine and the folders of now.
@@ -69,10 +69,12 @@ def open_checkpoint(
     bundle = None if _is_described(folder) else find_bundle(Path(name).expanduser())
     if (folder / SETTINGS).is_file():
         settings = rename_targets(read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True))
+    elif model_type(folder) == "mate_cli":  # as save_pretrained of transformers leaves a network of ours
+        settings = rename_targets(json_content(folder / "config.json"))
     else:
         settings = tapas_parts(folder, bundle)
     check_built(settings, str(folder), runtime.trust)
-    weights, is_theirs = bundle or _weights(folder), bundle is not None or is_tapas(folder)
+    weights, is_theirs = bundle or _weights(folder), bundle is not None or model_type(folder) == "tapas"
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
