@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table_releases import write_sqa
 
-from mate_cli.data.datasets.csv_tables import parse_csv_table
+from mate_cli.data.datasets.file_formats import parse_csv_table
 from mate_cli.data.datasets.sqa.reader import COLUMNS, SQA, read_turns
 from mate_cli.errors import DataError
 

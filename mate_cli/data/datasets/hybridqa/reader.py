@@ -16,7 +16,7 @@ from pydantic import Field
 
 from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
 from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, counts_in_words, note_absent_tables
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries
+from mate_cli.data.datasets.file_formats import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
     answer_nodes,

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Literal
 
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_text
+from mate_cli.data.datasets.file_formats import CsvTables, open_end, parse_csv_table, read_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_lines
+from mate_cli.data.datasets.file_formats import CsvTables, open_end, parse_csv_table, read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import (
+from mate_cli.data.datasets.file_formats import (
     DamagedEntryError,
     find_name,
     find_text,
