@@ -1,6 +1,6 @@
 import bz2
-import json
 import tarfile
+from dataclasses import asdict
 
 import pytest
 import releases
@@ -130,7 +130,7 @@ def test_damage_is_named_and_can_be_left_out(root, name):
     assert file in str(caught.value)
     report = WikiSQL(root).check()
     assert any(message in str(problem) for problem in report.problems)
-    assert json.loads(json.dumps(report.as_dict()))["published"]["questions"] == 80_654
+    assert asdict(report)["published"]["questions"] == 80_654
     with pytest.warns(UserWarning, match="damaged examples are left out"):
         assert len(WikiSQL(root, damaged="skip", require_rows=False).examples("train")) < 5
 
