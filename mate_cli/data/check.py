@@ -221,13 +221,8 @@ def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Proble
     for split, examples in splits.items():
         without = [example.example_id for example in examples if example.answer is None and example.table.rows]
         if without and (split == "train" or len(without) < len(examples)):
-            yield Problem(files[split], without[0], describe_unanswered(len(without), len(examples)))
-
-
-def describe_unanswered(without: int, questions: int) -> str:
-    """Return the problem of a question without an answer, one of some among the questions of a split."""
-    more = f", nor have {without - 1:,} more of {questions:,}" if without > 1 else ""
-    return f"the question has no answer{more}"
+            more = f", nor have {len(without) - 1:,} more of {len(examples):,}" if len(without) > 1 else ""
+            yield Problem(files[split], without[0], f"the question has no answer{more}")
 
 
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
