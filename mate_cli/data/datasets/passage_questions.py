@@ -57,7 +57,6 @@ class PassageQuestions(Release):
     Args:
         train_files: questions to learn from, below the root; None for those of the release.
         dev_files: of the dev split; None for those of the release.
-        test_files: of the test split; None for those of the release.
         window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
             evaluated is not cut here.
     """
@@ -67,7 +66,6 @@ class PassageQuestions(Release):
 
     train_files: Sequence[str] | None = None
     dev_files: Sequence[str] | None = None
-    test_files: Sequence[str] | None = None
     window: Annotated[int, Field(gt=0)] | None = 200
 
     def __post_init__(self) -> None:
@@ -83,10 +81,8 @@ class PassageQuestions(Release):
     @property
     def files(self) -> Mapping[str, Sequence[str]]:
         """The files that are looked for, by split."""
-        named = {"train": self.train_files, "dev": self.dev_files, "test": self.test_files}
-        files = {
-            split: self.released_files.get(split, ()) if names is None else names for split, names in named.items()
-        }
+        typed = {"train": self.train_files, "dev": self.dev_files}
+        files = {**self.released_files, **{split: names for split, names in typed.items() if names is not None}}
         return {split: names for split, names in files.items() if names}
 
     @property
