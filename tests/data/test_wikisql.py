@@ -151,13 +151,6 @@ def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, jun
     assert report.counts["train"]["questions"] == 5 or report.problems
 
 
-def test_a_table_that_occurs_twice_is_named(root):
-    edit_lines(root / "train.tables.jsonl", lambda entries: entries.append(entries[0]))
-    assert [str(problem) for problem in WikiSQL(root).check().problems] == [
-        "train.tables.jsonl: 1-1-1: the table id occurs twice"
-    ]
-
-
 def test_a_cut_archive_and_missing_tables_are_one_error(root):
     (root / "dev.tables.jsonl").unlink()
     with pytest.raises(DataError, match=r"looked for dev.tables.jsonl.*mate data download data=wikisql"):
