@@ -361,7 +361,7 @@ class ReleaseFiles:
         return None
 
     def _packed_folder(self, place: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
-        """Find the archive of a folder, and the paths there of the files of this folder, at any depth, by their ends."""
+        """Find the archive of a folder, and the paths there of the files in this folder, at any depth, by the ends."""
         if (place, folder) not in self._packed:
             store, name = find_store(place, folder), PurePosixPath(folder).name
             listed = self._listed(store) if store and not store.is_dir() else ()
