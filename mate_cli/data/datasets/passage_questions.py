@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -104,12 +105,11 @@ class PassageQuestions(Release):
 
     @property
     def _unread(self) -> str:
-        """Files beside those that are looked for which may be taken for one of them."""
-        known = {*self.wanted_files, *(unpacked_name(file.destination) for file in self.remote_files)}
-        folders = {(self.root / file).parent for file in known}
-        paths = sorted(path.relative_to(self.root) for folder in folders for path in folder.glob("*.json*"))
-        names = dict.fromkeys(unpacked_name(path.as_posix()) for path in paths if path.name != MANIFEST)
-        return ", ".join(name for name in names if name not in known)
+        """Files of the root that nobody reads and that may be taken for some of the release."""
+        released = (file.destination for file in (self.info.remote_files if self.info else ()))
+        known = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *released))}
+        names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known
+        return ", ".join(sorted(name for name in names if name.endswith((".json", ".jsonl"))))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of its files; see `Release.read`."""
