@@ -281,6 +281,7 @@ class ReleaseFiles:
 
     def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
         self._root, self._patterns = root, archives
+        self._packed: dict[tuple[Path, str], tuple[Path | None, dict[str, str]]] = {}
         self._sizes: dict[Path, dict[str, int]] = {}
         self._places_in: dict[Path, dict[str, list[str]]] = {}
         self._members: dict[tuple[Path, str], bytes] = {}
@@ -353,11 +354,20 @@ class ReleaseFiles:
     def _packed_with(self, place: Path, file: str) -> tuple[Path, str] | None:
         """Find a file in the archive that is named like a folder above it: the archive, and the path there."""
         for folder in PurePosixPath(file).parents[:-1]:
-            store = find_store(place, str(folder))
-            inside = str(PurePosixPath(folder.name, PurePosixPath(file).relative_to(folder)))
-            if store and not store.is_dir() and (paths := self._places(store, inside)):
-                return store, paths[0]
+            store, paths = self._packed_folder(place, str(folder))
+            path = paths.get(str(PurePosixPath(file).relative_to(folder)))
+            if store and path:
+                return store, path
         return None
+
+    def _packed_folder(self, place: Path, folder: str) -> tuple[Path | None, dict[str, str]]:
+        """Find the archive of a folder, and the paths there of the files in this folder, at any depth, by the ends."""
+        if (place, folder) not in self._packed:
+            store, name = find_store(place, folder), PurePosixPath(folder).name
+            listed = self._listed(store) if store and not store.is_dir() else ()
+            ends = ((path, f"/{path}".partition(f"/{name}/")[2]) for path in listed)
+            self._packed[place, folder] = store, {end: path for path, end in ends if end}
+        return self._packed[place, folder]
 
     def _places(self, archive: Path, file: str) -> list[str]:
         """Return the paths at which an archive has a file: at its top, or below one folder."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -93,17 +93,21 @@ def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str
     return {name: Guess(rule(example.table)) for name, example in examples.items()}
 
 
+def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, int]]]:
+    """Rank the cells of each question's table by TF-IDF, by the name of the question; see `tfidf_cell_rankings`."""
+    by_table: dict[int, list[TableExample]] = defaultdict(list)
+    for example in examples:
+        by_table[id(example.table)].append(example)
+    rankings: dict[str, list[tuple[int, int]]] = {}
+    for asked in by_table.values():
+        ranked = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
+        rankings |= {example.example_id: cells for example, cells in zip(asked, ranked, strict=True)}
+    return rankings
+
+
 def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
-    """Return the cell nearest to each question by TF-IDF, see `tfidf_cell_rankings`."""
-    by_table: dict[int, list[str]] = {}
-    for name, example in examples.items():
-        by_table.setdefault(id(example.table), []).append(name)
-    guesses: dict[str, Guess] = {}
-    for names in by_table.values():
-        table = examples[names[0]].table
-        rankings = tfidf_cell_rankings(table, [examples[name].question for name in names])
-        guesses |= {name: Guess(tuple(cells[:1])) for name, cells in zip(names, rankings, strict=True)}
-    return guesses
+    """Return the cell nearest to each question by TF-IDF, see `rank_cells`."""
+    return {name: Guess(tuple(cells[:1])) for name, cells in rank_cells(examples.values()).items()}
 
 
 def majority_label(training: Iterable[TableExample]) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from mate_cli.data.baselines import tfidf_cell_rankings
+from mate_cli.data.baselines import rank_cells
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -38,15 +37,9 @@ def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list
     the others are drawn of all cells, by the name of the question.
     There are fewer than `count` where the table has not as many, and none without a known answer.
     """
-    by_table: dict[int, list[TableExample]] = defaultdict(list)
-    for example in examples if count else ():
-        if example.answer:
-            by_table[id(example.table)].append(example)
-    wrong_cells: dict[str, list[TableExample]] = {}
-    for asked in by_table.values():
-        rankings = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
-        wrong_cells |= {e.example_id: _without(e, ranking, count) for e, ranking in zip(asked, rankings, strict=True)}
-    return wrong_cells
+    asked = [example for example in examples if count and example.answer]
+    rankings = rank_cells(asked)
+    return {example.example_id: _without(example, rankings[example.example_id], count) for example in asked}
 
 
 def _without(example: TableExample, ranking: Sequence[tuple[int, int]], count: int) -> list[TableExample]:

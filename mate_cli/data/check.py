@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import combinations
 from operator import gt, ne
 from pathlib import PurePosixPath
@@ -60,18 +60,6 @@ class CheckReport:
     published: Mapping[str, int] = field(default_factory=dict)
     papers: Sequence[Mapping[str, Any]] = ()
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, ready for JSON."""
-        return {
-            "problems": [asdict(problem) for problem in self.problems],
-            "notes": [asdict(note) for note in self.notes],
-            "counts": {split: dict(counts) for split, counts in self.counts.items()},
-            "published": dict(self.published),
-            "papers": list(self.papers),
-            "shares": {split: dict(shares) for split, shares in self.shares.items()},
-            "percentiles": {name: {str(k): v for k, v in values.items()} for name, values in self.percentiles.items()},
-        }
 
 
 def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
@@ -233,13 +221,8 @@ def find_unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Proble
     for split, examples in splits.items():
         without = [example.example_id for example in examples if example.answer is None and example.table.rows]
         if without and (split == "train" or len(without) < len(examples)):
-            yield Problem(files[split], without[0], describe_unanswered(len(without), len(examples)))
-
-
-def describe_unanswered(without: int, questions: int) -> str:
-    """Return the problem of a question without an answer, one of some among the questions of a split."""
-    more = f", nor have {without - 1:,} more of {questions:,}" if without > 1 else ""
-    return f"the question has no answer{more}"
+            more = f", nor have {len(without) - 1:,} more of {len(examples):,}" if len(without) > 1 else ""
+            yield Problem(files[split], without[0], f"the question has no answer{more}")
 
 
 def find_repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:

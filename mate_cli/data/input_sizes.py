@@ -5,7 +5,7 @@ Source: the claims of the MATE paper, section 4: tables with passages do not fit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -63,17 +63,13 @@ def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Voca
     Raises:
         DataError: the data are damaged.
     """
-    split_sizes = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
-    measures = {
-        "word pieces with passages": [size for inputs in split_sizes.values() for size in inputs.with_passages],
-        f"word pieces with {SENTENCES} sentences": [
-            size for inputs in split_sizes.values() for size in inputs.with_sentences
-        ],
-    }
-    if not measures["word pieces with passages"]:
-        measures = {"word pieces": next(iter(reversed(measures.values())))}
+    inputs = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
+    whole = [size for split_inputs in inputs.values() for size in split_inputs.with_passages]
+    cut = [size for split_inputs in inputs.values() for size in split_inputs.with_sentences]
+    name = f"word pieces with {SENTENCES} sentences" if whole else "word pieces"
+    measures = {"word pieces with passages": whole, name: cut}
     sizes = {name: percentiles(values) for name, values in measures.items() if values}
-    shares: dict[str, Mapping[str, float]] = {split: inputs.shares() for split, inputs in split_sizes.items()}
+    shares = {split: split_inputs.shares() for split, split_inputs in inputs.items()}
     return replace(report, percentiles={**report.percentiles, **sizes}, shares=shares)
 
 

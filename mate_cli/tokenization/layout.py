@@ -141,7 +141,8 @@ class TableEncoding(Arrays[np.ndarray, float]):
     def kinds(self) -> list[str]:
         """Kind of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
         pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
-        return ["question" if segment == 0 else _kind_of_row(row) for segment, row in pairs]
+        kinds = {0: "header", SUMMARY_ROW: "counts"}
+        return ["question" if segment == 0 else kinds.get(row, "body") for segment, row in pairs]
 
 
 class TokenArrays:
@@ -162,10 +163,6 @@ class TokenArrays:
     def encoding(self, example_id: str, **known: Any) -> TableEncoding:
         """Return the encoding with these arrays and what else is known of it."""
         return TableEncoding(example_id=example_id, **self._values, **known)
-
-
-def _kind_of_row(row: int) -> str:
-    return "header" if row == 0 else "body" if row < SUMMARY_ROW else "counts"
 
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -184,6 +185,7 @@ class TableInPieces:
         return self.texts.characters // 2 + 10 * len(self.ids)
 
 
+Result = TypeVar("Result")
 _LARGEST_RANK = TOKEN_TYPES["column_ranks"] - 1
 
 
@@ -251,21 +253,25 @@ class TableFacts:
     def ranks(self) -> np.ndarray:
         """Rank and inverse rank of every cell, int32 [2, cells]; ranks above 255 become 255."""
         ranks = np.zeros((2, len(self.parts)), dtype=np.int32)
-        for column, values in self.numbers.items():
-            for row, pair in column_ranks(values).items():
-                if row < len(self.rows):
-                    ranks[:, (row + 1) * self.width + column] = pair
+        for cell, pair in self._by_cell(column_ranks):
+            ranks[:, cell] = pair
         return np.minimum(ranks, _LARGEST_RANK)
 
     @cached_property
     def values(self) -> np.ndarray:
         """The number that each cell is read as, float32 [cells]; NaN for others, dates among them."""
         values = np.full(len(self.parts), np.nan, dtype=np.float32)
-        for column, known in self.numbers.items():
-            for row, value in known.items():
-                if row < len(self.rows) and isinstance(value, float) and np.isfinite(value):
-                    values[(row + 1) * self.width + column] = value
+        for cell, value in self._by_cell(lambda values: values):
+            if isinstance(value, float) and np.isfinite(value):
+                values[cell] = value
         return values
+
+    def _by_cell(self, compute: Callable[[dict[int, Value]], Mapping[int, Result]]) -> Iterator[tuple[int, Result]]:
+        """Yield the cells of the numeric columns, as far as they are read, with what is computed of each column."""
+        for column, values in self.numbers.items():
+            for row, result in compute(values).items():
+                if row < len(self.rows):
+                    yield (row + 1) * self.width + column, result
 
     @cached_property
     def stems(self) -> TableStems:
@@ -278,9 +284,10 @@ class TableFacts:
         if not asked or not self.numbers:
             return None
         bits = np.zeros(len(self.parts), dtype=np.int32)
-        for column, values in self.numbers.items():
-            rounded = {row: as_float32(value) if isinstance(value, float) else value for row, value in values.items()}
-            for row, relation in relations(asked, rounded).items():
-                if row < len(self.rows):
-                    bits[(row + 1) * self.width + column] = relation
+        for cell, relation in self._by_cell(lambda values: relations(asked, _as_float32(values))):
+            bits[cell] = relation
         return bits
+
+
+def _as_float32(values: Mapping[int, Value]) -> dict[int, Value]:
+    return {row: as_float32(value) if isinstance(value, float) else value for row, value in values.items()}

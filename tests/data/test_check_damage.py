@@ -94,39 +94,3 @@ def test_a_title_is_a_text():
         is None
     )
     assert "title is not text" in str(problems[0])
-
-
-def cut(text):
-    return text[: int(len(text) * 0.6)]
-
-
-def unquote(text):
-    place = text.index('"', len(text) // 2)
-    return text[:place] + text[place + 1 :]
-
-
-def garble(text):
-    return text[: len(text) // 2] + b"\xff".decode("latin-1") + text[len(text) // 2 + 1 :]
-
-
-ALTERED = {
-    "sqa": ["random-split-1-train.tsv"],
-    "wtq": ["data/random-split-1-train.tsv"],
-    "tabfact": ["tokenized_data/train_examples.json"],
-    "wikisql": ["train.jsonl", "train.tables.jsonl"],
-}
-
-
-@pytest.mark.parametrize("alter", [cut, unquote, garble])
-@pytest.mark.parametrize("name", ALTERED)
-def test_an_altered_file_is_one_problem_with_its_line(name, alter, tmp_path):
-    root = WRITERS[name](tmp_path / name)
-    for file in ALTERED[name]:
-        before = (root / file).read_bytes()
-        if alter is unquote and b'"' not in before:
-            continue
-        (root / file).write_bytes(alter(before.decode("latin-1")).encode("latin-1"))
-        (problem,) = READERS[name](root).check().problems
-        assert problem.file == file
-        assert "line " in str(problem)
-        (root / file).write_bytes(before)

@@ -35,7 +35,7 @@ INFO = {
 READER = '''
 from dataclasses import dataclass
 
-from mate_cli.data.datasets.csv_tables import parse_csv_table
+from mate_cli.data.datasets.file_formats import parse_csv_table
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 

@@ -2,6 +2,7 @@ import json
 import random
 import shutil
 import warnings
+from dataclasses import asdict
 
 import pytest
 import releases
@@ -275,7 +276,7 @@ def test_the_check_counts_and_measures(root):
     assert report.problems == ()
     (overlap,) = report.notes
     assert (overlap.file, overlap.what) == ("released_data/test.json", "1 tables are in dev too")
-    assert json.loads(json.dumps(report.as_dict()))["counts"]["dev"]["missing"] == 1
+    assert asdict(report)["counts"]["dev"]["missing"] == 1
 
 
 def test_the_check_names_ids_that_occur_in_two_splits_or_files(root):

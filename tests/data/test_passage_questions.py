@@ -118,6 +118,6 @@ def test_files_beside_those_that_are_read_are_named(tmp_path):
     dataset = SQuAD(tmp_path)
     assert dataset.facts == {"not read": "train.json"}
     assert [note.what for note in dataset.check().notes] == ["not read: train.json; name it with data.train_files"]
-    mine = SQuAD(tmp_path, train_files=["train.json"])
+    mine = SQuAD(tmp_path, train_files=[str(tmp_path / "train.json")])
     assert [example.example_id for example in mine.examples("train")] == ["b"]
     assert mine.facts == {}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table_releases import write_sqa
 
-from mate_cli.data.datasets.csv_tables import parse_csv_table
+from mate_cli.data.datasets.file_formats import parse_csv_table
 from mate_cli.data.datasets.sqa.reader import COLUMNS, SQA, read_turns
 from mate_cli.errors import DataError
 
@@ -162,7 +162,7 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=30).map(b"".join))
 def test_whatever_a_file_holds_is_read_or_noted(content):
     noted = []
-    turns = read_turns("x", "\t".join(COLUMNS).encode() + b"\n" + content, noted)
+    turns = read_turns("x", "\t".join(COLUMNS).encode() + b"\n" + content, noted, [])
     assert all(len(turn.cells) == len(turn.texts) > 0 for turn in turns)
     for backslashes in (False, True):
         problems = []

@@ -1,4 +1,3 @@
-import gzip
 import json
 import shutil
 import tarfile
@@ -45,12 +44,6 @@ def test_subsets_are_those_of_the_lists_and_small_is_a_part_of_test(root):
     assert TabFact(root).examples("test")[0].subsets == ()
 
 
-def pack_files(root):
-    for path in [*root.glob("tokenized_data/*.json"), *root.glob("data/*.json")]:
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-
-
 def pack_beside(root):
     releases.pack(root / "data", "all_csv", ".tar.gz", "data/").rename(root / "all_csv.tar.gz")
 
@@ -65,7 +58,7 @@ def pack_repository(root):
     shutil.rmtree(root / "data" / "all_csv")
 
 
-@pytest.mark.parametrize("pack", [pack_files, pack_beside, pack_inside, pack_repository])
+@pytest.mark.parametrize("pack", [pack_beside, pack_inside, pack_repository])
 def test_the_release_may_be_packed(root, pack):
     unpacked = everything(TabFact(root))
     pack(root)

@@ -310,12 +310,6 @@ def test_a_check_reports_what_is_in_the_corpus(tmp_path):
     assert not report.problems
 
 
-def test_counts_are_plain_json(tmp_path):
-    corpus = TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[])
-    corpus.files  # noqa: B018
-    assert json.loads((corpus.folder / "counts.json").read_text())["tables"]["sample"] > 50
-
-
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:wikisql")
 @pytest.mark.parametrize("name", ["sqa", "wikisql"])

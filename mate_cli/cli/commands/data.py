@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +120,7 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
     title = ": ".join(str(getattr(dataset, name)) for name in ("name", "root") if hasattr(dataset, name))
     print_check(report, title, report_console())
     if report_path:
-        write_text(Path(report_path).expanduser(), to_json(report.as_dict(), indent=2))
+        write_text(Path(report_path).expanduser(), to_json(asdict(report), indent=2))
     if report.problems:
         raise DataError(
             f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)}",

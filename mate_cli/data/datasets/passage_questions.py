@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -57,7 +58,6 @@ class PassageQuestions(Release):
     Args:
         train_files: questions to learn from, below the root; None for those of the release.
         dev_files: of the dev split; None for those of the release.
-        test_files: of the test split; None for those of the release.
         window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
             evaluated is not cut here.
     """
@@ -67,7 +67,6 @@ class PassageQuestions(Release):
 
     train_files: Sequence[str] | None = None
     dev_files: Sequence[str] | None = None
-    test_files: Sequence[str] | None = None
     window: Annotated[int, Field(gt=0)] | None = 200
 
     def __post_init__(self) -> None:
@@ -83,10 +82,8 @@ class PassageQuestions(Release):
     @property
     def files(self) -> Mapping[str, Sequence[str]]:
         """The files that are looked for, by split."""
-        named = {"train": self.train_files, "dev": self.dev_files, "test": self.test_files}
-        files = {
-            split: self.released_files.get(split, ()) if names is None else names for split, names in named.items()
-        }
+        typed = {"train": self.train_files, "dev": self.dev_files}
+        files = {**self.released_files, **{split: names for split, names in typed.items() if names is not None}}
         return {split: names for split, names in files.items() if names}
 
     @property
@@ -108,12 +105,11 @@ class PassageQuestions(Release):
 
     @property
     def _unread(self) -> str:
-        """Files beside those that are looked for which may be taken for one of them."""
-        known = {*self.wanted_files, *(unpacked_name(file.destination) for file in self.remote_files)}
-        folders = {(self.root / file).parent for file in known}
-        paths = sorted(path.relative_to(self.root) for folder in folders for path in folder.glob("*.json*"))
-        names = dict.fromkeys(unpacked_name(path.as_posix()) for path in paths if path.name != MANIFEST)
-        return ", ".join(name for name in names if name not in known)
+        """Files of the root that nobody reads and that may be taken for some of the release."""
+        released = (file.destination for file in (self.info.remote_files if self.info else ()))
+        known = {MANIFEST, *(unpacked_name(Path(file).name) for file in (*self.wanted_files, *released))}
+        names = {unpacked_name(path.name) for path in self.root.glob("*.json*")} - known
+        return ", ".join(sorted(name for name in names if name.endswith((".json", ".jsonl"))))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of its files; see `Release.read`."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem, parse_json_as
-from mate_cli.data.datasets.entries import (
+from mate_cli.data.datasets.file_formats import (
     DamagedEntryError,
     find_name,
     find_text,

@@ -84,15 +84,13 @@ class PartValues:
         self.rows = (1 << len(table.rows)) - 1
         self.blanks = blanks
         counts = Counter(self.names)
-        self._usable = [counts[name] == 1 and (blanks or not is_empty(name)) for name in self.names]
+        self.usable = [  # columns with a name of their own
+            counts[name] == 1 and (blanks or not is_empty(name)) for name in self.names
+        ]
         self._numbers = [[_number(text) for text in texts] for texts in self.columns]
         self._wordy = [_rows_where(numbers, None) for numbers in self._numbers]
         self._values: dict[tuple[str, int, int], Values | None] = {}
         self._filters: dict[Filter, int | None] = {}
-
-    def is_usable(self, column: int) -> bool:
-        """Tell whether a column has a name of its own."""
-        return self._usable[column]
 
     def is_sayable(self, values: Values) -> bool:
         """Tell whether values can stand in a sentence without leaving a hole."""
@@ -131,7 +129,7 @@ class PartValues:
         if select == COUNT:
             return frozenset((str(len(places)),))
         texts = [self.columns[column][row] for row in places]
-        if not self._usable[column]:
+        if not self.usable[column]:
             return None
         if select == PLAIN:
             return frozenset(texts)

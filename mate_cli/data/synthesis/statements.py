@@ -125,7 +125,7 @@ class _Writer:
             return None
         expression = Expression(select, column)
         for other in self._shuffled(range(len(self._values.names))):
-            condition = self._condition(expression, other, rows) if self._values.is_usable(other) else None
+            condition = self._condition(expression, other, rows) if self._values.usable[other] else None
             if condition is not None:
                 where, rows, values = condition
                 expression = expression._replace(wheres=(*expression.wheres, where))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mate_cli.data.check import Problem, is_ragged, parse_json, parse_json_as
-from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text, require_type
+from mate_cli.data.datasets.file_formats import DamagedEntryError, note_damage, read_entries, require_text, require_type
 from mate_cli.tables.table import Cell, Table
 
 

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NoReturn
 
 from pydantic import Field
 
 from mate_cli.data.archive import SUFFIXES, find_file, find_store, read_file, read_members, unpacked_name
 from mate_cli.data.check import LEFT_OUT, CheckReport, Problem, counts_in_words, note_absent_tables
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries
+from mate_cli.data.datasets.file_formats import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
     answer_nodes,
@@ -159,10 +159,8 @@ class HybridQA(Release):
         Raises:
             DataError: naming the first.
         """
-        for name in map(str, self.extra_train if self._found_splits() else ()):
-            path, released = self._extra_path(name), _in_release(name)
-            if not path.is_file() and not (released and self._has(released)):
-                raise _no_such_file(path)
+        for name in self.extra_train if self._found_splits() else ():
+            self._find_extra(name)
 
     def read_released(self, file: str) -> dict[str, bytes]:
         """Read a file of released_data with its .traced.json and _reference.json, by name; those that are there."""
@@ -197,8 +195,9 @@ class HybridQA(Release):
     def _extra(self) -> ExtraQuestions:
         problems: list[Problem] = []
         questions: list[HybridQAQuestion] = []
-        for file, released in map(self._extra_file, map(str, self.extra_train)):
-            further = parse_questions(file, released, problems)
+        for path in map(self._find_extra, self.extra_train):
+            file = unpacked_name(path.name)
+            further = parse_questions(file, _files_beside(path), problems)
             questions += further
             self.origins |= {question.question_id: file for question in further}
         evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
@@ -206,14 +205,16 @@ class HybridQA(Release):
         distinct = [question for question, why in zip(questions, reasons, strict=True) if not why]
         return ExtraQuestions(distinct, dict(Counter(filter(None, reasons)).most_common()), problems)
 
-    def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
-        name = f"{unpacked_name(Path(extra).name).removesuffix('.json')}.json"
-        released = self.read_released(name) if _in_release(extra) else {}
-        return name, released if name in released else _files_beside(self._extra_path(extra))
+    def _find_extra(self, name: str) -> Path:
+        """Find a file of `extra_train`: in released_data, at its path, or below the root; packed or not.
 
-    def _extra_path(self, extra: str) -> Path:
-        path = Path(extra).expanduser()
-        return path if path.is_absolute() or path.is_file() else self.root / path
+        Raises:
+            DataError: it is not there.
+        """
+        places = (self.root / "released_data", Path(), self.root)
+        names = (str(Path(name).expanduser()), f"{Path(name).expanduser()}.json")
+        files = (find_file(place, name) for name in names for place in places)
+        return next(filter(None, files), None) or _raise_missing(self.root / name)
 
     def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
         """Join the questions of a file and their sound tables; what is wrong with these is appended to `problems`."""
@@ -293,21 +294,14 @@ def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | 
 def _files_beside(path: Path) -> dict[str, bytes]:
     """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
     if not path.is_file():
-        raise _no_such_file(path)
+        _raise_missing(path)
     file, *companions = _with_companions(unpacked_name(path.name))
     paths = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
     return {name: read_file(place) for name, place in paths.items()}
 
 
-def _no_such_file(path: Path) -> DataError:
-    return DataError("question file not found", where=str(path), remedy="Check the path")
-
-
-def _in_release(extra: str) -> str:
-    """Find the file of the release that a name may mean; "" where it is a path to elsewhere."""
-    path = Path(extra).expanduser()
-    name = unpacked_name(path.name).removesuffix(".json")
-    return f"released_data/{name}.json" if path.parent in (Path(), Path("released_data")) else ""
+def _raise_missing(path: Path) -> NoReturn:
+    raise DataError("question file not found", where=str(path), remedy="Check the path")
 
 
 def _with_companions(file: str) -> tuple[str, ...]:

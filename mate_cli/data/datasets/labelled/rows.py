@@ -12,7 +12,7 @@ from typing import Any
 
 from mate_cli.data.archive import read_file
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.file_formats import decode
 from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import AGGREGATIONS, LABELS, VERDICTS, Answer, Coordinates, TableExample

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Literal
 
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_text
+from mate_cli.data.datasets.file_formats import CsvTables, open_end, parse_csv_table, read_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
@@ -76,7 +76,7 @@ class SQA(Release):
     @cached_property
     def train_tables(self) -> Collection[str]:
         """The tables of train, of which dev has some."""
-        return {turn.table_file for turn in read_turns("train", self.train_content(), [])}
+        return {turn.table_file for turn in read_turns("train", self.train_content(), [], [])}
 
     def read(self, split: str, problems: list[Problem]) -> Iterator[TableExample]:
         """Yield the sound questions of a split, in the order of the file; see `Release.read`."""
@@ -142,9 +142,7 @@ class SQA(Release):
         return parse_csv_table(file, content, problems, self.notes, suspicions=self.suspicions)
 
 
-def read_turns(
-    file: str, content: bytes, problems: list[Problem], suspicions: list[Problem] | None = None
-) -> list[Turn]:
+def read_turns(file: str, content: bytes, problems: list[Problem], suspicions: list[Problem]) -> list[Turn]:
     """Return the sound questions of a file of SQA, in its order."""
     text = read_text(file, content, problems)
     if not text:
@@ -161,7 +159,7 @@ def read_turns(
                 turns.append(_turn(row, reader.line_num))
                 wrong = "has more fields than columns" if None in row else ""
                 wrong = wrong or ("" if str(row["id"]).strip() else "has no id")
-                if suspicions is not None and wrong:
+                if wrong:
                     suspicions.append(Problem(file, turns[-1].key, f"line {reader.line_num} {wrong}"))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
@@ -170,7 +168,7 @@ def read_turns(
                 )
     except csv.Error as error:
         problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
-    if suspicions is not None and not problems:
+    if not problems:
         suspicions += open_end(file, content)
     return turns
 

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from mate_cli.data.check import CheckReport, Problem, is_ragged, parse_json_as
-from mate_cli.data.datasets.csv_tables import read_lines
+from mate_cli.data.datasets.file_formats import read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import VERDICTS, Answer, TableExample
 from mate_cli.tables.table import Cell, Table

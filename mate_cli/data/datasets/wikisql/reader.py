@@ -15,7 +15,7 @@ from operator import eq, gt, lt
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from mate_cli.data.check import Problem, is_ragged, note_absent_tables
-from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, require_text
+from mate_cli.data.datasets.file_formats import DamagedEntryError, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.numbers import convert_to_float

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, open_end, parse_csv_table, read_lines
+from mate_cli.data.datasets.file_formats import CsvTables, open_end, parse_csv_table, read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
@@ -40,7 +40,7 @@ def items(field: str) -> tuple[str, ...]:
 
 
 def rows(
-    file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem] | None = None
+    file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem]
 ) -> Iterator[dict[str, str]]:
     """Yield the wanted columns of each line, still escaped; lines that are too short are noted and left out.
 
@@ -59,10 +59,10 @@ def rows(
             what = f"has {len(fields)} fields, not {len(header)}"
             problems.append(Problem(file, f"line {number}", what))
         else:
-            if suspicions is not None and len(fields) > len(header):
+            if len(fields) > len(header):
                 suspicions.append(Problem(file, f"line {number}", f"has {len(fields)} fields, not {len(header)}"))
             yield {name: fields[place] for name, place in places.items()}
-    if suspicions is not None and (not lines or len(lines[-1]) == len(header)):
+    if not lines or len(lines[-1]) == len(header):
         suspicions += open_end(file, content)
 
 
@@ -134,7 +134,7 @@ class WikiTableQuestions(Release):
     @cached_property
     def train_tables(self) -> Collection[str]:
         """The tables of train, so that questions of seen about tables of dev are scored apart."""
-        return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [])}
+        return {unescape(row["context"]) for row in rows("train", self.train_content(), ("context",), [], [])}
 
     def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
         """Return the answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
@@ -146,7 +146,7 @@ class WikiTableQuestions(Release):
         content = self.content(file)
         if content is None:
             return {}
-        lines = rows(file, content, ("id", "targetCanon"), self.notes)
+        lines = rows(file, content, ("id", "targetCanon"), self.notes, [])
         return {unescape(row["id"]): items(row["targetCanon"]) for row in lines}
 
     def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
@@ -164,5 +164,5 @@ class WikiTableQuestions(Release):
     def _titles(self) -> dict[str, str]:
         """The title of each table's page, where the release at hand has the file of them."""
         content = self.content(TITLES)
-        lines = rows(TITLES, content, ("contextId", "title"), self.notes) if content is not None else ()
+        lines = rows(TITLES, content, ("contextId", "title"), self.notes, []) if content is not None else ()
         return {row["contextId"]: unescape(row["title"]) for row in lines}

@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import read_lines
-from mate_cli.data.datasets.entries import read_entries
+from mate_cli.data.datasets.file_formats import read_entries, read_lines
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, ChoiceExample, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import DamagedEntryError, note_damage, read_entries, require_text
+from mate_cli.data.datasets.file_formats import DamagedEntryError, note_damage, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.papers.dt_fixup.sql.database import read_values

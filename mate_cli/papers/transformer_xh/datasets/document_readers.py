@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import (
+from mate_cli.data.datasets.file_formats import (
     DamagedEntryError,
     find_name,
     find_text,
