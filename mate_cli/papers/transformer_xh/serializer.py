@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -228,17 +229,24 @@ class _Known:
 
     def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
         self.table, self.serializer = table, serializer
-        self._expander: Expander | None = None
-        self._rows: SentenceIndex | None = None
-        self._lexical: LexicalTable | None = None
+
+    @cached_property
+    def _expander(self) -> Expander:
+        return Expander(self.table.passages, self.serializer.sentences, titles=False)
+
+    @cached_property
+    def _rows(self) -> SentenceIndex:
+        return SentenceIndex(row_documents(self.table))
+
+    @cached_property
+    def _lexical(self) -> LexicalTable:
+        return LexicalTable(self.table)
 
     def additions(self, question: str) -> Mapping[str, Parts]:
         """Return the sentences that a question has told of each link."""
-        limit = self.serializer.sentences
-        if not limit or not self.table.passages or self.serializer.unit in ("document", "segment"):
+        is_whole = self.serializer.unit in ("document", "segment")
+        if is_whole or not self.serializer.sentences or not self.table.passages:
             return {}
-        if self._expander is None:
-            self._expander = Expander(self.table.passages, limit, titles=False)
         return self._expander.choose(question)
 
     def choose(self, question: str, node_pieces: Sequence[NodePieces]) -> list[NodePieces]:
@@ -246,8 +254,6 @@ class _Known:
         nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
         if len(node_pieces) <= nodes and sum(len(laid.ids) for laid in node_pieces) <= tokens:
             return list(node_pieces)
-        if self._rows is None:
-            self._rows = SentenceIndex(row_documents(self.table))
         selection: set[int] = set()
         for row in np.argsort(-self._rows.scores(question), kind="stable").tolist():
             places = [place for place, laid in enumerate(node_pieces) if laid.text.node.row == row]
@@ -264,8 +270,6 @@ class _Known:
 
     def features(self, question: str, node_pieces: Sequence[NodePieces]) -> np.ndarray:
         """Return the lexical features of each node, [K, F]; of a row the largest of its cells."""
-        if self._lexical is None:
-            self._lexical = LexicalTable(self.table)
         width = len(self.table.header)
         cells = self._lexical.features(question)[1:].reshape(len(self.table.rows), width, -1)
         nodes = [laid.text.node for laid in node_pieces]

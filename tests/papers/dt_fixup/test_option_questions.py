@@ -23,7 +23,6 @@ def root(tmp_path):
         return tmp_path
 
     write("train.json", entry("t1"), entry("t2", label=3), entry("t3", label=3))
-    write("more.json", entry("m1"))
     write("val.json", entry("v1"))
     write("test.json", {key: value for key, value in entry("x1").items() if key != "label"})
     return write
@@ -39,9 +38,6 @@ def test_questions_are_read_with_their_options(root, tmp_path):
     assert [example.answer.label for example in rest] == [3, 3]
     assert majority_label(data.examples("train")) == 3
     assert ReClor(tmp_path).examples("test")[0].answer is None
-    more = LogiQa(tmp_path, more_training=("more.json",))
-    assert [example.example_id for example in more.examples("train")] == ["t1", "t2", "t3", "m1"]
-    assert len(more.examples("dev")) == 1
 
 
 @pytest.mark.parametrize(

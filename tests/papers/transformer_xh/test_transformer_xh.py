@@ -93,7 +93,7 @@ def test_graph_attention_is_that_of_the_released_code():
     relations[0, golden["edges"][:, 1], golden["edges"][:, 0]] = 1
     assert (relations.sum(-1) == 0).sum() == 2  # a node without incoming edges, and one without any
     alone = torch.eye(5, dtype=torch.bool) & (relations == 0).all(-1, keepdim=True)
-    nodes = Nodes(torch.arange(5), torch.arange(5), relations, (relations > 0) | alone)
+    nodes = Nodes(torch.arange(5), torch.arange(5), (relations > 0) | alone)
     with torch.no_grad():
         told = hop(golden["h"], nodes)
         torch.testing.assert_close(told, golden["graph_out"], atol=1e-5, rtol=1e-5)
@@ -216,20 +216,6 @@ def test_zero_columns_of_the_combination_switch_either_side_off(hop):
     assert not torch.equal(hubs(model(changed[2]))[0, 0], hubs(model(batch))[0, 0])
     if hop == "dot":  # a graph attention network adds a projection of the own hub
         assert torch.equal(hubs(model(changed[1]))[0, 0], hubs(model(batch))[0, 0])
-
-
-@BOTH
-def test_kinds_of_relations_change_nothing_until_a_bias_is_learnt(hop):
-    relations = np.array([[0, 1, 2], [1, 0, 3], [2, 1, 0]])
-    one, other = batch_of(graph(relations)), batch_of(graph((relations > 0).astype(int)))
-    model, plain = make(hop, relation_bias=True), make(hop)
-    plain.load_state_dict({k: v for k, v in model.state_dict().items() if not k.endswith("hop.bias")})
-    assert torch.equal(model(one).states, plain(other).states)
-    model(one).states.pow(3).sum().backward()
-    biases = [layer.hop.bias for layer in model.hopping_layers]
-    assert all(bias.grad[1:4].any() and not bias.grad[4:].any() for bias in biases)
-    torch.nn.init.normal_(biases[0])
-    assert not torch.equal(model(one).states, model(other).states)
 
 
 @BOTH

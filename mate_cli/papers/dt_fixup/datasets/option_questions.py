@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
@@ -38,16 +38,9 @@ LOGIQA_QUESTIONS = {"1.0": 8678, "2.0": 15708}
 
 @dataclass(eq=False, kw_only=True)
 class OptionQuestions(Release):
-    """Files of JSON, each a list of {context, question, answers, label, id_string}; without a label nothing is known.
-
-    Args:
-        more_training: files of further questions to learn from, below the root; where another question has their id,
-            as in LogiQA 2.0, their place is added to it.
-    """
+    """Lists of {context, question, answers, label, id_string} in JSON; without a label the answer is not known."""
 
     metric = "mate_cli.metrics.system_answers.Options"
-
-    more_training: tuple[str, ...] = ()
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -56,31 +49,18 @@ class OptionQuestions(Release):
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """Return the sound questions of a split, in the order of the files; see `Release.read`."""
-        files = [self.split_files[split], *(self.more_training if split == "train" else ())]
         examples: list[TableExample] = []
-        known: dict[str, ChoiceExample] = {}
-        for file in files:
-            for key, entry in self.entries(file, self.need(file), problems):
-                wrong = _damage(entry)
-                if wrong:
-                    problems.append(Problem(file, _name(entry) or key, wrong))
-                    continue
-                example = _example(entry)
-                if file in self.more_training and _differs(example, known.get(example.example_id)):
-                    self.notes.append(Problem(file, key, f"the id {example.example_id} occurs twice"))
-                    example = replace(example, example_id=f"{example.example_id}/{key}")
-                examples.append(example)
-                self.origins[example.example_id], known[example.example_id] = file, example
+        file = self.split_files[split]
+        for key, entry in self.entries(file, self.need(file), problems):
+            if wrong := _damage(entry):
+                problems.append(Problem(file, _name(entry) or key, wrong))
+            else:
+                examples.append(_example(entry))
         return examples
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Place and content of each entry of a file; what is none is appended to `problems`."""
         return read_entries(file, content, problems)
-
-
-def _differs(example: ChoiceExample, other: ChoiceExample | None) -> bool:
-    """Tell whether two examples ask for something else, as far as there is another one."""
-    return other is not None and (example.question, example.table.rows) != (other.question, other.table.rows)
 
 
 def _example(entry: Mapping[str, Any]) -> ChoiceExample:

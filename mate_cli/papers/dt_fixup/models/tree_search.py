@@ -134,12 +134,6 @@ def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most:
 
 def _frontier(derivations: Iterator[Derivation]) -> Frontier:
     """Return what a decoder is told of the next step of some derivations, [B, 1]."""
-    return Frontier(
-        *torch.tensor([_encode_last_action(derivation) for derivation in derivations])[:, :, None].unbind(1)
-    )
-
-
-def _encode_last_action(derivation: Derivation) -> tuple[int, ...]:
-    if not derivation.actions:
-        return (NONE,) * len(Frontier._fields)
-    return *encode_action(derivation.actions[-1]), *derivation.frontier
+    nothing = (NONE,) * len(Frontier._fields)
+    rows = [(*encode_action(d.actions[-1]), *d.frontier) if d.actions else nothing for d in derivations]
+    return Frontier(*torch.tensor(rows)[:, :, None].unbind(1))

@@ -92,7 +92,12 @@ class ExpressionReader(ABC):
         self.scope = Scope()
         self._read: set[int] = set()
         tables = (node for node in tree.walk() if node.key == "table")
-        self._everywhere = {name: number for table in tables for name, number in self._find_names(table)}
+        self._everywhere = {  # by its alias, and its own name behind those of others
+            fold(name): schema.find_table(table.name)
+            for table in tables
+            for name in dict.fromkeys((table.alias, table.name))
+            if name
+        }
 
     @abstractmethod
     def query(self, tree: Tree) -> ir.Query:
@@ -113,11 +118,6 @@ class ExpressionReader(ABC):
             raise UnreadableQueryError(f"{other.strip('_').upper()} of {tree.key.upper()}: {write_text(tree)}")
         self._read.add(id(tree))
         return tree
-
-    def _find_names(self, tree: Tree) -> Iterator[tuple[str, int | None]]:
-        """Find the name of a table in a query: its alias, and its own name behind those of others."""
-        number = self.schema.find_table(tree.name)
-        yield from ((fold(name), number) for name in dict.fromkeys((tree.alias, tree.name)) if name)
 
     def unit(self, tree: Tree, *, star: bool = False) -> ir.ValueUnit:
         """Read a column, or two with an operator; "*" where it may be one."""

@@ -96,20 +96,19 @@ def score_supported_answers(
     Returns:
         em, f1; where sentences are known sp_em, sp_f1, joint_em and joint_f1; each also as <name>/<group>.
     """
-    answer_overlaps = {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}
-    scores = {
-        "em": {k: overlap.em for k, overlap in answer_overlaps.items()},
-        "f1": {k: overlap.f1 for k, overlap in answer_overlaps.items()},
-    }
+    overlaps = {"": {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}}
     if any(gold.values()):
-        shown = {key: supporting_overlap(supporting.get(key, ()), gold.get(key, ())) for key in references}
-        shown |= dict.fromkeys([key for key in references if key not in supporting], NOTHING)
-        joint = {key: joint_overlap(answer_overlaps[key], shown[key]) for key in references}
-        for name, overlaps in (("sp", shown), ("joint", joint)):
-            scores |= {f"{name}_em": {k: overlap.em for k, overlap in overlaps.items()}}
-            scores |= {f"{name}_f1": {k: overlap.f1 for k, overlap in overlaps.items()}}
-    means = (average_by_group(name, values, references, groups) for name, values in scores.items())
-    return {name: value for averages in means for name, value in averages.items()}
+        overlaps["sp_"] = {
+            key: supporting_overlap(supporting[key], gold.get(key, ())) if key in supporting else NOTHING
+            for key in references
+        }
+        overlaps["joint_"] = {key: joint_overlap(overlaps[""][key], shown) for key, shown in overlaps["sp_"].items()}
+    scores: dict[str, float] = {}
+    for kind, of_questions in overlaps.items():
+        for part in ("em", "f1"):
+            values = {key: getattr(overlap, part) for key, overlap in of_questions.items()}
+            scores |= average_by_group(f"{kind}{part}", values, references, groups)
+    return scores
 
 
 def score_documents(

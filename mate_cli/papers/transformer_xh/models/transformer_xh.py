@@ -23,14 +23,13 @@ from mate_cli.lit_modules.candidate_choice import first_tokens
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
-from mate_cli.papers.transformer_xh.relations import KINDS, RELATIONS
+from mate_cli.papers.transformer_xh.relations import RELATIONS
 from mate_cli.tokenization.layout import TableBatch
 
 SLOPE = 0.2
 """Slope of the leaky rectifier on additive scores."""
 GAIN = 1.414
 """Gain of the normal distribution that the weights of graph attention are drawn from (Xavier's)."""
-EVERY = KINDS.index("all") + 1
 
 Combination = Literal["random", "identity"]
 HopForm = Literal["after", "parallel"]
@@ -44,18 +43,16 @@ class Nodes:
     Args:
         hubs: place of every hub in the packed stream, Int64 [hubs].
         slots: place of every hub among those of all examples, B * K, Int64 [hubs].
-        relations: how node i, which asks, relates to node j, which is asked, Int64 [B, K, K].
-        visible: Bool [B, K, K], True where it does; a node that relates to none sees itself.
+        visible: Bool [B, K, K], True where node i, which asks, relates to node j; one that relates to none sees itself.
     """
 
     hubs: Tensor
     slots: Tensor
-    relations: Tensor
     visible: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
         """Return what belongs to hubs [hubs, D] to [B, K, D], zero where there is no node."""
-        examples, count = self.relations.shape[:2]
+        examples, count = self.visible.shape[:2]
         empty = values.new_zeros(examples * count, values.shape[-1])
         return empty.index_copy(0, self.slots, values).view(examples, count, -1)
 
@@ -74,18 +71,16 @@ def find_nodes(plan: AttentionPlan) -> Nodes:
     count = most if stated is None else max(most, stated.shape[1])
     real = torch.zeros(len(batch.row_ids), count, dtype=torch.bool, device=node.device)
     real[example, node] = True
-    between = real[:, :, None] & real[:, None] & ~torch.eye(count, dtype=torch.bool, device=node.device)
-    relations = between.long() * EVERY
+    identity = torch.eye(count, dtype=torch.bool, device=node.device)
+    visible = real[:, :, None] & real[:, None] & ~identity
     if stated is not None:
         size = stated.shape[1]
-        relations = torch.zeros_like(relations)
-        relations[:, :size, :size] = stated
-        relations *= between
-    visible = relations > 0
+        related = torch.zeros_like(visible)
+        related[:, :size, :size] = stated > 0
+        visible &= related
     alone = ~visible.any(-1, keepdim=True)
     places = (batch.attention_mask.flatten().cumsum(0) - 1).view_as(batch.attention_mask)
-    identity = torch.eye(count, dtype=torch.bool, device=node.device)
-    return Nodes(places[example, token], example * count + node, relations, visible | (alone & identity))
+    return Nodes(places[example, token], example * count + node, visible | (alone & identity))
 
 
 class EdgeSoftmax(nn.Module):
@@ -98,17 +93,12 @@ class EdgeSoftmax(nn.Module):
 
 
 class Hop(nn.Module, ABC):
-    """Attention among the hubs of a graph.
+    """Attention among the hubs of a graph."""
 
-    Args:
-        biased: learn what each kind of relation adds to the score of a head; zero at first.
-    """
-
-    def __init__(self, size: EncoderSize, *, biased: bool = False) -> None:
+    def __init__(self, size: EncoderSize) -> None:
         super().__init__()
         self.shape = (size.num_heads, size.head_size)
         self.softmax = EdgeSoftmax()
-        self.bias = nn.Parameter(torch.zeros(len(KINDS) + 1, size.num_heads)) if biased else None
 
     @abstractmethod
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
@@ -116,8 +106,6 @@ class Hop(nn.Module, ABC):
 
     def weights(self, scores: Tensor, nodes: Nodes) -> Tensor:
         """Return weights of scores, both [B, N, K, K]."""
-        if self.bias is not None:
-            scores = scores + self.bias[nodes.relations].permute(0, 3, 1, 2)
         weights: Tensor = self.softmax(scores, nodes.visible)
         return weights
 
@@ -132,12 +120,10 @@ class GatHop(Hop):
 
     Of head h, with f = W h and the source s and destination t: the score is LeakyReLU(u . f_s + w . f_t), the result
     ReLU(sum of weight * f_s + R h_t). Dropout, which the released code has and never applies, is left out.
-
-    The arguments are those of `Hop`.
     """
 
-    def __init__(self, size: EncoderSize, *, biased: bool = False) -> None:
-        super().__init__(size, biased=biased)
+    def __init__(self, size: EncoderSize) -> None:
+        super().__init__(size)
         self.projection = nn.Parameter(torch.empty(size.head_size, size.head_size))
         self.residual = nn.Parameter(torch.empty(size.head_size, size.head_size))
         self.source = nn.Parameter(torch.empty(1, *self.shape))
@@ -156,13 +142,10 @@ class GatHop(Hop):
 
 
 class DotHop(Hop):
-    """Scaled dot products of queries and keys of their own, as in the paper, and a dense layer on the values.
+    """Scaled dot products of queries and keys of their own, as in the paper, and a dense layer on the values."""
 
-    The arguments are those of `Hop`.
-    """
-
-    def __init__(self, size: EncoderSize, *, biased: bool = False) -> None:
-        super().__init__(size, biased=biased)
+    def __init__(self, size: EncoderSize) -> None:
+        super().__init__(size)
         width = size.hidden_size
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
@@ -256,7 +239,6 @@ class TransformerXh(TableEncoder):
             three, or all where there are fewer; of the parallel form, for all.
         combine: how the mixture of a hub and of what it found begins: "random" as released; "identity" leaves the hub
             as it was and adds what it found.
-        relation_bias: learn what each kind of relation adds to the scores of a head; not in the paper.
 
     Raises:
         ConfigError: there are not so many layers.
@@ -273,7 +255,6 @@ class TransformerXh(TableEncoder):
         hop_form: HopForm = "after",
         hop_layers: Annotated[int, Field(ge=0)] | None = None,
         combine: Combination = "random",
-        relation_bias: bool = False,
         **options: Any,
     ) -> None:
         shape = encoder_size(size)
@@ -286,7 +267,7 @@ class TransformerXh(TableEncoder):
                 remedy=f"Use at most {shape.num_layers}, or another model.size",
             )
         pattern = CandidateBlocks(shape.num_heads)
-        hopping = partial(HopLayer, hop=partial(HOPS[hop], biased=relation_bias), form=hop_form)
+        hopping = partial(HopLayer, hop=HOPS[hop], form=hop_form)
         layers = [LayerSpec(pattern, attention)] * (shape.num_layers - hops)
         layers += [LayerSpec(pattern, attention, hopping)] * hops
         super().__init__(size, layers, token_types=("segment_ids",), **options)

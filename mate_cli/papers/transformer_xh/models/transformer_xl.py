@@ -5,7 +5,6 @@ of segment r in layer l, queries are of H_r, keys and
 values of [SG(H_{r-1}); H_r], all of layer l - 1. Positions there are relative; here they restart in each segment.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,24 +19,11 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, SelfAttention
 
 
-@dataclass(frozen=True)
-class VisibleSegments:
-    """The segments that the tokens of a batch see.
-
-    Args:
-        current: Bool [B, 1, T, T], those of the same segment.
-        before: Bool [B, 1, T, T], those of the segment before.
-    """
-
-    current: Tensor
-    before: Tensor
-
-
-def find_segments(plan: AttentionPlan) -> VisibleSegments:
-    """Return what the tokens of a plan's batch see."""
+def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
+    """Return what the tokens of a plan's batch see: of their own segment, and of the one before, Bool [B, 1, T, T]."""
     rows = plan.batch.row_ids
     visible, same = plan.mask, (rows[:, :, None] == rows[:, None, :])[:, None]
-    return VisibleSegments(visible & same, visible & ~same)
+    return visible & same, visible & ~same
 
 
 class SegmentMemory(Attention):
@@ -71,12 +57,12 @@ class SegmentMemory(Attention):
                 where="model",
                 remedy="Use model=mate or tapas",
             )
-        visible = plan.derive("segments", find_segments)
+        of_own, of_last = plan.derive("segments", find_segments)
         query, *current = plan.heads(qkv)
         _, *before = plan.heads(memory)
         scores = [
             (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).masked_fill(~mask, torch.finfo(query.dtype).min)
-            for (key, _), mask in ((current, visible.current), (before, visible.before))
+            for (key, _), mask in ((current, of_own), (before, of_last))
         ]
         weights = drop(torch.cat(scores, -1).softmax(-1), dropout)
         return plan.pack_heads(weights @ torch.cat([current[1], before[1]], 2))
