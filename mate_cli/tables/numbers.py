@@ -10,7 +10,7 @@ import datetime
 import math
 import re
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -100,18 +100,20 @@ def parse_text(text: str) -> list[NumericSpan]:
     """
     if not _DIGIT.search(text) and _NAMES.isdisjoint(_LETTERS.findall(text.lower())):
         return []
-    found: dict[tuple[int, int], list[Value]] = {}
+    values = defaultdict[tuple[int, int], list[Value]](list)
     runs = [match.span() for match in _RUN.finditer(text)]
     for match in _NUMBER.finditer(text):
-        number = _parse_number(match.group())
-        if number is not None:
-            found.setdefault(match.span(), []).append(number)
-    _add_words(text, runs, found)
+        if (number := _parse_number(match.group())) is not None:
+            values[match.span()].append(number)
+    for span in runs:
+        word = text[slice(*span)]
+        number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
+        if number is not None and span not in values:
+            values[span].append(number)
     for words, span in _date_spans(text, runs):
-        date = _parse_date(text[slice(*span)], words)
-        if date is not None:
-            found.setdefault(span, []).append(date)
-    return [NumericSpan(*span, tuple(found[span])) for span in _longest(found)]
+        if (date := _parse_date(text[slice(*span)], words)) is not None:
+            values[span].append(date)
+    return [NumericSpan(*span, tuple(values[span])) for span in _longest(values)]
 
 
 def convert_to_float(text: str) -> float:
@@ -129,16 +131,6 @@ def convert_to_float(text: str) -> float:
     if "," in text:
         return float(text.replace(",", "." if text.count(",") == 1 and not thousands else ""))
     return float(text.replace(".", "") if text.count(".") > 1 else text)
-
-
-def _add_words(text: str, runs: list[tuple[int, int]], found: dict[tuple[int, int], list[Value]]) -> None:
-    for span in runs:
-        if span in found:
-            continue
-        word = text[slice(*span)]
-        number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
-        if number is not None:
-            found[span] = [number]
 
 
 def _parse_number(text: str) -> float | None:
@@ -286,6 +278,6 @@ def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[in
             continue
         asked: Any = key(value)
         for row, other in values.items():
-            own: Any = key(other)
-            bits[row] = bits.get(row, 0) | (EQUAL if asked == own else LESS if asked < own else GREATER)
+            held: Any = key(other)
+            bits[row] = bits.get(row, 0) | (EQUAL if asked == held else LESS if asked < held else GREATER)
     return bits

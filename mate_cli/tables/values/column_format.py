@@ -152,10 +152,13 @@ def find_formats(
             or (column.is_named_by_digits and not column.stored)
             or column.are_dates(is_named=DATE_NAME.search(name) is not None)
         )
-        one = _format_of(column, "" if are_names else decimal)
-        formats.append(replace(one, are_names=are_names))
+        column_format = _format_of(column, "" if are_names else decimal)
+        formats.append(replace(column_format, are_names=are_names))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
-    formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
+    formats = [
+        column_format if column_format.day_first is not None else replace(column_format, day_first=_is_day_first(days))
+        for column_format in formats
+    ]
     return tuple(formats), _write_notes(names, columns, formats, refused, is_stated=stated is not None)
 
 
@@ -207,14 +210,14 @@ def _write_notes(
     notes = []
     commas = [
         repr(name)
-        for name, column, one in zip(names, columns, formats, strict=True)
-        if one.decimal == "," and any(column.kinds[kind] for kind in MARKED)
+        for name, column, column_format in zip(names, columns, formats, strict=True)
+        if column_format.decimal == "," and any(column.kinds[kind] for kind in MARKED)
     ]
     if commas and not is_stated:
         notes.append(f"Decimal commas: {list_names(commas)} (otherwise write decimal=.).")
     notes += [f"No numbers in {list_names(those)}: {why}" for why, those in refused.items()]
-    for name, column, one in zip(names, columns, formats, strict=True):
-        other = {".": COMMA, ",": POINT}.get(one.decimal, "")
+    for name, column, column_format in zip(names, columns, formats, strict=True):
+        other = {".": COMMA, ",": POINT}.get(column_format.decimal, "")
         if column.kinds[other] and column.is_dense:
             count = count_noun(column.kinds[other], "cell")
             notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
