@@ -151,13 +151,9 @@ def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: l
         is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in first)
         if is_row:
             notes.append("The first list has numbers: it was read as a row, not as the header.")
-        grid = Grid([], [] if is_row else None, notes=notes)
-        grid.lines = _lists(rest, path)
-        return grid
+        return Grid(_lists(rest, path), [] if is_row else None, notes=notes)
     header: list[str] = []
-    grid = Grid([], header, notes=notes)
-    grid.lines = _objects(rest, header, path)
-    return grid
+    return Grid(_objects(rest, header, path), header, notes=notes)
 
 
 def _is_year(value: float) -> bool:

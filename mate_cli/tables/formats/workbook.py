@@ -50,9 +50,8 @@ def read_workbook(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is damaged, something else, or has no such sheet.
     """
-    grid = Grid([], omits_empty=True)
-    grid.lines = _lines(path, options, grid.notes)
-    return grid
+    notes = list[str]()
+    return Grid(_lines(path, options, notes), omits_empty=True, notes=notes)
 
 
 class Workbook:
