@@ -10,8 +10,8 @@ import datetime
 import math
 import re
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -52,8 +52,6 @@ _RUN = re.compile(r"[^\W_]+")
 _SUFFIXES = ("st", "nd", "rd", "th")
 _DIGIT, _LETTERS = re.compile(r"\d"), re.compile(r"[^\W\d_]+")
 _NAMES = frozenset([*_WORDS, *_FULL_MONTH])
-_DATE_WORDS = frozenset([*_MONTH, *_WEEKDAYS, "sept"])
-_DATE_MARKS = ("-", ".")
 
 _YEAR, _MM, _DD = r"(?P<Y>\d{4})", r"(?P<m>1[0-2]|0[1-9]|[1-9])", r"(?P<d>3[01]|[12]\d|0[1-9]|[1-9])"
 _NAME = r"(?P<B>\w+)"
@@ -76,7 +74,7 @@ _DATE_PATTERNS = {
 """Written dates that begin with a digit, or do not, and have one, two or three words. F is a full month name, B a full
 or short one, A a weekday."""
 _MOST_WORDS = 3
-_YEAR_LENGTHS, _PLAIN_DIGITS = (4, 5), 30
+_PLAIN_DIGITS = 30
 _YEARS = range(1700, 2017)
 _YEAR_WHEN_UNSTATED = 1900
 
@@ -100,18 +98,21 @@ def parse_text(text: str) -> list[NumericSpan]:
     """
     if not _DIGIT.search(text) and _NAMES.isdisjoint(_LETTERS.findall(text.lower())):
         return []
-    found: dict[tuple[int, int], list[Value]] = {}
+    values = defaultdict[tuple[int, int], list[Value]](list)
     runs = [match.span() for match in _RUN.finditer(text)]
     for match in _NUMBER.finditer(text):
-        number = _parse_number(match.group())
-        if number is not None:
-            found.setdefault(match.span(), []).append(number)
-    _add_words(text, runs, found)
-    for words, span in _date_spans(text, runs):
-        date = _parse_date(text[slice(*span)], words)
-        if date is not None:
-            found.setdefault(span, []).append(date)
-    return [NumericSpan(*span, tuple(found[span])) for span in _longest(found)]
+        if (number := _parse_number(match.group())) is not None:
+            values[match.span()].append(number)
+    for span in runs:
+        word = text[slice(*span)]
+        number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
+        if number is not None and span not in values:
+            values[span].append(number)
+    for place, (begin, _) in enumerate(runs):
+        for words, (_, end) in enumerate(runs[place : place + _MOST_WORDS], 1):
+            if (date := _parse_date(text[begin:end], words)) is not None:
+                values[begin, end].append(date)
+    return [NumericSpan(*span, tuple(values[span])) for span in _longest(values)]
 
 
 def convert_to_float(text: str) -> float:
@@ -131,16 +132,6 @@ def convert_to_float(text: str) -> float:
     return float(text.replace(".", "") if text.count(".") > 1 else text)
 
 
-def _add_words(text: str, runs: list[tuple[int, int]], found: dict[tuple[int, int], list[Value]]) -> None:
-    for span in runs:
-        if span in found:
-            continue
-        word = text[slice(*span)]
-        number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
-        if number is not None:
-            found[span] = [number]
-
-
 def _parse_number(text: str) -> float | None:
     try:
         value = float((text[:-2] if text.endswith(_SUFFIXES) else text).replace(",", ""))
@@ -155,23 +146,6 @@ def as_float32(value: float) -> float:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
-
-
-def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Return spans of up to three words that begin like a date, each after its number of words."""
-    for index, (begin, end) in enumerate(runs):
-        if text[begin].isdecimal():
-            least = 1 if end - begin in _YEAR_LENGTHS else 2
-            most = _MOST_WORDS if text[end : end + 1] in _DATE_MARKS or _is_date_word(text, runs, index + 1) else 1
-        else:
-            least, most = 1, _MOST_WORDS if _is_date_word(text, runs, index) else 0
-        for words, (_, last) in enumerate(runs[index + least - 1 : index + most], least):
-            yield words, (begin, last)
-
-
-def _is_date_word(text: str, runs: list[tuple[int, int]], index: int) -> bool:
-    """Tell whether there is such a word, and it is the name of a month or a day."""
-    return index < len(runs) and text[slice(*runs[index])].lower() in _DATE_WORDS
 
 
 def _parse_date(text: str, words: int) -> Date | None:
@@ -286,6 +260,6 @@ def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[in
             continue
         asked: Any = key(value)
         for row, other in values.items():
-            own: Any = key(other)
-            bits[row] = bits.get(row, 0) | (EQUAL if asked == own else LESS if asked < own else GREATER)
+            held: Any = key(other)
+            bits[row] = bits.get(row, 0) | (EQUAL if asked == held else LESS if asked < held else GREATER)
     return bits

@@ -25,13 +25,13 @@ class Limits:
     cells: int = 20_000_000
     megabytes: int = 200
 
-    def check(self, path: Path, **found: int) -> None:
+    def check(self, path: Path, **counts: int) -> None:
         """Refuse what is larger than the limit of that name.
 
         Raises:
             DataError: naming the limit, which can be raised.
         """
-        for name, count in found.items():
+        for name, count in counts.items():
             if count > (most := getattr(self, name)):
                 raise DataError(
                     f"it has more than {most:,} {name}",

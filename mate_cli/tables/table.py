@@ -93,7 +93,7 @@ def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - a series, or an i
         return [texts[code] if code >= 0 else "" for code in values.codes]
     if hasattr(kind, "pyarrow_dtype") and kind.kind == "f":
         values = column.to_numpy(kind.numpy_dtype, na_value=math.nan)
-    return ["" if missing else spreadsheet_text(one) for one, missing in zip(values, column.isna(), strict=True)]
+    return ["" if missing else spreadsheet_text(value) for value, missing in zip(values, column.isna(), strict=True)]
 
 
 IN_MEMORY = 1 << 20
@@ -206,9 +206,9 @@ class TableFile:
     def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
         """Return the table, or only its rows and columns at some places (from 0)."""
         rows = self if places is None else map(self.row, places)
-        kept = range(len(self.header)) if columns is None else columns
-        header, *body = (tuple(Cell(row[column]) for column in kept) for row in (self.header, *rows))
-        formats = tuple(self.formats[column] for column in kept)
+        chosen = range(len(self.header)) if columns is None else columns
+        header, *body = (tuple(Cell(row[column]) for column in chosen) for row in (self.header, *rows))
+        formats = tuple(self.formats[column] for column in chosen)
         return Table(self.path.name, header, tuple(body), title=self.title, formats=formats)
 
     def _row(self, cells: Sequence[str]) -> tuple[str, ...]:

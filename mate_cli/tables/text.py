@@ -133,8 +133,7 @@ def _holds(text: str, needle: str) -> bool:
     """Tell whether a text holds a needle in normal form as whole words."""
     if _longest_word(needle) not in text.casefold():
         return False  # most texts lack it, and normal forms take long
-    haystack = normalize_for_candidates(text)
-    return needle in haystack and _whole_words(needle).search(haystack) is not None
+    return bool(find_all_substrings(needle, normalize_for_candidates(text)))
 
 
 @lru_cache(maxsize=1 << 10)

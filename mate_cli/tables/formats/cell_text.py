@@ -29,9 +29,9 @@ class NumberText(str):
 
     def __new__(cls, text: str, number: float) -> NumberText:
         """Make the text of a number; in percent it is 12.5 for 12.5%."""
-        made = super().__new__(cls, text)
-        made.number = number
-        return made
+        number_text = super().__new__(cls, text)
+        number_text.number = number
+        return number_text
 
     def __getnewargs__(self) -> tuple[str, float]:  # type: ignore[override]
         """Return what copies are made of."""
@@ -91,9 +91,9 @@ def _for_json(value: Any) -> Any:  # noqa: ANN401
     if hasattr(value, "dtype"):
         value = _of_numpy(value)
     if isinstance(value, dict):
-        return {spreadsheet_text(key): _for_json(one) for key, one in value.items()}
+        return {spreadsheet_text(key): _for_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_for_json(one) for one in value]
+        return [_for_json(item) for item in value]
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float) and math.isfinite(value):

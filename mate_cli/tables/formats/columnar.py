@@ -130,7 +130,7 @@ def _values(column: Array) -> list[Any]:
     try:
         values = column.to_pylist()
     except (ValueError, OverflowError):  # of dates that Python has no word for
-        values = [_far_date(one, text) for one, text in zip(column, column.cast("string").to_pylist(), strict=True)]
+        values = [_far_date(value, text) for value, text in zip(column, column.cast("string").to_pylist(), strict=True)]
     return [_of_width(value, column.type) for value in values] if "float" in str(column.type) else values
 
 
@@ -149,9 +149,9 @@ def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
     if types.is_struct(kind):
         return {field.name: _of_width(value[field.name], field.type) for field in kind}
     if types.is_map(kind):
-        return [(key, _of_width(one, kind.item_type)) for key, one in value]
+        return [(key, _of_width(item, kind.item_type)) for key, item in value]
     if types.is_nested(kind):
-        return [_of_width(one, kind.value_type) for one in value]
+        return [_of_width(item, kind.value_type) for item in value]
     return _of_width(value, kind.value_type) if types.is_dictionary(kind) else value
 
 

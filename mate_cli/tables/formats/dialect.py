@@ -57,7 +57,7 @@ class Dialect:
         if self.delimiter == " ":
             return line.strip() + "\n"
         if self.escape and self.escape in line:
-            return self._escapes.sub(lambda found: found[0] if found[1] else "\\\\", line)
+            return self._escapes.sub(lambda escape: escape[0] if escape[1] else "\\\\", line)
         return line
 
     def readings(self, line: str) -> Iterator[list[str]]:
@@ -69,13 +69,13 @@ class Dialect:
         for pattern in self._patterns:
             cells, place = list[str](), -1
             while place < len(line):
-                found = pattern.match(line, place + 1)
-                assert found  # a text may be empty
-                quoted, text = found["quoted"], found["text"]
+                cell = pattern.match(line, place + 1)
+                assert cell  # a text may be empty
+                quoted, text = cell["quoted"], cell["text"]
                 if quoted is not None:
                     text = quoted.replace(2 * self.quote, self.quote)
                 cells.append(self._escapes.sub(r"\1", text) if self.escape else text)
-                place = found.end()
+                place = cell.end()
             yield cells
 
     @cached_property
@@ -121,28 +121,28 @@ class Records:
         if self.dialect.slices:
             yield from ([line[place] for place in self.dialect.slices] for line in lines)
             return
-        waiting, taken = deque[str](), list[str]()
+        waiting, pending = deque[str](), list[str]()
         prepare = self.dialect.prepare if self.dialect.escape or self.dialect.delimiter == " " else None
 
         def feed() -> Iterator[str]:
-            while len(taken) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
-                taken.append(line)
+            while len(pending) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
+                pending.append(line)
                 yield prepare(line) if prepare else line
 
         while True:
             try:
                 for cells in self.dialect.read(feed()):
-                    if len(taken) > 1 and self._swallows(taken, cells):
+                    if len(pending) > 1 and self._swallows(pending, cells):
                         break
-                    taken.clear()
+                    pending.clear()
                     yield cells
             except csv.Error as error:
-                if len(taken) == 1 and "limit" in str(error):
+                if len(pending) == 1 and "limit" in str(error):
                     raise
-            if not taken:
+            if not pending:
                 return
-            first, *rest = taken
-            taken.clear()
+            first, *rest = pending
+            pending.clear()
             waiting.extendleft(reversed(rest))
             yield self._mend(first)
 
@@ -287,7 +287,7 @@ def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> Dialec
 
 def _plain(cell: str, delimiter: str) -> float:
     """Score how much a cell looks like one: numbers do most, texts that another delimiter joins do not."""
-    joins = [one for one in ";\t|," if one in cell and one != delimiter and f"{one} " not in cell]
+    joins = [mark for mark in ";\t|," if mark in cell and mark != delimiter and f"{mark} " not in cell]
     is_number = is_mostly_digits(cell)
     if joins and not (is_number and joins == [","]):
         return 0

@@ -176,8 +176,8 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
         return _typed(path, encoding)
     marked = marked or _unmarked_utf16(start) or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None)
     if marked:
-        said = [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
-        return Text(path, marked, notes=said + _what_is_broken(path, marked))
+        notes = [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
+        return Text(path, marked, notes=notes + _what_is_broken(path, marked))
     if sum(byte in CONTROL for byte in start) > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     place = _first_undecodable(path)
@@ -187,8 +187,8 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     if _is_damaged_utf8(sample):
         return Text(path, notes=_what_is_broken(path, "utf-8"))
     name = guess(sample)
-    said = [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
-    return Text(path, name, notes=said + _what_is_broken(path, name))
+    notes = [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
+    return Text(path, name, notes=notes + _what_is_broken(path, name))
 
 
 def _typed(path: Path, encoding: str) -> Text:
@@ -250,4 +250,4 @@ def _lines_from(path: Path, place: int) -> bytes:
         file.seek(start)
         before, after = file.read(place - start), file.read(4 * SAMPLE)
     line = before[max(before.rfind(b"\n"), before.rfind(b"\r")) + 1 :]
-    return b"\n".join(one for one in (line + after).splitlines() if not one.isascii())[:SAMPLE]
+    return b"\n".join(row for row in (line + after).splitlines() if not row.isascii())[:SAMPLE]

@@ -151,13 +151,9 @@ def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: l
         is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in first)
         if is_row:
             notes.append("The first list has numbers: it was read as a row, not as the header.")
-        grid = Grid([], [] if is_row else None, notes=notes)
-        grid.lines = _lists(rest, path)
-        return grid
+        return Grid(_lists(rest, path), [] if is_row else None, notes=notes)
     header: list[str] = []
-    grid = Grid([], header, notes=notes)
-    grid.lines = _objects(rest, header, path)
-    return grid
+    return Grid(_objects(rest, header, path), header, notes=notes)
 
 
 def _is_year(value: float) -> bool:
@@ -175,8 +171,8 @@ def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[l
                 places[key] = len(places)
                 header.append(key)
         row = [""] * len(places)
-        for key, one in value.items():
-            row[places[key]] = spreadsheet_text(one)
+        for key, content in value.items():
+            row[places[key]] = spreadsheet_text(content)
         yield row
 
 
@@ -184,7 +180,7 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
             raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
-        yield [spreadsheet_text(one) for one in value]
+        yield [spreadsheet_text(cell) for cell in value]
 
 
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
@@ -224,7 +220,7 @@ def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Calla
     if isinstance(content, list):
         if (
             content
-            and all(isinstance(one, type(content[0])) for one in content)
+            and all(isinstance(entry, type(content[0])) for entry in content)
             and isinstance(content[0], (dict, list))
         ):
             yield place, lambda notes: (None, content)
@@ -249,15 +245,15 @@ def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Calla
 
 def _names(header: list[Any]) -> list[Any]:
     """Return the names of a header, which may be objects with a name each; none where it is something else."""
-    names = [one.get("name") if isinstance(one, dict) else one for one in header]
+    names = [field.get("name") if isinstance(field, dict) else field for field in header]
     return [] if any(isinstance(name, (list, dict)) for name in names) else names
 
 
 def _holds_rows(values: list[list[Any]]) -> bool:
     """Tell whether one of the lists is a table itself: of objects, or of lists where it is the only one."""
     full = list(filter(None, values))
-    return any(all(isinstance(one, dict) for one in value) for value in full) or (
-        len(full) == 1 and all(isinstance(one, list) for one in full[0])
+    return any(all(isinstance(row, dict) for row in value) for value in full) or (
+        len(full) == 1 and all(isinstance(row, list) for row in full[0])
     )
 
 
@@ -281,10 +277,10 @@ def _of_columns(columns: dict[str, list[Any]], notes: list[str]) -> Found:
 def _is_keyed(content: dict[str, Any]) -> bool:
     """Tell whether objects of an object are its rows or columns: they have the same keys, or most of them."""
     objects = list(content.values())
-    if not all(isinstance(one, dict) and one for one in objects):
+    if not all(isinstance(entry, dict) and entry for entry in objects):
         return False
     keys = set().union(*objects)
-    is_flat = not any(isinstance(value, (dict, list)) for one in objects for value in one.values())
+    is_flat = not any(isinstance(value, (dict, list)) for entry in objects for value in entry.values())
     if len(objects) == 1:
         return is_flat and (all(map(_WHOLE.fullmatch, keys)) or len(_kinds(objects[0].values())) < 2)
     share = sum(map(len, objects)) / (len(keys) * len(objects))
@@ -293,13 +289,13 @@ def _is_keyed(content: dict[str, Any]) -> bool:
 
 def _of_keyed(content: dict[str, dict[str, Any]], notes: list[str]) -> Found:
     """Read a table whose rows and columns both have keys: numbers, or else kinds, show which are which."""
-    outer, inner = list(content), list(dict.fromkeys(key for one in content.values() for key in one))
+    outer, inner = list(content), list(dict.fromkeys(key for entry in content.values() for key in entry))
     are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
     if are_whole[0] != are_whole[1]:
         outer_is_rows = are_whole[0]
     else:
-        as_columns = all(len(_kinds(one.values())) < 2 for one in content.values())
-        as_rows = all(len(_kinds(one.get(key) for one in content.values())) < 2 for key in inner)
+        as_columns = all(len(_kinds(entry.values())) < 2 for entry in content.values())
+        as_rows = all(len(_kinds(entry.get(key) for entry in content.values())) < 2 for key in inner)
         outer_is_rows = as_rows if as_rows != as_columns else len(outer) > len(inner)
     rows, columns = (outer, inner) if outer_is_rows else (inner, outer)
     cells = [

@@ -123,8 +123,11 @@ def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], list[str]]:
             sheets[sheet.get("name", "")] = related[place][1]
     styles = _parse(archive, next((part for kind, part in related.values() if kind == "styles"), ""))
     codes = {str(number): code for number, code in BUILTIN.items()}
-    codes |= {one.get("numFmtId", ""): one.get("formatCode") or GENERAL for one in styles.iterfind(".//{*}numFmt")}
-    return sheets, [codes.get(one.get("numFmtId", ""), GENERAL) for one in styles.iterfind("{*}cellXfs/{*}xf")]
+    codes |= {
+        number_format.get("numFmtId", ""): number_format.get("formatCode") or GENERAL
+        for number_format in styles.iterfind(".//{*}numFmt")
+    }
+    return sheets, [codes.get(style.get("numFmtId", ""), GENERAL) for style in styles.iterfind("{*}cellXfs/{*}xf")]
 
 
 def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
@@ -137,13 +140,13 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
 def _related(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
     """Return the kind and name of each part that a part refers to, by the name of the reference."""
     folder, name = posixpath.split(part)
-    found = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
     return {
-        one.get("Id", ""): (
-            posixpath.basename(one.get("Type", "")),
-            posixpath.normpath(posixpath.join("/", folder, one.get("Target", ""))).lstrip("/"),
+        reference.get("Id", ""): (
+            posixpath.basename(reference.get("Type", "")),
+            posixpath.normpath(posixpath.join("/", folder, reference.get("Target", ""))).lstrip("/"),
         )
-        for one in found
+        for reference in references
     }
 
 

@@ -50,9 +50,8 @@ def read_workbook(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is damaged, something else, or has no such sheet.
     """
-    grid = Grid([], omits_empty=True)
-    grid.lines = _lines(path, options, grid.notes)
-    return grid
+    notes = list[str]()
+    return Grid(_lines(path, options, notes), omits_empty=True, notes=notes)
 
 
 class Workbook:
@@ -162,15 +161,15 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
     with wrap_read_errors(path, DataError, "this workbook cannot be read", SAVE_AS):
         sheet = _choose(Workbook(path, options.limits), options.sheet, notes)
         rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
-        seen = set[int]()
+        filled_columns = set[int]()
         for row, line in enumerate(sheet.merged_lines(path)):
-            seen.update(column for column in columns if line[column : column + 1] not in ([], [""]))
+            filled_columns.update(column for column in columns if line[column : column + 1] not in ([], [""]))
             count["hidden row"] += row in rows and any(line)
             if options.hidden:
                 yield line
             elif row not in rows:
                 yield [cell for column, cell in enumerate(line) if column not in columns]
-    count["hidden column"] = len(seen)
+    count["hidden column"] = len(filled_columns)
     if hidden := [count_noun(number, noun) for noun, number in count.items() if number]:
         done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
         notes.append(f"{' and '.join(hidden)} {done}.")

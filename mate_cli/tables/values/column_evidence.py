@@ -150,23 +150,23 @@ class ColumnEvidence:
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
         self.integers = self.widths.total()
-        self.others += sum(one.count for one in self._forms.values())
-        for one in self._forms.values():
-            if one.kind:
-                self.kinds[one.kind] += one.count
-                self.examples.setdefault(one.kind, one.example)
-            if one.amount is not None:
-                unit = find_doubtful_unit(one.amount)
+        self.others += sum(form.count for form in self._forms.values())
+        for form in self._forms.values():
+            if form.kind:
+                self.kinds[form.kind] += form.count
+                self.examples.setdefault(form.kind, form.example)
+            if form.amount is not None:
+                unit = find_doubtful_unit(form.amount)
                 if unit is not None:
-                    self.units[unit] += one.count
-                self.codes += one.count if one.amount.is_code else 0
-                if one.kind == POINT_OR_GROUP and any(map(is_currency, one.amount.unit.split())):
-                    self.money += one.count
-                self.surely_units += one.count if one.amount.unit and not one.amount.is_code else 0
-                self.short += one.count if one.kind == PLAIN and len(one.amount.digits) <= 3 else 0
-                if one.kind == COMMA:
-                    self.single += one.count if "." not in one.amount.digits else 0
-                    self.small += one.count if one.amount.digits[0] == "0" else 0
+                    self.units[unit] += form.count
+                self.codes += form.count if form.amount.is_code else 0
+                if form.kind == POINT_OR_GROUP and any(map(is_currency, form.amount.unit.split())):
+                    self.money += form.count
+                self.surely_units += form.count if form.amount.unit and not form.amount.is_code else 0
+                self.short += form.count if form.kind == PLAIN and len(form.amount.digits) <= 3 else 0
+                if form.kind == COMMA:
+                    self.single += form.count if "." not in form.amount.digits else 0
+                    self.small += form.count if form.amount.digits[0] == "0" else 0
         self._forms.clear()
 
     @property

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
@@ -142,21 +142,23 @@ def find_formats(
     if not votes and any(column.kinds[COMMA_OR_GROUP] and column.is_dense for column in columns):
         votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
-    formats, refused = [], dict[str, list[str]]()
-    for name, column, mark in zip(names, columns, proven, strict=True):
-        decimal = _choose_decimal(column, mark, usual)
-        if decimal == "" and any(column.kinds[kind] for kind in MARKED):
-            refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
-        are_names = (
-            NOT_NUMBERS.fullmatch(name.strip()) is not None
-            or (column.is_named_by_digits and not column.stored)
-            or column.are_dates(is_named=DATE_NAME.search(name) is not None)
-        )
-        one = _format_of(column, "" if are_names else decimal)
-        formats.append(replace(one, are_names=are_names))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
-    formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
-    return tuple(formats), _write_notes(names, columns, formats, refused, is_stated=stated is not None)
+    formats, commas, refused, notes = [], list[str](), dict[str, list[str]](), list[str]()
+    for name, column, mark in zip(names, columns, proven, strict=True):
+        decimal, is_marked = _choose_decimal(column, mark, usual), any(map(column.kinds.__getitem__, MARKED))
+        if decimal == "" and is_marked:
+            refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
+        column_format = _format_of(column, decimal, days, are_names=_are_names(name, column))
+        if column_format.decimal == "," and is_marked and stated is None:
+            commas.append(repr(name))
+        other = {".": COMMA, ",": POINT}.get(column_format.decimal, "")
+        if column.kinds[other] and column.is_dense:
+            count = count_noun(column.kinds[other], "cell")
+            notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
+        formats.append(column_format)
+    notes[:0] = [f"No numbers in {list_names(headers)}: {why}" for why, headers in refused.items()]
+    notes[:0] = [f"Decimal commas: {list_names(commas)} (otherwise write decimal=.)."] if commas else []
+    return tuple(formats), notes
 
 
 def format_of(texts: Iterable[str]) -> ColumnFormat:
@@ -178,44 +180,24 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
     return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."
 
 
-def _format_of(column: ColumnEvidence, decimal: str) -> ColumnFormat:
+def _are_names(name: str, column: ColumnEvidence) -> bool:
+    return (
+        NOT_NUMBERS.fullmatch(name.strip()) is not None
+        or (column.is_named_by_digits and not column.stored)
+        or column.are_dates(is_named=DATE_NAME.search(name) is not None)
+    )
+
+
+def _format_of(column: ColumnEvidence, decimal: str, days: Counter[bool], *, are_names: bool) -> ColumnFormat:
     bare = column.integers + sum(column.kinds[kind] for kind in (*MARKED, PLAIN)) - column.doubtful
     only_years = column.doubtful_years == column.doubtful and (2 * column.years > bare or not bare)
+    telling = (above for above in (column.days_above_12, days) if bool(above[True]) != bool(above[False]))
     return ColumnFormat(
-        decimal=decimal,
+        decimal="" if are_names else decimal,
         minus_in_parentheses=column.is_dense and not only_years,
         unit=column.unit if column.is_dense else "",
         codes=column.surely_units > 0,
         fractions=column.kinds[FRACTION] > MAX_MISFIT_SHARE * column.kinds[LONE_FRACTION],
-        day_first=_is_day_first(column.days_above_12),
+        are_names=are_names,
+        day_first=next((above[True] > 0 for above in telling), None),
     )
-
-
-def _is_day_first(above_12: Counter[bool]) -> bool | None:
-    first, second = above_12[True], above_12[False]
-    return None if bool(first) == bool(second) else first > 0
-
-
-def _write_notes(
-    names: Sequence[str],
-    columns: Sequence[ColumnEvidence],
-    formats: Sequence[ColumnFormat],
-    refused: Mapping[str, Sequence[str]],
-    *,
-    is_stated: bool,
-) -> list[str]:
-    notes = []
-    commas = [
-        repr(name)
-        for name, column, one in zip(names, columns, formats, strict=True)
-        if one.decimal == "," and any(column.kinds[kind] for kind in MARKED)
-    ]
-    if commas and not is_stated:
-        notes.append(f"Decimal commas: {list_names(commas)} (otherwise write decimal=.).")
-    notes += [f"No numbers in {list_names(those)}: {why}" for why, those in refused.items()]
-    for name, column, one in zip(names, columns, formats, strict=True):
-        other = {".": COMMA, ",": POINT}.get(one.decimal, "")
-        if column.kinds[other] and column.is_dense:
-            count = count_noun(column.kinds[other], "cell")
-            notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
-    return notes
