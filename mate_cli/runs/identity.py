@@ -185,7 +185,7 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
         return name
     room, mark = max(8, MAX_NAME // max(1, len(words)) - 5), hashlib.sha256(name.encode()).hexdigest()[:6]
     short = [f"{key.rpartition('.')[2]}={value}"[:room] for key, value in telling_settings(words)]
-    return f"{' · '.join([experiment, *short])[: MAX_NAME - len(mark) - 2]}… {mark}"
+    return f"{' · '.join([experiment, *short])[: MAX_NAME - len(mark) - 3]} … {mark}"
 
 
 CONF = "conf"

@@ -133,6 +133,8 @@ def look_at_folders() -> Iterator[Finding]:
 
 def look_at_services() -> Iterator[Finding]:
     """Look for the hub of models and datasets, and for an account of W&B."""
+    from requests.utils import get_netrc_auth
+
     offline = [
         name for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if os.environ.get(name, "0") not in ("", "0")
     ]
@@ -144,19 +146,11 @@ def look_at_services() -> Iterator[Finding]:
     except OSError as error:
         remedy = "Only models in the hub cache can be used; copy that folder from a machine with a network"
         yield Finding("hub", f"cannot be reached ({error.strerror or error})", NOTE, remedy)
-    known = os.environ.get("WANDB_API_KEY") or "api.wandb.ai" in _read(Path("~/.netrc").expanduser())
-    if known:
+    if os.environ.get("WANDB_API_KEY") or get_netrc_auth("https://api.wandb.ai"):
         yield Finding("W&B", "an account is set; runs are logged offline unless you type logger.wandb.mode=online")
     else:
         remedy = "Runs are logged offline: type wandb login, then logger.wandb.mode=online"
         yield Finding("W&B", "no account", NOTE, remedy)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (

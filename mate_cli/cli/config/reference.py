@@ -61,7 +61,7 @@ class KeyDescription:
     Args:
         meaning: what it is for; "" where nobody says.
         bounds: what it may be, in words; "" where anything may.
-        value: in this sources.
+        value: in this composition.
         settings: the places that set it, the last one counts.
     """
 
