@@ -9,6 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 from transformers import AutoModelForTableQuestionAnswering as ForTables
 
+from mate_cli import Mate
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.auto_classes import MateForTableQuestionAnswering
 
@@ -49,7 +50,7 @@ def test_what_did_not_fit_is_told(exports):
 
 def test_weights_of_another_size_are_left_only_on_request(exports):
     size = AutoConfig.from_pretrained(exports("cells")).vocab_size
-    with pytest.raises(CheckpointError, match="size mismatch for encoder"):
+    with pytest.raises(CheckpointError, match=r"word_embeddings.weight is \(.*, the network's \("):
         ForTables.from_pretrained(exports("cells"), vocab_size=size + 5)
     options = {"vocab_size": size + 5, "ignore_mismatched_sizes": True, "output_loading_info": True}
     model, info = ForTables.from_pretrained(exports("cells"), **options)
@@ -70,7 +71,7 @@ def test_types_by_name_and_attention_by_name(exports, given):
     assert MateForTableQuestionAnswering.from_pretrained(exports("cells"), dtype="float16").dtype == torch.float16
     assert ForTables.from_pretrained(exports("cells"), torch_dtype="auto").dtype == torch.float32
     with pytest.raises(ConfigError, match="'float7' is not a type of weights"):
-        MateForTableQuestionAnswering.from_pretrained(exports("cells"), dtype="float7")
+        Mate.from_pretrained(exports("cells"), dtype="float7")
     wanted = ForTables.from_pretrained(exports("cells"))(**given).logits
     for name in ("eager", "sdpa"):
         model = ForTables.from_pretrained(exports("cells"), attn_implementation=name)
@@ -91,6 +92,5 @@ def test_a_configuration_of_ones_own(exports, tmp_path):
 
 
 def test_what_is_not_known_is_refused(exports):
-    for option, value in (("load_in_4bit", True), ("key_mapping", {"a": "b"}), ("variant", "fp16")):
-        with pytest.raises(TypeError, match=f"does not accept {option}"):
-            MateForTableQuestionAnswering.from_pretrained(exports("cells"), **{option: value})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'load_in_4bit'"):
+        MateForTableQuestionAnswering.from_pretrained(exports("cells"), load_in_4bit=True)
