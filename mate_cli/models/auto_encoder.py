@@ -137,15 +137,16 @@ class MateModel(PreTrainedModel):
             *inputs: as in transformers.
             ignore_mismatched_sizes: weights of another shape stay as they were drawn.
             output_loading_info: return a tuple of the network and the names of weights that did not fit.
-            **options: as in transformers.
+            **options: as in transformers; weights are safetensors, whatever they say.
 
         Raises:
             CheckpointError: the weights are damaged or belong to another network.
         """
+        options.pop("use_safetensors", None)
         try:
             with torch.random.fork_rng(devices=[]):  # what is replaced at once draws nothing from anybody's numbers
                 options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}  # which are told below
-                model, info = super().from_pretrained(name, *inputs, **options)
+                model, info = super().from_pretrained(name, *inputs, **options, use_safetensors=True)  # no pickles
         except SafetensorError as error:
             problem = f"the weights cannot be loaded: {error}"
             raise CheckpointError(problem, where=str(name), remedy="Export again") from error

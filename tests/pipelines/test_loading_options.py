@@ -23,7 +23,7 @@ def test_what_did_not_fit_is_told(exports):
     assert info["unexpected_keys"] == {"head.score.weight", "head.score.bias"}
 
 
-def test_weights_that_are_missing_or_damaged_are_refused(exports, tmp_path):
+def test_weights_that_are_missing_damaged_or_pickled_are_refused(exports, tmp_path):
     folder = shutil.copytree(exports("cells"), tmp_path / "cells")
     file = folder / "model.safetensors"
     tensors = {name: tensor for name, tensor in load_file(file).items() if name != "head.score.weight"}
@@ -33,6 +33,10 @@ def test_weights_that_are_missing_or_damaged_are_refused(exports, tmp_path):
     file.write_bytes(file.read_bytes()[:-8])
     with pytest.raises(CheckpointError, match=r"the weights cannot be loaded: .*Export again"):
         ForTables.from_pretrained(folder)
+    file.unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        ForTables.from_pretrained(folder, use_safetensors=False)
 
 
 def test_weights_of_another_size_are_left_only_on_request(exports):
