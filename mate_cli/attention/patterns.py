@@ -166,20 +166,11 @@ class RowColumnHeads(AttentionPattern):
     Args:
         row_head_ratio: the share of row heads; their number is rounded down.
 
-    Raises:
-        ConfigError: the ratio is not a share.
-
     Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", section 3;
         google-research/tapas, `attention_utils`, mode `headwise_same_colum_or_row`.
     """
 
     def __init__(self, num_heads: int, row_head_ratio: float = 0.5) -> None:
-        if not 0 <= row_head_ratio <= 1:
-            raise ConfigError(
-                f"row_head_ratio is {row_head_ratio}",
-                where="model.row_head_ratio",
-                remedy="Choose a number from 0 to 1",
-            )
         self.num_row_heads = int(num_heads * row_head_ratio)
         super().__init__(*filter(None, (self.num_row_heads, num_heads - self.num_row_heads)))
 

@@ -174,10 +174,6 @@ class SegmentTables:
     globals: tuple[Tensor, ...]
     spans: tuple[tuple[int, int], ...]
 
-    def global_queries(self) -> list[tuple[Tensor, tuple[int, int]]]:
-        """Return the global tokens and the span of every example that has global tokens."""
-        return [pair for pair in zip(self.globals, self.spans, strict=True) if len(pair[0])]
-
 
 def segment_tables(plan: AttentionPlan) -> SegmentTables:
     """Return the tables of a plan, derived once per batch; a few milliseconds on the CPU.

@@ -34,15 +34,10 @@ class SpanHead(nn.Module):
         layers: 2 for an MLP with one hidden layer of D (the paper), 1 for a linear layer (the reference's code).
         no_answer: also score the first token, [CLS], alone: the span of questions that nothing answers (Devlin et al.
             2019, section 4.3).
-
-    Raises:
-        ConfigError: `layers` is neither.
     """
 
     def __init__(self, hidden_size: int, max_length: int = 10, layers: int = 2, no_answer: bool = False) -> None:
         super().__init__()
-        if layers not in (1, 2):
-            raise ConfigError(f"the span head has {layers} layers", where="task.span_layers", remedy="Choose 1 or 2")
         self.max_length, self.no_answer = max_length, no_answer
         width = hidden_size if layers == 2 else 1
         self.start = nn.Linear(hidden_size, width)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from hydra.utils import instantiate
@@ -43,24 +43,6 @@ def auto_name(name: str) -> str:
     return "AutoModel" + name.removeprefix("Mate").removeprefix("Model")
 
 
-class Task(Protocol):
-    """The task that a head is part of: see `lit_modules.base.TableTask`."""
-
-    spec: ClassVar[Any]
-
-    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
-        """Return the scores by the names that transformers has for them."""
-
-    def loss_of(self, output: EncoderOutput) -> Tensor:
-        """Return the mean loss of what the network makes of a batch with labels."""
-
-    def predictions(self, output: EncoderOutput, batch: TableBatch) -> list[Any]:
-        """Return what follows from the scores, one per example."""
-
-    def named_children(self) -> Any:  # noqa: ANN401 - as of every module
-        """Return its parts by name: the network and the heads."""
-
-
 class _WordsOnDemand:
     """The encoding of an export, which reads its vocabulary once somebody asks for words.
 
@@ -82,22 +64,19 @@ class _WordsOnDemand:
         return self.serializer.span_text(example, start, end)
 
 
-@dataclass
-class _Kind:
-    """The parts in which classes for one kind of task differ."""
-
-    output: type[ModelOutput]
-    labels: str
-
-
 class MateForTask(MateModel):
     """A network of ours with the head of its task.
+
+    Attributes:
+        output_class: what `forward` returns.
+        labels_name: the field of a batch that holds the labels.
 
     Raises:
         CheckpointError: the task is of another kind.
     """
 
-    kind: ClassVar[_Kind]
+    output_class: ClassVar[type[ModelOutput]]
+    labels_name: ClassVar[str] = "label_ids"
 
     accepts_loss_kwargs = False
     """Tell whether transformers' Trainer may say what losses are divided by."""
@@ -118,9 +97,9 @@ class MateForTask(MateModel):
         self._task = (task,)  # in a tuple, as its parts are registered already
 
     @property
-    def task(self) -> Task:
+    def task(self) -> Any:  # noqa: ANN401 - a `lit_modules.base.TableTask`, which is of an upper floor
         """The task that the head is part of."""
-        return cast(Task, self._task[0])
+        return self._task[0]
 
     def forward(  # type: ignore[override]  # labels come where TAPAS has them
         self,
@@ -159,10 +138,10 @@ class MateForTask(MateModel):
     ) -> ModelOutput | tuple[Any, ...]:
         """Score a batch, with its loss where there are labels; see `forward`."""
         if labels is not None:
-            known: dict[str, Any] = {self.kind.labels: self.known_labels(labels.long())}
+            known: dict[str, Any] = {self.labels_name: self.known_labels(labels.long())}
             batch = replace(batch, **known)
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
-        result = self.kind.output(
+        result = self.output_class(
             loss=None if labels is None else self.task.loss_of(output),
             **self.scores(output, batch.input_ids.shape[1]),
             hidden_states=states,
@@ -223,7 +202,7 @@ def _classes(labels: Tensor) -> Tensor:
 class MateForTableQuestionAnswering(MateForTask):
     """Scores of tokens, above zero on those of the answer, and of aggregations."""
 
-    kind = _Kind(TableQuestionAnsweringOutput, "label_ids")
+    output_class = TableQuestionAnsweringOutput
 
     def forward(  # type: ignore[override]  # more is told of an answer
         self,
@@ -287,7 +266,7 @@ class MateForTableQuestionAnswering(MateForTask):
 class MateForSequenceClassification(MateForTask):
     """Scores of the classes of a statement."""
 
-    kind = _Kind(SequenceClassifierOutput, "class_ids")
+    output_class, labels_name = SequenceClassifierOutput, "class_ids"
 
     def known_labels(self, labels: Tensor) -> Tensor:
         """Return the class of each statement [B], also of [B, 1]; -1 where it is not known."""
@@ -297,7 +276,7 @@ class MateForSequenceClassification(MateForTask):
 class MateForMaskedLM(MateForTask):
     """Scores of all pieces for each token."""
 
-    kind = _Kind(MaskedLMOutput, "label_ids")
+    output_class = MaskedLMOutput
 
 
 @dataclass
@@ -314,7 +293,7 @@ class SpanScores(QuestionAnsweringModelOutput):
 class MateForQuestionAnswering(MateForTask):
     """Scores of the first and the last token of an answer, and of every span within one cell."""
 
-    kind = _Kind(SpanScores, "label_ids")
+    output_class = SpanScores
 
     def forward(  # type: ignore[override]  # an answer is told by its ends
         self,

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from hydra.utils import instantiate
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from mate_cli.errors import CheckpointError
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.targets import check_targets
-from mate_cli.models.auto_loading import (
-    DOWNLOADING,
-    WITHOUT_EFFECT,
-    Adapter,
-    find_adapter,
-    find_dtype,
-    read_weights,
-    resolve_device,
-    wrap_loading_errors,
-)
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise, is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
@@ -124,6 +115,7 @@ class MateModel(PreTrainedModel):
         self.encoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
         self.add_heads()
         self.post_init()
+        self._no_split_modules = {type(self.encoder).__name__}  # a batch is packed for the device of the whole encoder
 
     def add_heads(self) -> None:
         """Add what scores the states; nothing here."""
@@ -132,92 +124,39 @@ class MateModel(PreTrainedModel):
     def from_pretrained(
         cls,
         name: str | Path | None,
-        *_: Any,
-        config: MateConfig | str | Path | None = None,
-        state_dict: Mapping[str, Tensor] | None = None,
-        dtype: torch.dtype | str | None = None,
-        torch_dtype: torch.dtype | str | None = None,
-        device_map: Any = None,  # noqa: ANN401 - as in transformers
+        *inputs: Any,
         ignore_mismatched_sizes: bool = False,
         output_loading_info: bool = False,
         **options: Any,
     ) -> Any:  # noqa: ANN401 - the network, or a tuple
-        """Load a folder that `mate export` wrote, or the same on the Hugging Face hub, or an adapter of PEFT for it.
-
-        The weights are read in one go: transformers itself would fill the network tensor by tensor, and does not know
-        that we keep queries, keys and values as one.
+        """Load as any model of transformers is loaded; weights that are missing or damaged are refused.
 
         Args:
-            name: a folder, or a name on the hub; None where both configuration and weights are given.
-            config: of the network, or where it is; read from config.json when it is None.
-            state_dict: its weights; read from its files when it is None.
-            dtype: of the weights; that of the file when it is None or "auto".
-            torch_dtype: the older name of `dtype`.
-            device_map: a device, "auto" for a GPU where there is one, or {"": device}; a network goes there whole.
+            name: a folder that `mate export` wrote, or a name on the hub, or an adapter of PEFT for it; None where
+                both configuration and weights are given.
+            *inputs: as in transformers.
             ignore_mismatched_sizes: weights of another shape stay as they were drawn.
             output_loading_info: return a tuple of the network and the names of weights that did not fit.
-            **options: where the files come from, as in transformers; `adapter_name`; `max_memory`; the others are those
-                of the configuration, such as `output_hidden_states`.
+            **options: as in transformers; weights are safetensors, whatever they say.
 
         Raises:
             CheckpointError: the weights are damaged or belong to another network.
-            ConfigError: there is no such type.
-            TypeError: an option is not known.
-            ValueError: the network is to be spread over several devices, or nothing says what it is.
         """
-        options = {key: value for key, value in options.items() if value is not None and key not in WITHOUT_EFFECT}
-        download = {key: options.pop(key) for key in DOWNLOADING if key in options}
-        adapter_options = options.pop("adapter_kwargs", None), options.pop("adapter_name", None)
-        if name is None and (config is None or state_dict is None):
-            raise ValueError("from_pretrained(None) needs config and state_dict")
-        adapter = Adapter(None, "", {}) if name is None else find_adapter(str(name), *adapter_options, download)
-        device, wanted = resolve_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
-        settings = deepcopy(config)
-        if not isinstance(settings, MateConfig):
-            source = config or adapter.base
-            settings, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
-        if unknown := [key for key in options if not key.startswith("_")]:
-            raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
-        settings.name_or_path = adapter.base
-        with torch.random.fork_rng(devices=[]):  # weights that are replaced at once draw nothing from anybody's numbers
-            model = cls(settings)
-        tensors = read_weights(adapter.base, download) if state_dict is None else state_dict
-        with wrap_loading_errors(adapter.base):
-            info = model.fill(tensors, wanted, ignore_mismatched_sizes=ignore_mismatched_sizes)
-        if adapter.name is not None:
-            model.load_adapter(adapter.name, **adapter.options)
-        if device is not None:
-            model.to(device).hf_device_map = {"": device}
-        return (model.eval(), info) if output_loading_info else model.eval()
-
-    def fill(
-        self, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None, *, ignore_mismatched_sizes: bool = False
-    ) -> dict[str, Any]:
-        """Load the weights of what it is made of; those of heads that it has not are left.
-
-        Args:
-            tensors: by their names.
-            dtype: what they become; what they are when it is None.
-            ignore_mismatched_sizes: leave weights of another shape as they are here.
-
-        Returns:
-            The names of weights that did not fit, as transformers' `output_loading_info` has them.
-
-        Raises:
-            RuntimeError: they belong to another network.
-        """
-        parts = {name.partition(".")[0] for name in self.state_dict()}
-        weights = {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] in parts}
-        self.to(dtype or next(tensor.dtype for tensor in weights.values() if tensor.is_floating_point()))
-        mismatched = set()
-        if ignore_mismatched_sizes:
-            current = self.state_dict()
-            shapes = {name: (tensor.shape, current[name].shape) for name, tensor in weights.items() if name in current}
-            mismatched = {(name, *pair) for name, pair in shapes.items() if pair[0] != pair[1]}
-            weights |= {name: current[name] for name, *_ in mismatched}
-        self.load_state_dict(weights)
-        left = set(tensors) - set(weights)
-        return {"missing_keys": set(), "unexpected_keys": left, "mismatched_keys": mismatched, "error_msgs": []}
+        options.pop("use_safetensors", None)
+        try:
+            with torch.random.fork_rng(devices=[]):  # what is replaced at once draws nothing from anybody's numbers
+                options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}  # which are told below
+                model, info = super().from_pretrained(name, *inputs, **options, use_safetensors=True)  # no pickles
+        except SafetensorError as error:
+            problem = f"the weights cannot be loaded: {error}"
+            raise CheckpointError(problem, where=str(name), remedy="Export again") from error
+        if missing := sorted(info["missing_keys"]):
+            raise CheckpointError(f"the weights lack {missing[0]}", where=str(name), remedy="Export again")
+        if not ignore_mismatched_sizes and (others := sorted(info["mismatched_keys"])):
+            key, theirs, ours = others[0]
+            problem = f"{key} is {tuple(theirs)}, the network's {tuple(ours)}"
+            raise CheckpointError(problem, where=str(name), remedy="Set ignore_mismatched_sizes=True to draw it anew")
+        return (model, info) if output_loading_info else model
 
     def get_submodule(self, target: str) -> nn.Module:
         """Return a part by its name.

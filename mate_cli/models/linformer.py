@@ -35,9 +35,6 @@ class Linformer(TableEncoder):
         slots: what positions are mixed into, k.
         sharing: who shares the mixing weights: the heads of a layer (headwise), also its keys and values (key_value),
             or all layers, keys and values (layerwise).
-
-    Raises:
-        ConfigError: a number is not positive, or there is no such sharing.
     """
 
     shape_remedies: ClassVar[Mapping[str, str]] = {
@@ -54,14 +51,6 @@ class Linformer(TableEncoder):
         sharing: Sharing = "key_value",
         **options: Any,
     ) -> None:
-        if min(length, slots) < 1:
-            raise ConfigError(f"length is {length} and slots is {slots}", where="model", remedy="Both are at least 1")
-        if sharing not in ("headwise", "key_value", "layerwise"):
-            raise ConfigError(
-                f"{sharing!r} is not a way to share",
-                where="model.sharing",
-                remedy="Use headwise, key_value or layerwise",
-            )
         shape = encoder_size(size)
         count = 1 if sharing == "layerwise" else shape.num_layers
         mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(count)]

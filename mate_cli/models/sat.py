@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns import SameRowOrColumn, SatLayer
-from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
@@ -20,9 +19,6 @@ class Sat(TableEncoder):
         variant: `tapas`: the mask of that code base in all layers, and the embeddings of TAPAS; `original`: rows only
             in the lower half of the layers, the header visible to all, and nothing embedded but words, positions and
             segments. What the authors also do to the table itself is `encoding=sat`.
-
-    Raises:
-        ConfigError: there is no such variant.
     """
 
     def __init__(
@@ -33,8 +29,6 @@ class Sat(TableEncoder):
         variant: Literal["tapas", "original"] = "tapas",
         **options: Any,
     ) -> None:
-        if variant not in ("tapas", "original"):
-            raise ConfigError(f"SAT has no variant {variant!r}", where="model.variant", remedy="Use tapas or original")
         shape = encoder_size(size)
         if variant == "tapas":
             layers = [LayerSpec(SameRowOrColumn(shape.num_heads), attention)] * shape.num_layers

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, AttentionPlan
 from mate_cli.attention.patterns import Window
-from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FastDropout
@@ -44,9 +43,6 @@ class TableEtc(TableEncoder):
         attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         radius: how many tokens to either side a token sees.
         max_distance: distances beyond this count as this one.
-
-    Raises:
-        ConfigError: `radius` or `max_distance` is too small.
     """
 
     def __init__(
@@ -58,12 +54,6 @@ class TableEtc(TableEncoder):
         max_distance: Annotated[int, Field(gt=0)] = 12,
         **options: Any,
     ) -> None:
-        if radius < 0 or max_distance < 1:
-            raise ConfigError(
-                f"radius is {radius} and max_distance is {max_distance}",
-                where="model",
-                remedy="The radius is at least 0, the distance at least 1",
-            )
         shape, reach = encoder_size(size), GlobalLocalOptions(radius, max_distance)
         window, backends = Window(shape.num_heads, radius), [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
         super().__init__(size, [LayerSpec(window, backend, TableEtcLayer) for backend in backends], **options)

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 from hydra.utils import instantiate
 
-from mate_cli.attention.backends.native_build import native_kernels
+from mate_cli.attention.backends.native import native_kernels
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule

@@ -70,9 +70,10 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     console.print(f"run folder: {run.folder.path}", soft_wrap=True)
 
 
-def print_results(console: Console, folder: RunFolder, record: RunRecord) -> None:
-    """Print the metrics by split, with the baselines below, and where everything lies."""
-    console.print(results_table(record.metrics, f"{record.experiment}: {record.model}, seed {record.seed}"))
+def print_results(console: Console, folder: RunFolder, record: RunRecord, title: str = "") -> None:
+    """Print the metrics by split, with the baselines below, what must be known of them, and where everything lies."""
+    title = title or f"{record.experiment}: {record.model}, seed {record.seed}"
+    console.print(results_table(record.metrics, title))
     for name, fact in record.facts.items():
         console.print(f"{name}: {fact}")
     console.print(f"run folder: {folder.path}", soft_wrap=True)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytorch_lightning as pl
 import torch.distributed as dist
@@ -62,60 +62,27 @@ MAX_NAME = 200
 """Bytes of the name of a file; Lightning writes a number and an ending behind it."""
 
 
-class ReservedOptions(NamedTuple):
-    """Keywords of `pl.Trainer` that a run sets itself: why, and what to use instead."""
-
-    names: tuple[str, ...]
-    reason: str
-    remedy: str
-
-
-RESERVED = (
-    ReservedOptions(
-        ("accelerator", "devices", "num_nodes", "strategy", "precision"),
-        "hardware is configured separately",
-        "Use the keys of hardware",
+RESERVED = {
+    "Use the keys of hardware": ("accelerator", "devices", "num_nodes", "strategy", "precision"),
+    "Use trainer.max_epochs and trainer.max_steps": ("max_epochs", "min_epochs", "max_steps", "min_steps"),
+    "Use trainer.batch_size and hardware.micro_batch": (
+        "accumulate_grad_batches",
+        "use_distributed_sampler",
+        "reload_dataloaders_every_n_epochs",
     ),
-    ReservedOptions(
-        ("max_epochs", "min_epochs", "max_steps", "min_steps"),
-        "a run is one pass of a planned number of steps, so that it can be continued inside an epoch",
-        "Use trainer.max_epochs and trainer.max_steps",
+    "Use trainer.limit_train, limit_dev and limit_test, debug=overfit or debug=fast": (
+        *("limit_train_batches", "limit_val_batches", "limit_test_batches", "limit_predict_batches"),
+        *("overfit_batches", "fast_dev_run"),
     ),
-    ReservedOptions(
-        ("accumulate_grad_batches", "use_distributed_sampler", "reload_dataloaders_every_n_epochs"),
-        "the same micro-batches make a step for any number of processes",
-        "Use trainer.batch_size and hardware.micro_batch",
-    ),
-    ReservedOptions(
-        (
-            *("limit_train_batches", "limit_val_batches", "limit_test_batches", "limit_predict_batches"),
-            *("overfit_batches", "fast_dev_run"),
-        ),
-        "the steps are planned, and the scores are those of whole splits",
-        "Use trainer.limit_train, limit_dev and limit_test, debug=overfit or debug=fast",
-    ),
-    ReservedOptions(
-        ("val_check_interval", "check_val_every_n_epoch", "num_sanity_val_steps"),
-        "validations choose the best weights and come after whole steps",
-        "Use trainer.val_every",
-    ),
-    ReservedOptions(
-        ("enable_checkpointing", "default_root_dir", "barebones", "model_registry"),
-        "a run is continued from checkpoints/last.ckpt of its folder",
-        "Use trainer.checkpoint_every",
-    ),
-    ReservedOptions(
-        ("gradient_clip_val", "gradient_clip_algorithm"),
-        "the norm of the whole gradient is clipped",
-        "Use trainer.gradient_clip",
-    ),
-    ReservedOptions(("deterministic",), "it is a key of the whole run", "Use deterministic=true"),
-    ReservedOptions(("log_every_n_steps",), "all loggers log the same steps", "Use trainer.log_every"),
-    ReservedOptions(("logger",), "it is a group", "Use logger=[wandb,csv]"),
-    ReservedOptions(
-        ("callbacks", "enable_progress_bar", "enable_model_summary"), "it is a group", "Add a file to conf/callbacks"
-    ),
-)
+    "Use trainer.val_every": ("val_check_interval", "check_val_every_n_epoch", "num_sanity_val_steps"),
+    "Use trainer.checkpoint_every": ("enable_checkpointing", "default_root_dir", "barebones", "model_registry"),
+    "Use trainer.gradient_clip": ("gradient_clip_val", "gradient_clip_algorithm"),
+    "Use deterministic=true": ("deterministic",),
+    "Use trainer.log_every": ("log_every_n_steps",),
+    "Use logger=[wandb,csv]": ("logger",),
+    "Add a file to conf/callbacks": ("callbacks", "enable_progress_bar", "enable_model_summary"),
+}
+"""Keywords of `pl.Trainer` that a run sets itself, as the promises above need it, by what to use instead."""
 REFUSED = {
     CheckpointIO: "runs resume from Lightning's own checkpoints",
     ClusterEnvironment: "processes are started by the keys of hardware",
@@ -355,9 +322,9 @@ def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
     known = inspect.signature(pl.Trainer.__init__).parameters
     for name in options:
         where = f"{OPTIONS}.{name}"
-        for reserved in RESERVED:
-            if name in reserved.names:
-                raise ConfigError(f"cannot be set: {reserved.reason}", where=where, remedy=reserved.remedy)
+        for remedy, names in RESERVED.items():
+            if name in names:
+                raise ConfigError("is set by the run itself", where=where, remedy=remedy)
         if name not in known or name == "self":
             near = difflib.get_close_matches(name, known, 1)
             remedy = f"Did you mean {near[0]}?" if near else "See the keywords of pl.Trainer"

@@ -8,8 +8,7 @@ from pretended_gpu import pretended_gpu
 
 from mate_cli.attention.backends.auto import Auto, portable
 from mate_cli.attention.backends.flex import Flex
-from mate_cli.attention.backends.native import Native
-from mate_cli.attention.backends.native_build import native_kernels
+from mate_cli.attention.backends.native import Native, native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.backends.native_build import native_kernels
+from mate_cli.attention.backends.native import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionPlan, Planner

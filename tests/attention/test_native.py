@@ -8,10 +8,9 @@ import torch
 from batches import attend_padded, batch_from, one_table, pad, projections
 from torch.utils.checkpoint import checkpoint
 
-from mate_cli.attention.backends import native_build
+from mate_cli.attention.backends import native
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.backends.native import Native, _task_lists
-from mate_cli.attention.backends.native_op import native_attention
+from mate_cli.attention.backends.native import Native, _task_lists, native_attention
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, RowColumnHeads
@@ -21,17 +20,17 @@ from mate_cli.errors import ConfigError
 
 @pytest.fixture
 def compiled():
-    if native_build.native_kernels() is None:
-        pytest.skip(f"no kernels on this machine: {native_build._load()[1]}")
+    if native.native_kernels() is None:
+        pytest.skip(f"no kernels on this machine: {native._load()[1]}")
 
 
 @pytest.fixture
 def fresh():
     """Nothing is loaded or said before and after."""
-    for cached in (native_build._load, native_build.say_if_missing):
+    for cached in (native._load, native.say_if_missing):
         cached.cache_clear()
     yield
-    for cached in (native_build._load, native_build.say_if_missing):
+    for cached in (native._load, native.say_if_missing):
         cached.cache_clear()
 
 
@@ -191,6 +190,6 @@ def test_compiles_once_for_each_processor(monkeypatch, tmp_path):
     monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
     for processor in ("old", "new", "old"):
         monkeypatch.setenv("PROCESSOR", processor)
-        assert native_build._compiled().read_text() == "library"
+        assert native._compiled().read_text() == "library"
     assert log.read_text().count("compiled") == 2
     assert sorted(path.suffix for path in (tmp_path / "cache" / "native").iterdir()) == [".so", ".so"]

@@ -170,8 +170,3 @@ def test_a_head_that_tapas_has_not_comes_from_an_earlier_run_of_ours(tmp_path):
     assert torch.equal(target.head.score.weight, source.head.score.weight)
     with pytest.raises(ConfigError, match=r"init.heads: this task has no heads"):
         load(target, tmp_path, True, "path")
-
-
-def test_an_option_that_is_none(tmp_path):
-    with pytest.raises(ConfigError, match=r"init.heads: 'all' is not a valid choice. Choose auto or true or false"):
-        load(task_of(), tmp_path, "all")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer
 from transformers import AutoModelForTableQuestionAnswering as ForTables
+from transformers import AutoTokenizer
 
-import mate_cli.models.auto_loading as auto_loading
 from mate_cli import Mate
 from mate_cli.errors import CheckpointError
 from mate_cli.models.auto_classes import MateForTableQuestionAnswering
@@ -79,14 +78,7 @@ def test_the_page_makes_an_adapter(exports, monkeypatch, tmp_path):
     assert list(names["again"].peft_config) == ["default"]
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_without_peft_an_adapter_is_refused(exports, tmp_path, monkeypatch, whole):
-    if whole:
-        shutil.copytree(exports("cells"), tmp_path / "adapter")
+def test_mate_adds_no_adapter_up(exports, tmp_path):
     adapter_config(tmp_path / "adapter", exports("cells"))
-    monkeypatch.setattr(auto_loading, "is_peft_available", lambda: False)
-    for load in (ForTables, AutoModel) if whole else (MateForTableQuestionAnswering,):
-        with pytest.raises(CheckpointError, match=r"it is a PEFT adapter, and peft is not installed"):
-            load.from_pretrained(tmp_path / "adapter")
     with pytest.raises(CheckpointError, match="it is a PEFT adapter"):
         Mate.from_pretrained(tmp_path / "adapter")

@@ -59,7 +59,7 @@ def planned_for_the_card(plan, pattern, batch, derived=None, device=None):
     plan.packing = plan.derived[pattern, "packing"]
 
 
-HEAD = ["cell_selection._index_cells"] * 2
+HEAD = ["scores._index_cells"] * 2
 """Finds out how many cells there are."""
 
 

@@ -1,14 +1,20 @@
 """predictions/<split>.json: what comparisons read question by question."""
 
 import json
+from types import SimpleNamespace
+from unittest.mock import Mock
 
+import pytest
 from configurations import run_config
 from finished_runs import SMALL
 
 from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.errors import RunError
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.evaluation.evaluation import judge, save_predictions
+from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, save_predictions
+from mate_cli.pipelines.systems.base import TrainedStage
+from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -46,3 +52,35 @@ def test_a_table_of_predictions_tells_a_right_cell_from_a_right_answer():
     assert (told["prediction"], told["prediction_cells"], told["answer_cells"]) == ("Ogden", [(0, 0)], [(0, 0)])
     assert told["right cell"] is True
     assert "right" not in columns
+
+
+def beside_another(monkeypatch):
+    """Let there be another process; return what it has of facts, and what the first of both does."""
+    facts, events = {}, []
+    monkeypatch.setattr(ranks, "world_size", lambda: 2)
+    monkeypatch.setattr(ranks, "wait_for_all", lambda: None)
+    monkeypatch.setattr(ranks, "broadcast_from_rank_zero", lambda make: (events.append("the first process"), make())[1])
+    gather = lambda shares, share: shares.__setitem__(slice(None), [share, share | facts])  # noqa: E731
+    monkeypatch.setattr(ranks.dist, "all_gather_object", gather)
+    return facts, events
+
+
+def test_a_stage_refuses_questions_that_another_process_does_not_have(monkeypatch):
+    """Processes take turns at the questions: of other ones the answers would be of two sets."""
+    config = run_config([*SMALL, "task=cell_selection"])
+    stage = TrainedStage("cell_selection", assemble(config, NoDataset()), config)
+    examples, (theirs, _) = [TableExample("q1", "where?", TABLE)], beside_another(monkeypatch)
+    assert [ranking.example_id for ranking in stage.predict(examples, "dev")] == ["q1"]
+    theirs["dev"] = "0123456789ab"
+    with pytest.raises(RunError, match=r"process 1 has dev: 0123456789ab, and process 0 has .*Give all the same data"):
+        stage.predict(examples, "dev")
+
+
+def test_the_first_process_reads_a_split_before_the_others(monkeypatch):
+    """It may have to be fetched, and two would fetch it into one file."""
+    _, events = beside_another(monkeypatch)
+    loader = Mock(side_effect=StopIteration)  # nothing is predicted here
+    data = SimpleNamespace(examples=lambda split: events.append(f"{split} is read"), loader=loader)
+    with pytest.raises(StopIteration):
+        evaluate(SimpleNamespace(data=data), None, "test")
+    assert events == ["the first process", "test is read", "test is read"]

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mate_cli.attention.backends.native import Native
-from mate_cli.attention.backends.native_build import native_kernels
+from mate_cli.attention.backends.native import Native, native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.backends.triton import Triton

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 from torch.nn.functional import scaled_dot_product_attention
@@ -49,13 +50,7 @@ class Bucketed(SegmentBackend):
 
     exact: ClassVar[bool] = False
 
-    def __init__(self, first_section: int = 116, bucket_size: int = 42, *, pad: bool = True) -> None:
-        if first_section < 1 or bucket_size < 1:
-            raise ConfigError(
-                f"first_section is {first_section} and bucket_size is {bucket_size}",
-                where="attention",
-                remedy="Set both to at least 1 token",
-            )
+    def __init__(self, first_section: PositiveInt = 116, bucket_size: PositiveInt = 42, *, pad: bool = True) -> None:
         self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:

@@ -1,13 +1,25 @@
 """Exact attention by segments on a CPU, compiled: every row and column is gathered into cache and attended there."""
 
+import ctypes
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from mate_cli.attention.backends.native_build import native_kernels, say_if_missing
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionPlan, SegmentBackend, attention_dtype
 from mate_cli.attention.patterns import AttentionPattern
 from mate_cli.attention.segment_tasks import segment_tasks
+from mate_cli.terminal.progress import Progress
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
 """Lists of `SegmentTasks`, in the order in which the kernels read them."""
@@ -36,8 +48,6 @@ class Native(SegmentBackend):
         """Attend: [P, 3, N, H] to [P, N, H]."""
         if qkv.is_cuda or native_kernels() is None:
             return Segments().forward(qkv, plan, key_bias, dropout)
-        from mate_cli.attention.backends.native_op import native_attention
-
         tasks = segment_tasks(plan)
         bias = None if key_bias is None else key_bias.float().contiguous()
         # From the generator that torch.manual_seed and activation checkpointing govern.
@@ -50,3 +60,189 @@ def _task_lists(plan: AttentionPlan) -> Tensor:
     """Return the six lists of the tasks, Int32 [6, tasks]."""
     tasks = segment_tasks(plan)
     return plan.derive("native", lambda _: torch.stack([getattr(tasks, name) for name in LISTS]))
+
+
+SOURCES = Path(__file__).with_name("native_cpp")
+
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared")
+
+
+class CannotCompileError(Exception):
+    """There is no compiler, or it refused."""
+
+
+def native_kernels() -> ctypes.CDLL | None:
+    """Return the kernels, compiled in about three seconds by the first call on a machine.
+
+    None where that cannot be done.
+    """
+    return _load()[0]
+
+
+@functools.cache
+def say_if_missing() -> None:
+    """Warn, once in a process, that there are no kernels: why, and what would help."""
+    kernels, reason = _load()
+    if kernels is None:
+        text = f"attention=native: {reason}; attention=segments is used instead: same results, slower."
+        remedy = "Install g++ 12 or newer (or name a compiler in CXX), or choose attention=segments."
+        warnings.warn(f"{text} {remedy}", stacklevel=3)
+
+
+@functools.cache
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    """Return the kernels, or why there are none."""
+    try:
+        return ctypes.CDLL(str(_compiled())), ""
+    except (CannotCompileError, OSError) as problem:
+        return None, str(problem)
+
+
+def _compiled() -> Path:
+    """Return the shared library in the cache, compiled if it is not there yet."""
+    command, files = [*_compiler(), *FLAGS], sorted(SOURCES.iterdir())
+    # The macros tell the compiler's version and the processor's instructions: a home folder may serve many machines.
+    macros = _run([*command, "-dM", "-E", "-x", "c++", os.devnull])
+    parts = [*command, macros, *(path.read_text(encoding="utf-8") for path in files)]
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16] + ".so"
+    library = Path(os.environ.get("MATE_CACHE") or "~/.cache/mate").expanduser() / "native" / name
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            fresh = Path(folder, name)
+            with Progress("compiling attention kernels"):
+                _run([*command, *(str(path) for path in files if path.suffix == ".cpp"), "-o", str(fresh)])
+            fresh.replace(library)  # at once: another process may be looking
+    return library
+
+
+def _compiler() -> list[str]:
+    command = shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    if shutil.which(command[0]) is None:
+        raise CannotCompileError(f"the compiler {command[0]} is not installed")
+    return command
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["?"]
+        raise CannotCompileError(f"{command[0]} failed ({errors[0].strip()})")
+    return done.stdout
+
+
+Tensors = tuple[Tensor, Tensor]
+
+COMMON = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, int blocks, float dropout"
+
+
+class KernelArguments(ctypes.Structure):
+    """Arguments of both kernels; the fields are those of `Problem` in native_cpp/tasks.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("blocks", "heads", "size", "count", "threads", "seed")),
+        ("dropout", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("rows", "tasks", "qkv", "key_bias")),
+    )
+
+
+@torch.library.custom_op("mate::native_attention", mutates_args=(), schema=f"({COMMON}) -> (Tensor, Tensor)")
+def native_attention(
+    qkv: Tensor, key_bias: Tensor | None, seed: Tensor, rows: Tensor, tasks: Tensor, blocks: int, dropout: float
+) -> Tensors:
+    """Attend: Float32 [P, 3, N, H] to [P, N, H], and the log-sum-exp of the scores in base 2, [P, N].
+
+    Args:
+        qkv: query, key and value of every token, contiguous.
+        key_bias: Float32 [P], or None.
+        seed: of the dropout, Int64 [1].
+        rows: of the table, see `SegmentTasks`; Int32 [V * P].
+        tasks: its six lists, Int32 [6, tasks].
+        blocks: of heads, V.
+        dropout: the probability of dropping an attention weight.
+    """
+    outputs = _like_outputs(qkv)
+    _call("mate_attend", (qkv, key_bias, seed, rows, tasks, blocks, dropout), outputs)
+    return outputs
+
+
+@native_attention.register_fake
+def _(qkv: Tensor, *rest: object) -> Tensors:
+    return _like_outputs(qkv)
+
+
+@torch.library.custom_op(
+    "mate::native_attention_backward",
+    mutates_args=(),
+    schema=f"(Tensor output, Tensor lse, Tensor gradient, bool biased, {COMMON}) -> (Tensor, Tensor)",
+)
+def native_attention_backward(
+    output: Tensor,
+    lse: Tensor,
+    gradient: Tensor,
+    biased: bool,
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor,
+    rows: Tensor,
+    tasks: Tensor,
+    blocks: int,
+    dropout: float,
+) -> Tensors:
+    """Return the gradients of qkv [P, 3, N, H] and, if asked for, of the bias, still by head [P, N]."""
+    gradients = _like_gradients(qkv, lse, biased)
+    arguments = (qkv, key_bias, seed, rows, tasks, blocks, dropout)
+    _call("mate_attend_backward", arguments, (output, lse, gradient, gradients[0], gradients[1] if biased else None))
+    return gradients
+
+
+@native_attention_backward.register_fake
+def _(output: Tensor, lse: Tensor, gradient: Tensor, biased: bool, qkv: Tensor, *rest: object) -> Tensors:
+    return _like_gradients(qkv, lse, biased)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:  # noqa: ANN401 - torch's own context
+    *tensors, ctx.blocks, ctx.dropout = inputs
+    ctx.save_for_backward(*output, *tensors)
+
+
+def _differentiate(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own
+    output, lse, *tensors = ctx.saved_tensors
+    biased = ctx.needs_input_grad[1]
+    arguments = (*tensors, ctx.blocks, ctx.dropout)
+    qkv_gradient, by_head = native_attention_backward(output, lse, gradient.contiguous(), biased, *arguments)
+    return qkv_gradient, by_head.sum(1) if biased else None, None, None, None, None, None
+
+
+native_attention.register_autograd(_differentiate, setup_context=_save)
+
+
+def _like_outputs(qkv: Tensor) -> Tensors:
+    tokens, _, heads, size = qkv.shape
+    return qkv.new_empty(tokens, heads, size), qkv.new_empty(tokens, heads)
+
+
+def _like_gradients(qkv: Tensor, lse: Tensor, biased: bool) -> Tensors:
+    return torch.empty_like(qkv), torch.empty_like(lse) if biased else lse.new_empty(0)
+
+
+def _call(name: str, arguments: tuple[Any, ...], results: tuple[Tensor | None, ...]) -> None:
+    """Run a kernel; it releases Python's lock."""
+    qkv, key_bias, seed, rows, tasks, blocks, dropout = arguments
+    kernels = native_kernels()
+    assert kernels is not None
+    problem = KernelArguments(
+        blocks,
+        qkv.shape[2] // blocks,
+        qkv.shape[3],
+        tasks.shape[1],
+        torch.get_num_threads(),
+        int(seed),
+        dropout,
+        *(_address(tensor) for tensor in (rows, tasks, qkv, key_bias)),
+    )
+    getattr(kernels, name)(ctypes.byref(problem), *(_address(tensor) for tensor in results))
+
+
+def _address(tensor: Tensor | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())

@@ -18,9 +18,6 @@ Context = Any
 Masks = Sequence[Tensor | None]
 """Added to the scores of each class, [S, 1, 1, keys]; None where no slot is empty."""
 
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-
 
 class Segments(SegmentBackend):
     """Gathers every row and column with the global tokens, attends within, and puts the results back.
@@ -46,11 +43,7 @@ class Segments(SegmentBackend):
             ("segments", qkv.dtype), lambda _: tuple(_mask(task_class, qkv.dtype) for task_class in tables.classes)
         )
         with torch.autocast(qkv.device.type, enabled=False):
-            if qkv.device.type != "cpu" or dropout or (key_bias is not None and key_bias.requires_grad):
-                output = _attend(qkv, tables, masks, key_bias, dropout)
-            else:
-                output = _Fused.apply(qkv, tables, masks, key_bias)  # type: ignore[no-untyped-call]
-        return output.to(dtype)
+            return _attend(qkv, tables, masks, key_bias, dropout).to(dtype)
 
 
 def _kernel_dtype(qkv: Tensor) -> torch.dtype:
@@ -65,72 +58,13 @@ def _mask(task_class: TaskClass, dtype: torch.dtype) -> Tensor | None:
     return None if task_class.empty_keys is None else additive_mask(~task_class.empty_keys, dtype)[:, None, None]
 
 
-class _Fused(torch.autograd.Function):
-    """All tasks by the fused CPU kernel; keeps projections and outputs, and gathers again in the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Context, qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None) -> Tensor:
-        if key_bias is not None:
-            bias = _bias_table(key_bias, tables)
-            masks = _biased(masks, tables, [task_class.projections(bias) for task_class in tables.classes])
-        table, slots, log_sums = _table(qkv, tables), [], []
-        for task_class, mask in zip(tables.classes, masks, strict=True):
-            output, log_sum = _flash(*_class_heads(task_class, task_class.projections(table), qkv), attn_mask=mask)
-            slots.append(_join_heads(output))
-            log_sums.append(log_sum)
-        outputs = _assemble(slots, tables, qkv)
-        for places, span in tables.global_queries():
-            output, log_sum = _flash(*_global_heads(qkv, places, span), attn_mask=_span_bias(key_bias, span))
-            outputs[places] = output[0].transpose(0, 1)
-            log_sums.append(log_sum)
-        ctx.tables, ctx.masks, ctx.key_bias = tables, masks, key_bias
-        ctx.save_for_backward(qkv, outputs, *log_sums)
-        return outputs
-
-    @staticmethod
-    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        qkv, outputs, *log_sums = ctx.saved_tensors
-        gradient, count = gradient.contiguous(), len(ctx.masks)
-        result = _segment_gradients(ctx, qkv, outputs, gradient, log_sums[:count])
-        for (places, span), log_sum in zip(ctx.tables.global_queries(), log_sums[count:], strict=True):
-            sent, output = (x[places].transpose(0, 1)[None] for x in (gradient, outputs))
-            heads, mask = _global_heads(qkv, places, span), _span_bias(ctx.key_bias, span)
-            gradients = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
-            query, key, value = (x[0].transpose(0, 1) for x in gradients)
-            result[places, 0] = query
-            result[slice(*span), 1] += key
-            result[slice(*span), 2] += value
-        return result, None, None, None
-
-
-def _segment_gradients(
-    ctx: Context, qkv: Tensor, outputs: Tensor, gradient: Tensor, log_sums: Sequence[Tensor]
-) -> Tensor:
-    """Return what the segments give back to the projections, [P, 3, N, H].
-
-    Class after class, so that little is held.
-    """
-    tables: SegmentTables = ctx.tables
-    table, size, begin = _table(qkv, tables), qkv.shape[-1], 0
-    received = table.new_empty(sum(sum(task_class.sizes) for task_class in tables.classes), table.shape[1])
-    for task_class, mask, log_sum in zip(tables.classes, ctx.masks, log_sums, strict=True):
-        asked = (task_class.outputs(x.view(-1, table.shape[1])) for x in (gradient, outputs))
-        sent, output = (_split_heads(x, task_class.tasks, size) for x in asked)
-        heads = _class_heads(task_class, task_class.projections(table), qkv)
-        gradients = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
-        for part, slots in zip(gradients, task_class.sizes, strict=True):
-            _split_heads(received[begin : begin + slots], task_class.tasks, size).copy_(part)
-            begin += slots
-    return tables.gradients(received).view(qkv.shape)
-
-
 def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
-    """Return the same through torch's own derivatives: for dropout, for biases that learn, and for GPUs."""
+    """Attend within all classes of segments, and let the global tokens of each example ask all of it."""
     if key_bias is not None:
         masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
     gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
     slots = [
-        _join_heads(_sdpa(_class_heads(task_class, x, qkv), mask, dropout))
+        _join_heads(scaled_dot_product_attention(*_class_heads(task_class, x, qkv), mask, dropout))
         for task_class, x, mask in zip(tables.classes, gathered, masks, strict=True)
     ]
     outputs = _Assemble.apply(tables, qkv, *slots)  # type: ignore[no-untyped-call]
@@ -138,16 +72,11 @@ def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor |
     asking, answers = [], []
     for places, span, example in zip(tables.globals, tables.spans, examples, strict=True):
         if len(places):
-            heads = _global_heads(example, places - span[0], (0, len(example)))
-            answer = _sdpa(heads, _span_bias(key_bias, span), dropout)
+            bias = None if key_bias is None else key_bias[None, None, None, slice(*span)]
+            answer = scaled_dot_product_attention(*_global_heads(example, places - span[0]), bias, dropout)
             asking.append(places)
             answers.append(answer[0].transpose(0, 1))
     return outputs.index_copy(0, torch.cat(asking), torch.cat(answers)) if asking else outputs
-
-
-def _sdpa(heads: tuple[Tensor, ...], mask: Tensor | None, dropout: float) -> Tensor:
-    query, key, value = heads
-    return scaled_dot_product_attention(query, key, value, mask, dropout)
 
 
 class _GatherAll(torch.autograd.Function):
@@ -164,24 +93,18 @@ class _GatherAll(torch.autograd.Function):
 
 
 class _Assemble(torch.autograd.Function):
-    """The outputs of all query slots, put back in the order of tokens."""
+    """The outputs [P, N, H] of the query slots of all classes, in the order of tokens; of global tokens none yet."""
 
     @staticmethod
     def forward(ctx: Context, tables: SegmentTables, like: Tensor, *slots: Tensor) -> Tensor:
-        ctx.tables = tables
-        return _assemble(slots, tables, like)
+        ctx.tables, shape = tables, (len(like), *like.shape[2:])
+        return torch.cat(slots).index_select(0, tables.output_slots).view(shape) if slots else like.new_zeros(shape)
 
     @staticmethod
     def backward(ctx: Context, gradient: Tensor) -> tuple[None, ...]:
         tables = ctx.tables
         table = gradient.reshape(tables.output_slots.numel(), -1)
         return None, None, *(task_class.outputs(table) for task_class in tables.classes)
-
-
-def _assemble(slots: Sequence[Tensor], tables: SegmentTables, like: Tensor) -> Tensor:
-    """Put query slots of all classes into [P, N, H]; what global tokens get is left open."""
-    shape = (len(like), *like.shape[2:])
-    return torch.cat(list(slots)).index_select(0, tables.output_slots).view(shape) if slots else like.new_zeros(shape)
 
 
 def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
@@ -203,25 +126,18 @@ def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Mas
     return tuple(bias if mask is None else bias + mask for bias, mask in zip(keys, masks, strict=True))
 
 
-def _span_bias(key_bias: Tensor | None, span: tuple[int, int]) -> Tensor | None:
-    return None if key_bias is None else key_bias[None, None, None, slice(*span)]
-
-
 def _class_heads(task_class: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-    """Return queries, keys and values of a class, each [S, N / V, slots, H]."""
-    return tuple(_split_heads(x, task_class.tasks, like.shape[-1]) for x in torch.split(slots, task_class.sizes))
+    """Return queries, keys and values [S * slots, N / V * H] of a class, each as [S, N / V, slots, H]."""
+    shape = (task_class.tasks, -1, slots.shape[1] // like.shape[-1], like.shape[-1])
+    return tuple(x.view(shape).transpose(1, 2) for x in torch.split(slots, task_class.sizes))
 
 
-def _global_heads(qkv: Tensor, places: Tensor, span: tuple[int, int]) -> tuple[Tensor, ...]:
+def _global_heads(example: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries of global tokens [1, N, G, H] of an example, keys and values of all its tokens [1, N, L, H]."""
-    everything = len(places) == span[1] - span[0]
-    query = qkv[slice(*span), 0] if everything else qkv[places, 0]
-    return tuple(x.transpose(0, 1)[None] for x in (query, qkv[slice(*span), 1], qkv[slice(*span), 2]))
-
-
-def _split_heads(slots: Tensor, tasks: int, size: int) -> Tensor:
-    """Map [S * slots, N / V * H] to [S, N / V, slots, H]."""
-    return slots.view(tasks, -1, slots.shape[1] // size, size).transpose(1, 2)
+    query, key, value = example.unbind(1)
+    if len(places) != len(query):
+        query = query[places]
+    return query.transpose(0, 1)[None], key.transpose(0, 1)[None], value.transpose(0, 1)[None]
 
 
 def _join_heads(heads: Tensor) -> Tensor:

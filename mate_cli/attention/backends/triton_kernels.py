@@ -46,23 +46,33 @@ def _partners(tile: tl.tensor) -> tl.tensor:
 @triton.jit
 def _partner_rows(
     rows: tl.tensor,
-    slot: tl.tensor,
+    start: tl.tensor,
+    STEP: tl.constexpr,
     global_start: tl.tensor,
     num_globals: tl.tensor,
     local_start: tl.tensor,
     num_partners: tl.tensor,
 ) -> tl.tensor:
-    """Return the table rows of the partners in these slots, globals first, and which of them exist."""
+    """Return the table rows of the partners from this slot on, globals first, and which of them exist."""
+    slot = start + tl.arange(0, STEP)
     real = slot < num_partners
     positions = slot + tl.where(slot < num_globals, global_start, local_start)
     return tl.load(rows + positions, mask=real, other=0), real
 
 
 @triton.jit
-def _places(row: tl.tensor, head: tl.tensor, HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr) -> tl.tensor:
-    """Return where rows of one head lie in [P, N, H], and which columns of the padded width exist."""
+def _places(
+    row: tl.tensor,
+    real: tl.tensor,
+    head: tl.tensor,
+    HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDTH: tl.constexpr,
+) -> tl.tensor:
+    """Return where rows of one head lie in [P, N, H], and which numbers exist: of real rows, in the unpadded width."""
     column = tl.arange(0, WIDTH)
-    return (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :], (column < SIZE)[None, :]
+    place = (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :]
+    return place, real[:, None] & (column < SIZE)[None, :]
 
 
 @triton.jit
@@ -134,8 +144,7 @@ def attend(
     """Attend: values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     query_row, real_query = _load_rows(rows, tile, TILE)
-    place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
-    exists = real_query[:, None] & real_column
+    place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
     query = tl.load(qkv + place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=exists, other=0.0)
     # Finite, so that a first step whose keys all have a bias of -inf gives no NaN.
     top = tl.full([TILE], -1e30, tl.float32)
@@ -144,15 +153,12 @@ def attend(
     words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
-        slot = start + tl.arange(0, STEP)
-        key_row, real_key = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
-        key_place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
-        key_exists = real_key[:, None] & real_column
+        key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
+        key_place, key_exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
         key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
         value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
         scores = _dot(query, tl.trans(key), PRECISION, WIDEN) * (scale * LOG2E)
-        if BIASED:
-            scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :]
+        scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :] if BIASED else 0.0
         scores = tl.where(real_key[None, :], scores, float("-inf"))
         higher = tl.maximum(top, tl.max(scores, 1))
         weights = tl.exp2(scores - higher[:, None])
@@ -199,8 +205,8 @@ def query_gradient(
     """Return the gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     query_row, real_query = _load_rows(rows, tile, TILE)
-    place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
-    exists, query_shift = real_query[:, None] & real_column, _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
+    place, exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
+    query_shift = _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
     query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
     output_gradient = tl.load(gradient + place, mask=exists, other=0.0)
     result = tl.load(output + place, mask=exists, other=0.0)
@@ -211,15 +217,12 @@ def query_gradient(
     words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
-        slot = start + tl.arange(0, STEP)
-        key_row, real_key = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
-        key_place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
-        key_exists = real_key[:, None] & real_column
+        key_row, real_key = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
+        key_place, key_exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
         key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
         value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
         scores = _dot(query, tl.trans(key), PRECISION, WIDEN) * (scale * LOG2E)
-        if BIASED:
-            scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :]
+        scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :] if BIASED else 0.0
         weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
         pull = _dot(output_gradient, tl.trans(value), PRECISION, WIDEN)
         if DROPPED:
@@ -260,9 +263,9 @@ def key_value_gradient(
     """Return the gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
     tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     key_row, real_key = _load_rows(rows, tile, TILE)
-    place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
-    exists, key_shift = real_key[:, None] & real_column, _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
-    value_shift = _shift(key_row, VALUE, BLOCKS, HEADS, SIZE)
+    place, exists = _places(key_row, real_key, head, HEADS, SIZE, WIDTH)
+    key_shift = _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
+    value_shift = key_shift + BLOCKS * HEADS * SIZE
     key = tl.load(qkv + place + key_shift, mask=exists, other=0.0)
     value = tl.load(qkv + place + value_shift, mask=exists, other=0.0)
     key_sum, value_sum = tl.zeros([TILE, WIDTH], tl.float32), tl.zeros([TILE, WIDTH], tl.float32)
@@ -270,18 +273,15 @@ def key_value_gradient(
     words = _words(seed, key_row, head, KEY) if DROPPED else key_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
-        slot = start + tl.arange(0, STEP)
-        query_row, real_query = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
-        query_place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
-        query_exists = real_query[:, None] & real_column
+        query_row, real_query = _partner_rows(rows, start, STEP, global_start, num_globals, local_start, num_partners)
+        query_place, query_exists = _places(query_row, real_query, head, HEADS, SIZE, WIDTH)
         query = tl.load(qkv + query_place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=query_exists, other=0.0)
         output_gradient = tl.load(gradient + query_place, mask=query_exists, other=0.0)
         # With an infinite log-sum-exp the queries that do not exist weigh nothing.
         their_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=float("inf"))
         their_delta = tl.load(delta + query_row * HEADS + head, mask=real_query, other=0.0)
         scores = _dot(key, tl.trans(query), PRECISION, WIDEN) * (scale * LOG2E)
-        if BIASED:
-            scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None]
+        scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None] if BIASED else 0.0
         weights = tl.exp2(scores - their_lse[None, :])
         left = _survival(_words(seed, query_row, head, QUERY)[None, :], words[:, None], dropout) if DROPPED else 1.0
         value_sum += _dot((weights * left).to(output_gradient.dtype), output_gradient, PRECISION, WIDEN)
@@ -289,9 +289,8 @@ def key_value_gradient(
         key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)
         if BIASED:
             bias_sum += tl.sum(pull, 1)
-    key_sum = (key_sum * scale).to(qkv_gradient.dtype.element_ty)
     plane = _plane(tile, plane_rows)
     qkv_gradient += plane * (3 * SIZE)
-    tl.store(qkv_gradient + place + key_shift, key_sum, mask=exists)
+    tl.store(qkv_gradient + place + key_shift, (key_sum * scale).to(qkv_gradient.dtype.element_ty), mask=exists)
     tl.store(qkv_gradient + place + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=exists)
     tl.store(bias_gradient + plane + key_row * HEADS + head, bias_sum, mask=real_key)

@@ -97,7 +97,7 @@ def look_at_devices() -> Iterator[Finding]:
 
 def look_at_kernels() -> Iterator[Finding]:
     """Build, or find, what computes attention on this machine."""
-    from mate_cli.attention.backends.native_build import native_kernels
+    from mate_cli.attention.backends.native import native_kernels
 
     try:
         yield Finding("Triton", version("triton"))

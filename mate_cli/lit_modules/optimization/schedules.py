@@ -21,16 +21,16 @@ class LinearSchedule:
     def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
         """Return the schedule, to be advanced once per optimizer step."""
         rising = int(total_steps * self.warmup)
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self.factor(step, rising, total_steps))
 
-        def factor(step: int) -> float:
-            if step < rising:
-                return (step + 1) / (rising + 1)
-            return max(0.0, (total_steps - step) / max(1, total_steps - rising))
+    def factor(self, step: int, rising: int, total_steps: int) -> float:
+        """Return the share of the peak in a step, from 0; the first `rising` ones warm up."""
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        return max(0.0, (total_steps - step) / max(1, total_steps - rising))
 
-        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
-
-class BertLinear:
+class BertLinear(LinearSchedule):
     """Decay linearly to zero over all steps, and for the first of them rise linearly to the full rate instead.
 
     After the warm-up the rate falls at once to where the decay is by then. Updates are counted from 0; the first one,
@@ -42,20 +42,12 @@ class BertLinear:
     Source: google-research/tapas, `models/bert/optimization.py`; `LinearSchedule` is without the fall.
     """
 
-    def __init__(self, warmup: Annotated[float, Field(ge=0, le=1)] = 0.05) -> None:
-        self.warmup = warmup
-
-    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the schedule, to be advanced once per optimizer step."""
-        rising = int(total_steps * self.warmup)
-
-        def factor(step: int) -> float:
-            return max(step, 1) / rising if step < rising else max(0.0, 1 - step / total_steps)
-
-        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    def factor(self, step: int, rising: int, total_steps: int) -> float:
+        """Return the share of the peak in a step, from 0."""
+        return max(step, 1) / rising if step < rising else max(0.0, 1 - step / total_steps)
 
 
-class PowerSchedule:
+class PowerSchedule(LinearSchedule):
     """Raise the learning rate to its peak, then multiply it by (1 - t/T)^power in step t of T, from 1.
 
     It is never less than a floor after the warm-up. The last step, whose rate would be 0, has that of the step before.
@@ -75,16 +67,12 @@ class PowerSchedule:
         floor: Annotated[float, Field(ge=0, le=1)] = 0.0,
         warmup: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> None:
-        self.power, self.floor, self.warmup = power, floor, warmup
+        super().__init__(warmup)
+        self.power, self.floor = power, floor
 
-    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the schedule, to be advanced once per optimizer step."""
-        rising = int(total_steps * self.warmup)
-
-        def factor(done: int) -> float:
-            if done < rising:
-                return (done + 1) / (rising + 1)
-            left = max(1, total_steps - done - 1) / max(1, total_steps - rising)
-            return max(self.floor, float(left**self.power))
-
-        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    def factor(self, step: int, rising: int, total_steps: int) -> float:
+        """Return the share of the peak in a step, from 0."""
+        if step < rising:
+            return super().factor(step, rising, total_steps)
+        left = max(1, total_steps - step - 1) / max(1, total_steps - rising)
+        return max(self.floor, float(left**self.power))

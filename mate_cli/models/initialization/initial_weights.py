@@ -169,7 +169,10 @@ class InitialWeights(Initializer):
 
     def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
         """Return what is read for an encoder; None for random weights."""
-        _check_options(self)
+        for name, weights in (self.inner or {}).items():
+            if not isinstance(weights, InitialWeights):
+                remedy = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
+                raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=remedy)
         files = _read(self)
         if files is not None and WORDS not in encoder.state_dict():
             problem = "this network reads no words, so these weights do not fit"
@@ -207,18 +210,6 @@ class InitialWeights(Initializer):
         return LoadReport(loaded + heads.loaded, new + heads.new, unused, (Origin(files.source, files.config),))
 
 
-def _check_options(init: InitialWeights) -> None:
-    for key, choices in (("new_token_types", ("zero", "normal")), ("heads", ("auto", True, False))):
-        if getattr(init, key) not in choices:
-            remedy = f"Choose {' or '.join(str(choice).lower() for choice in choices)}"
-            raise ConfigError(f"{getattr(init, key)!r} is not a valid choice", where=f"init.{key}", remedy=remedy)
-
-    for name, weights in (init.inner or {}).items():
-        if not isinstance(weights, InitialWeights):
-            remedy = f"Set _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
-            raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=remedy)
-
-
 def _read(init: InitialWeights) -> CheckpointFiles | None:
     if init.kind == "random":
         return None
@@ -226,12 +217,6 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
 
     if init.kind == "minilm":
         return read_minilm()
-    if init.kind not in ("bert", "roberta", "tapas", "path"):
-        raise ConfigError(
-            f"{init.kind!r} is not a kind of weights",
-            where="init.kind",
-            remedy="Choose random, bert, roberta, tapas, minilm or path",
-        )
     if not init.checkpoint:
         raise ConfigError(f"{init.kind} weights need a checkpoint", where="init.checkpoint", remedy="Set it")
     return read_path(Path(init.checkpoint)) if init.kind == "path" else read_hub(init.checkpoint)

@@ -24,14 +24,13 @@ from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluat
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, record_outcome
-from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.summary import print_results
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.devices import find_accelerator
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord
 from mate_cli.tables.example import Example, SystemAnswer, TableExample
-from mate_cli.terminal.console import Console
 
 
 def evaluate_checkpoint(
@@ -69,10 +68,7 @@ def evaluate_checkpoint(
             record.questions |= describe_questions(split, result.examples.values())
             record.metrics |= {f"{split}/{metric}": value for metric, value in result.metrics.items()}
         record.peak_memory_mb = ranks.all_reduce_sum([peak_memory_mb()])[0]
-    run.console.print(results_table(record.metrics, f"{name} on {record.dataset}"))
-    for fact, text in record.facts.items():
-        run.console.print(f"{fact}: {text}")
-    run.console.print(f"run folder: {run.folder.path}", soft_wrap=True)
+    print_results(run.console, run.folder, record, f"{name} on {record.dataset}")
     return run.folder
 
 
@@ -171,7 +167,7 @@ def evaluate_answers(
             save_predictions(
                 run.folder, split, asked.values(), texts, lambda item: metric.score({item.example_id: item}), details
             )
-    print_outcome(record, run.folder)
+    print_results(run.console, run.folder, record, f"{record.model} on {record.dataset}")
     return run.folder
 
 
@@ -205,12 +201,3 @@ def describe_answers(file: Path, metric: AnswerMetric[Any], examples: Mapping[st
     told += [f"{unreadable:,} not of the form that is asked for, which counts as wrong"] * bool(unreadable)
     told += [f"{unknown:,} with an id that no question has"] * bool(unknown)
     return "; ".join(told)
-
-
-def print_outcome(record: RunRecord, folder: RunFolder) -> None:
-    """Print the scores, and what must be known of them."""
-    console = Console(highlight=False)
-    console.print(results_table(record.metrics, f"{record.model} on {record.dataset}"))
-    for fact, text in record.facts.items():
-        console.print(f"{fact}: {text}", soft_wrap=True)
-    console.print(f"run folder: {folder.path}", soft_wrap=True)

@@ -19,7 +19,6 @@ from mate_cli.files.targets import find_targets
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import CLASS_PREFIX, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
-from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.export.model_card import ExportedModel, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
@@ -27,6 +26,7 @@ from mate_cli.pipelines.inference.checkpoint import (
     FOUND_BESIDE,
     SETTINGS,
     TOKENIZER_FILES,
+    WEIGHTS,
     check_built,
     tokenizer_class,
     write_settings,

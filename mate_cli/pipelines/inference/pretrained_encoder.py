@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.files.outside import default_cache
-from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.export.tapas_format import json_content
@@ -239,6 +238,20 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 
 def _paths() -> Paths:
     return Paths(outputs="outputs", cache=default_cache(), data="data")
+
+
+def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """Find the type of weights; None for that of the file, which is also called "auto".
+
+    Raises:
+        ConfigError: it is no floating-point type.
+    """
+    if dtype is None or dtype == "auto":
+        return None
+    torch_dtype = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
+    if isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point:
+        return torch_dtype
+    raise ConfigError(f"{dtype!r} is not a type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
 
 
 def _checkpoint_dtype(folder: Path) -> torch.dtype | None:

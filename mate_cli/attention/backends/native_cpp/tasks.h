@@ -10,7 +10,7 @@
 
 #include "tiles.h"
 
-struct Problem {  // the same fields as in native_op.py
+struct Problem {  // the same fields as in native.py
   int64_t blocks, heads, size, count, threads, seed;
   double dropout;
   const int32_t *rows, *tasks;  // [V * P] and [6, count]

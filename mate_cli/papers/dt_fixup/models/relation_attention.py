@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.backends.native_build import native_kernels
+from mate_cli.attention.backends.native import native_kernels
 from mate_cli.attention.base import Attention, AttentionPlan, Work
 from mate_cli.attention.patterns import all_pairs
 from mate_cli.errors import ConfigError
