@@ -17,7 +17,7 @@ from mate_cli.attention.patterns import Full, RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.backends import find_backends, list_backends
 from mate_cli.benchmark.cases import Case, draw_cases, real_lengths
-from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
+from mate_cli.benchmark.measure import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.timing import (
     Figures,
     NotRun,

@@ -16,7 +16,7 @@ from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import REHEARSED, time_plan
 from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
 from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases
-from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
+from mate_cli.benchmark.measure import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.timing import (
     Figures,
     NotRun,

@@ -12,7 +12,7 @@ from torch import nn
 
 from mate_cli.benchmark.cases import encode_dataset, find_real, together
 from mate_cli.benchmark.encoder import Autocast, EncoderBenchmark, EncoderJob, job_flops, output_of, plan_job
-from mate_cli.benchmark.options import count_down
+from mate_cli.benchmark.measure import count_down
 from mate_cli.benchmark.timing import (
     Figures,
     NotRun,

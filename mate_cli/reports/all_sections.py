@@ -1,4 +1,4 @@
-"""The sections of a comparison in their order: a file each, shown by every renderer."""
+"""The sections of a comparison in their order, shown by every renderer."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from mate_cli.reports.view import ReportSection
 
 class BuildSection(Protocol):
     """Makes a section of a comparison; `wide` puts all splits beside each other, as papers do."""
+
+    __name__: str
 
     def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
         """Return the section, None where there is nothing to show."""

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from mate_cli.benchmark.attention import AttentionBenchmark
-from mate_cli.benchmark.options import count_down
+from mate_cli.benchmark.measure import count_down
 from mate_cli.cli.app import main
 
 TINY = [

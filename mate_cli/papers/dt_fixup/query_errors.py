@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mate_cli.papers.dt_fixup.metrics.exact_set_match import EXACT_SET_MATCH
 from mate_cli.papers.dt_fixup.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, common_questions, load_questions
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell

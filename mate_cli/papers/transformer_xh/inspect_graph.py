@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from mate_cli.reports.examples.example import IN_CELL, print_cut
+from mate_cli.reports.example import IN_CELL, print_cut
 from mate_cli.reports.plots.style import COLORS, GRID, INK, literal_text, new_panels
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console

@@ -1,4 +1,4 @@
-"""Questions that configurations answer differently, side by side."""
+"""Questions that configurations answer differently, side by side, with their tables read again from the data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
 from mate_cli.metrics.specs.names import MetricName, subset_title
 from mate_cli.metrics.subsets import IN_PASSAGE
-from mate_cli.reports.answers.terminal import hidden_text
-from mate_cli.reports.answers.window import cell_window, shorten
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Cell, Disagreement, ModelAnswer, ScoredQuestion, disagreements
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING, plural
@@ -36,7 +35,7 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the questions on which the best configurations disagree most, with a field to search them."""
+    """Return questions that configurations answer differently, side by side; a field searches them."""
     title = "Questions with different answers"
     content = partial(questions_content, report)
     return ReportSection("questions", title, "Questions", template="questions.html", content=content)
