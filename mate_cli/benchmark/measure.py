@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar
 import torch
 from hydra.utils import instantiate
 from pydantic import PositiveFloat, PositiveInt
-from rich.progress import BarColumn, Progress, TextColumn
 
 from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, find_real, pick_cases
 from mate_cli.benchmark.timing import DTYPES, Figures, Pace, find_device, machine_facts, matmul_peak, threads
@@ -161,8 +160,6 @@ Part = TypeVar("Part")
 def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
     """Yield the parts of a benchmark with their names, and say on the error stream how many there are.
 
-    A terminal shows a bar, a file or pipe gets a line per part.
-
     Args:
         parts: by name, in their order.
         seconds: that one of them takes at most, about.
@@ -173,12 +170,6 @@ def count_down(parts: Mapping[str, Part], seconds: float, console: Console | Non
     if total > MINUTE:
         text = f"{len(parts)} cases to measure, at most about {time_text(total)}"
         console.print(f"{text}; when stopped, results so far are shown", soft_wrap=True)
-    columns = (BarColumn(), TextColumn("measuring {task.description}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=len(parts))
-        for number, (name, part) in enumerate(parts.items()):
-            text = f"{name}, {number + 1} of {len(parts)}"
-            bar.update(task, description=text, completed=number)
-            if not console.is_terminal:
-                console.print(f"measuring {text}", style="dim", soft_wrap=True)
-            yield name, part
+    for number, (name, part) in enumerate(parts.items(), 1):
+        console.print(f"measuring {name}, {number} of {len(parts)}", style="dim", soft_wrap=True)
+        yield name, part

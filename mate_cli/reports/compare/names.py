@@ -1,4 +1,4 @@
-"""What tells configurations apart: their names, the settings that they share, and those in which they differ."""
+"""Names of configurations, the settings that they share, and those in which they differ."""
 
 from __future__ import annotations
 
