@@ -13,7 +13,6 @@ from mate_cli.reports.page.runs import environment_section, runs_section, settin
 from mate_cli.reports.page.scores import scores_section
 from mate_cli.reports.page.sweep import sweep_section
 from mate_cli.reports.sections.cost import cost_section, speed_section
-from mate_cli.reports.sections.difference import two_runs_section
 from mate_cli.reports.sections.errors import errors_section, wrong_section
 from mate_cli.reports.sections.results import parts_section, results_section, significance_section
 from mate_cli.reports.view import ReportSection
@@ -31,7 +30,6 @@ class BuildSection(Protocol):
 SECTIONS: tuple[BuildSection, ...] = (
     results_section,
     significance_section,
-    two_runs_section,
     scores_section,
     parts_section,
     errors_section,
