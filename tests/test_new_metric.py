@@ -14,8 +14,8 @@ from mate_cli.metrics.specs import MetricName, metric_specs, result_of, subset_s
 from mate_cli.pipelines.export.model_card import ExportedModel, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
 from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.export.latex import report_latex
-from mate_cli.reports.export.markdown import report_markdown
 from mate_cli.reports.page.curves import curve_data, read_logs
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.page.scores import references

@@ -15,7 +15,7 @@ from mate_cli.attention.base import AttentionBackend, AttentionPlan, Planner
 from mate_cli.attention.patterns import AttentionPattern, Full, RowColumnHeads
 from mate_cli.benchmark.backends import find_backends, list_backends
 from mate_cli.benchmark.cases import Case, draw_cases, real_lengths
-from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
+from mate_cli.benchmark.measure import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.timing import (
     Figures,
     NotRun,

@@ -16,7 +16,7 @@ from mate_cli.attention.patterns import Full
 from mate_cli.benchmark.attention import REHEARSED, time_plan
 from mate_cli.benchmark.backends import PEERS, find_backends, find_network, list_backends, list_networks
 from mate_cli.benchmark.cases import VOCABULARY, Case, draw_cases
-from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
+from mate_cli.benchmark.measure import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.timing import (
     Figures,
     NotRun,
@@ -39,8 +39,6 @@ CUT = "@"
 """Between a variant and the number of tokens that it reads."""
 DENSE = "sdpa"
 """The backend of a network that is named without one: PyTorch's own kernel, where it asks for any."""
-USUAL = ("tapas", "sat", "etc", "linformer")
-"""Networks that are measured beside MATE with every backend when no variants are named."""
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
@@ -72,7 +70,7 @@ class EncoderBenchmark(BenchmarkOptions):
     as in training; what it costs is a figure of its own.
     """
 
-    variants: list[str] | None
+    variants: list[str]
     networks: dict[str, dict[str, str | int | float | bool | None]]
     size: str
     layers: PositiveInt | None
@@ -90,16 +88,10 @@ class EncoderBenchmark(BenchmarkOptions):
         Raises:
             ConfigError: a name or a key is unknown.
         """
-        return {name: attempt(partial(self._build, name)) for name in self._names()}
+        return {name: attempt(partial(self._build, name)) for name in self.variants}
 
     def _build(self, name: str) -> nn.Module:
         return self._model(name).to(self.device).eval()
-
-    def _names(self) -> list[str]:
-        if self.variants is not None:
-            return self.variants
-        mate = [f"mate_{name}" for name in list_backends() if name not in ("eager", DENSE)]
-        return [*PEERS, *USUAL, *mate]
 
     def _model(self, name: str) -> nn.Module:
         """Return a network with random weights.

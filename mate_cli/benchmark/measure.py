@@ -1,17 +1,25 @@
 """Run one benchmark and keep its figures like those of a run."""
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import torch
 from hydra.utils import instantiate
+from pydantic import PositiveFloat, PositiveInt
 
+from mate_cli.benchmark.cases import Case, draw_cases, encode_dataset, find_real, pick_cases
+from mate_cli.benchmark.timing import DTYPES, Figures, Pace, find_device, machine_facts, matmul_peak, threads
+from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.lock import release_lock
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
-
-Figures = Mapping[str, float | str]
+from mate_cli.terminal.console import Console
+from mate_cli.terminal.progress import time_text
 
 
 class BenchmarkStopped(KeyboardInterrupt):
@@ -25,9 +33,9 @@ class BenchmarkStopped(KeyboardInterrupt):
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
     """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
-    The `_target_` of `benchmark` is a function that returns figures by name, or something to iterate over that yields
-    them part by part; then what was measured is kept even if the rest fails. A figure that is a text (the machine's
-    name, why something was not run) goes to the record's `facts`.
+    The `_target_` of `benchmark` is something to iterate over that yields figures by name, part by part; what was
+    measured is kept even if the rest fails. A figure that is a text (the machine's name, why something was not run)
+    goes to the record's `facts`.
 
     Raises:
         BenchmarkStopped: by Ctrl-C, or what the command takes for it; the folder keeps what was measured before.
@@ -47,7 +55,7 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
     )
     clock = Clock()
     try:
-        for figures in _parts(instantiate(config["benchmark"])):
+        for figures in instantiate(config["benchmark"]):
             keep(record, figures)
             record.wall_seconds = round(clock(), 1)
             folder.write_record(record)
@@ -74,5 +82,94 @@ def keep(record: RunRecord, figures: Figures) -> None:
             record.metrics[name] = value
 
 
-def _parts(measured: Figures | Iterable[Figures]) -> Iterable[Figures]:
-    return [measured] if isinstance(measured, Mapping) else measured
+DIRECTIONS = {"forward": False, "forward_backward": True}
+
+
+@dataclass(kw_only=True)
+class BenchmarkOptions(ABC):
+    """Keys and course of a benchmark of several variants; what keys mean stands in `conf/benchmark`."""
+
+    shapes: list[str]
+    lengths: list[PositiveInt]
+    batches: list[PositiveInt | Literal["mixed"]]
+    real: list[str] | None
+    folders: list[str]
+    real_batches: list[PositiveInt | Literal["mixed"]]
+    tokenizer: str
+    max_tokens: PositiveInt
+    rounds: PositiveInt
+    seconds: PositiveFloat
+    dtype: Literal["float32", "bfloat16", "float16"]
+    device: Literal["cpu", "cuda"]
+    threads: PositiveInt | None
+
+    def cases(self) -> Iterator[Case]:
+        """Yield the batches to measure on, one at a time."""
+        yield from draw_cases(self.shapes, self.lengths, self.batches)
+        for name, root in find_real(self.real, self.folders).items():
+            try:
+                encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
+            except (DataError, MissingDependencyError) as error:
+                Console(stderr=True, highlight=False).print(f"{name} is left out: {error}", soft_wrap=True)
+                continue
+            yield from pick_cases(name, encodings, self.real_batches)
+
+    def __iter__(self) -> Iterator[Figures]:
+        """Measure, and yield the figures of one case after another.
+
+        Raises:
+            ConfigError: a name is unknown, or the device is not there.
+        """
+        with self.pace() as pace:
+            self.rehearse(pace.device)
+            yield machine_facts(pace)
+            cases = {case.name: case for case in self.cases()}
+            for _, case in count_down(cases, len(DIRECTIONS) * self.seconds):
+                yield self.measure(case, pace)
+
+    @abstractmethod
+    def rehearse(self, device: torch.device) -> None:
+        """Call every variant on small tables, so that compiling and loading at first use are not timed."""
+
+    @abstractmethod
+    def measure(self, case: Case, pace: Pace) -> Figures:
+        """Return all figures of one case."""
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """`dtype` as PyTorch's own."""
+        return DTYPES[self.dtype]
+
+    @contextmanager
+    def pace(self) -> Iterator[Pace]:
+        """Measure the machine's peak, and keep the number of threads, while a benchmark runs.
+
+        Raises:
+            ConfigError: the device is not there.
+        """
+        device = find_device(self.device)
+        with threads(self.threads):
+            yield Pace(self.rounds, self.seconds, device, matmul_peak(device, self.torch_dtype), {})
+
+
+MINUTE = 60.0
+
+Part = TypeVar("Part")
+
+
+def count_down(parts: Mapping[str, Part], seconds: float, console: Console | None = None) -> Iterator[tuple[str, Part]]:
+    """Yield the parts of a benchmark with their names, and say on the error stream how many there are.
+
+    Args:
+        parts: by name, in their order.
+        seconds: that one of them takes at most, about.
+        console: to write on.
+    """
+    console = console or Console(stderr=True, highlight=False)
+    total = len(parts) * seconds
+    if total > MINUTE:
+        text = f"{len(parts)} cases to measure, at most about {time_text(total)}"
+        console.print(f"{text}; when stopped, results so far are shown", soft_wrap=True)
+    for number, (name, part) in enumerate(parts.items(), 1):
+        console.print(f"measuring {name}, {number} of {len(parts)}", style="dim", soft_wrap=True)
+        yield name, part

@@ -12,7 +12,7 @@ from torch import nn
 
 from mate_cli.benchmark.cases import encode_dataset, find_real, together
 from mate_cli.benchmark.encoder import Autocast, EncoderBenchmark, EncoderJob, job_flops, output_of, plan_job
-from mate_cli.benchmark.options import count_down
+from mate_cli.benchmark.measure import count_down
 from mate_cli.benchmark.timing import (
     Figures,
     NotRun,
@@ -26,9 +26,8 @@ from mate_cli.benchmark.timing import (
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
-from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.heads.scores import CellSelectionHead
-from mate_cli.models.layers.encoder import Dropout, SelfAttention
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 
 CLIP = 10.0
@@ -60,7 +59,6 @@ class TrainingBenchmark(EncoderBenchmark):
     orders: list[Order]
     batch_size: PositiveInt
     steps: PositiveInt
-    attention_dropout: Dropout
 
     def __iter__(self) -> Iterator[Figures]:
         """Measure.
@@ -100,24 +98,11 @@ class TrainingBenchmark(EncoderBenchmark):
                 named[place(name, "plan/ms")] = plans[name] or 0.0
         return named
 
-    def _learning(self, model: nn.Module) -> nn.Module:
-        """Return the model in training, with the same dropout on its attention, ours and that of a peer.
-
-        Raises:
-            ConfigError: a backend cannot drop attention weights.
-        """
-        for spec in model.specs if isinstance(model, TableEncoder) else ():
-            spec.backend.supports(spec.pattern, self.attention_dropout)
-        for name, module in model.named_modules():
-            if isinstance(module, SelfAttention):
-                module.attention_dropout = self.attention_dropout
-            elif isinstance(module, nn.Dropout) and "attention.self" in name:
-                module.p = self.attention_dropout
-        return model.train()
-
     def _learner(self, model: nn.Module, batches: Sequence[TableBatch]) -> tuple[Learner, float]:
         """Return a model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
-        model = self._learning(model)
+        for name, module in model.train().named_modules():
+            if isinstance(module, nn.Dropout) and "attention.self" in name:  # of a peer; ours drop no attention here
+                module.p = 0.0
         device = batches[0].input_ids.device
         jobs, plans = zip(*(plan_job(model, batch, device) for batch in batches), strict=True)
         head = CellSelectionHead(self.shape.hidden_size).to(device)

@@ -1,4 +1,4 @@
-"""The sections of a comparison in their order: a file each, shown by every renderer."""
+"""The sections of a comparison in their order, shown by every renderer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from mate_cli.reports.page.runs import environment_section, runs_section, settin
 from mate_cli.reports.page.scores import scores_section
 from mate_cli.reports.page.sweep import sweep_section
 from mate_cli.reports.sections.cost import cost_section, speed_section
-from mate_cli.reports.sections.difference import two_runs_section
 from mate_cli.reports.sections.errors import errors_section, wrong_section
 from mate_cli.reports.sections.results import parts_section, results_section, significance_section
 from mate_cli.reports.view import ReportSection
@@ -22,6 +21,8 @@ from mate_cli.reports.view import ReportSection
 class BuildSection(Protocol):
     """Makes a section of a comparison; `wide` puts all splits beside each other, as papers do."""
 
+    __name__: str
+
     def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
         """Return the section, None where there is nothing to show."""
 
@@ -29,7 +30,6 @@ class BuildSection(Protocol):
 SECTIONS: tuple[BuildSection, ...] = (
     results_section,
     significance_section,
-    two_runs_section,
     scores_section,
     parts_section,
     errors_section,

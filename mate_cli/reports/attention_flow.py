@@ -14,10 +14,10 @@ from rich.text import Text
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
-from mate_cli.reports.plots.style import COLORS, INK, LEGEND, color_of, literal_text, new_figure, new_panels
+from mate_cli.reports.plots.style import COLORS, INK, new_panels
 from mate_cli.reports.terminal.views import print_views
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
 
@@ -137,6 +137,7 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
     Then the heads that share a mask, and figures.
     """
     whole, *panels = network.panels
+    drawn = partial(draw_heads, network)
     rows = []
     for target in whole.attention:
         attention, uniform = PAPER[target]
@@ -144,14 +145,13 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
         rows.append(Row(target, (*ratio_cells(whole, target), _cell(whole.uniform[target]), *map(_cell, theirs))))
     columns = [Column(name) for name in ("ratio", "%", "uniform %")]
     columns += [Column(f"paper: {name}", ("paper",), name) for name in ("ratio", "%", "uniform %")]
-    figures = partial(_flow_figures, network)
-    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=None if panels else figures)
+    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=None if panels else drawn)
     if panels:
         names = tuple(
             Column(f"{panel.label}: {name}", (panel.label,), name) for panel in panels for name in ("ratio", "%")
         )
         rows = [Row(target, tuple(c for panel in panels for c in ratio_cells(panel, target))) for target in PAPER]
-        yield View(f"{network.title}, by mask", names, tuple(rows), HEAD, figures=figures)
+        yield View(f"{network.title}, by mask", names, tuple(rows), HEAD, figures=drawn)
 
 
 def ratio_cells(panel: HeadsFlow, target: str) -> tuple[ViewCell, ViewCell]:
@@ -164,69 +164,28 @@ def _cell(number: float) -> ViewCell:
     return ViewCell(f"{number:.2f}", number)
 
 
-def _flow_figures(network: NetworkFlow) -> list[Figure]:
-    return [ratio_figure(network), flow_heat_maps(tuple(PAPER), network.attention)]
-
-
 def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:
-    """Return the figures by file name: ratios as bars, and every head as a heat map."""
-    drawn = {}
-    for network in network_flows(findings):
-        name = f"{NAME}_{network.name}" if network.name else NAME
-        drawn[name], drawn[f"{name}_heads"] = _flow_figures(network)
-    return drawn
+    """Return the figures by file name: every head as a heat map."""
+    return {
+        "_".join(filter(None, (NAME, network.name, "heads"))): draw_heads(network)[0]
+        for network in network_flows(findings)
+    }
 
 
-def ratio_figure(network: NetworkFlow) -> Figure:
-    """Return the ratios of a network's heads beside the paper's."""
-    series = {panel.label: [panel.ratio(target) or 0.0 for target in panel.attention] for panel in network.panels}
-    series["paper, TAPAS"] = [PAPER[target][0] / PAPER[target][1] for target in network.panels[0].attention]
-    return flow_bars(tuple(network.panels[0].attention), series)
-
-
-MIN_RATIO = 0.01
-"""The start of bars; smaller ratios all look alike."""
 COLUMNS = 4
 
 
-def flow_bars(targets: Sequence[str], series: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw the ratio to uniform attention on a log scale, a group of bars per target.
-
-    Args:
-        targets: the kinds of tokens.
-        series: a ratio per target, by whose they are.
-    """
-    figure, axes = new_figure(9.4, 3.6)
-    width = 0.8 / len(series)
-    for place, (label, ratios) in enumerate(series.items()):
-        lefts = [target + (place - (len(series) - 1) / 2) * width for target in range(len(targets))]
-        heights = [max(ratio, MIN_RATIO) - MIN_RATIO for ratio in ratios]
-        axes.bar(lefts, heights, 0.9 * width, bottom=MIN_RATIO, color=color_of(place), label=literal_text(label))
-    axes.set_yscale("log")
-    axes.axhline(1, color=INK, linewidth=0.9)
-    axes.set_xticks(range(len(targets)), [target.replace(", ", ",\n") for target in targets])
-    axes.grid(visible=False, axis="x")
-    axes.set_ylabel("attention over uniform attention", color=INK)
-    figure.legend(loc="outside upper left", ncols=min(4, len(series)), **LEGEND)
-    return figure
-
-
-def flow_heat_maps(targets: Sequence[str], attention: Sequence[Sequence[Sequence[float]]]) -> Figure:
-    """Draw a map per target: how much of the attention of each head, layer by layer, goes there.
-
-    Args:
-        targets: the kinds of tokens.
-        attention: fractions [layers][heads][targets].
-    """
+def draw_heads(network: NetworkFlow) -> list[Figure]:
+    """Draw a map per kind of tokens: how much of the attention of each head, layer by layer, goes there."""
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap
 
-    values = 100 * np.array(attention)
+    values = 100 * np.array(network.attention)
     layers, heads = values.shape[:2]
-    rows = -(-len(targets) // COLUMNS)
+    rows = -(-len(PAPER) // COLUMNS)
     figure, panels = new_panels(rows, COLUMNS, 9.4, rows * max(1.7, 0.6 + 0.14 * layers))
     shades = LinearSegmentedColormap.from_list("flow", ["#ffffff", COLORS[0]])
-    for place, target in enumerate(targets):
+    for place, target in enumerate(PAPER):
         axes = panels[place // COLUMNS][place % COLUMNS]
         drawn = axes.pcolormesh(values[:, :, place], cmap=shades, vmin=0, vmax=100, edgecolors="none")
         axes.set_title(f"{target}: {values[:, :, place].mean():.1f} %", color=INK, fontsize=8.5)
@@ -241,14 +200,14 @@ def flow_heat_maps(targets: Sequence[str], attention: Sequence[Sequence[Sequence
     bar.set_label("% of a head's attention", color=INK, fontsize=8)
     bar.ax.tick_params(colors=INK, labelsize=7.5, length=0)
     bar.outline.set_visible(False)
-    return figure
+    return [figure]
 
 
 MAX_SHOWN = 6
 
 
 def flow_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return what was observed of the best configurations, None where no run was analysed."""
+    """Return the attention flow of the best configurations analysed; None where no run was."""
     flows = [views for group in report.groups if (views := list(first_flows(group)))]
     if not flows:
         return None

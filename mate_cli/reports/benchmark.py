@@ -188,6 +188,8 @@ COLUMNS = (
     FigureColumn("plan\nms", "plan/ms", time_text, minor=True),
     FigureColumn("max\nerror", "forward/max_error", error_text),
 )
+TIMES = [f"{direction}/ms" for direction in DIRECTIONS]
+"""Figures of which the least is marked."""
 NOTES = (
     "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores. Times "
     "bert, tapas: as BertModel (sdpa) and TapasModel of transformers. GFLOP: operations, counted; of peak: against "
@@ -203,7 +205,7 @@ def case_table(results: BenchmarkResults, case: BenchmarkCase) -> View:
     cells: dict[str, list[ViewCell]] = {name: [] for name in measured}
     for column in columns:
         values = {name: figures[column.figure] for name, figures in measured.items() if column.figure in figures}
-        least = min(values.values()) if column.figure.endswith("/ms") else None
+        least = min(values.values()) if column.figure in TIMES else None
         for name, row in cells.items():
             value = values.get(name)
             mark: Mark = "best" if value == least and len(values) > 1 else ""

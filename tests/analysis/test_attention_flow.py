@@ -143,7 +143,7 @@ def test_a_run_is_analysed_and_shown(tmp_path, capsys):
     found = json.loads((run / "analysis" / "attention_flow.json").read_text())
     assert (found["examples"], found["split"], len(found["networks"])) == (4, "dev", 1)
     drawn = {path.name for path in (run / "analysis").glob("*.png")}
-    assert drawn == {"attention_flow.png", "attention_flow_heads.png"}
+    assert drawn == {"attention_flow_heads.png"}
     page = render_page(build_report([tmp_path]), tmp_path)
     assert '<section id="flow">' in page
     names = re.findall(r'\bid="([^"]+)"', page)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from mate_cli.benchmark.attention import AttentionBenchmark
-from mate_cli.benchmark.options import count_down
+from mate_cli.benchmark.measure import count_down
 from mate_cli.cli.app import main
 
 TINY = [
@@ -21,10 +21,10 @@ TINY = [
 ]
 
 
-def said(parts: int, seconds: float, *, terminal: bool = False) -> tuple[list[str], str]:
+def said(parts: int, seconds: float) -> tuple[list[str], str]:
     """The names that are counted, and what is said on the way."""
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=terminal, width=80, color_system=None)
+    console = Console(file=stream, force_terminal=False, width=80, color_system=None)
     names = [name for name, _ in count_down(dict.fromkeys("abcd"[:parts]), seconds, console)]
     return names, stream.getvalue()
 
@@ -42,12 +42,6 @@ def test_a_long_benchmark_says_how_long_before_it_begins():
 def test_a_short_one_says_what_it_measures():
     assert said(1, 5.0) == (["a"], "measuring a, 1 of 1\n")
     assert said(0, 5.0) == ([], "")
-
-
-def test_a_terminal_has_a_bar():
-    _, text = said(2, 210.0, terminal=True)
-    assert "2 cases to measure, at most about 7 min" in text
-    assert "measuring b, 2 of 2" in text
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])

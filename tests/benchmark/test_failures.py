@@ -80,7 +80,11 @@ ATTENTION = [
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("resources", "OutOfResourcesError: out of resource: shared memory, Required: 106496"),
+        pytest.param(
+            "resources",
+            "OutOfResourcesError: out of resource: shared memory, Required: 106496",
+            marks=pytest.mark.long,
+        ),
         pytest.param("cuda", "AcceleratorError: CUDA error: misaligned address", marks=pytest.mark.long),
         pytest.param("memory", "out of memory", marks=pytest.mark.long),
         pytest.param("dynamo", "Unsupported: graph break", marks=pytest.mark.long),

@@ -16,7 +16,7 @@ from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, li
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.errors import DataError
 from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
-from mate_cli.reports.examples.example import print_example, print_tokens
+from mate_cli.reports.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import SUMMARY_ROW

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers.files import WRITERS, check_output, entry
-from mate_cli.reports.answers.terminal import print_answered, print_session
-from mate_cli.reports.answers.window import (
+from mate_cli.reports.answers.terminal import (
     answer_text,
     computed_text,
     confidence_text,
     numeric_columns,
     pick_neighbours,
+    print_answered,
+    print_session,
     window,
 )
 from mate_cli.tables.questions import Session, TableAnswerResult

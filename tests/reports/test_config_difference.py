@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mate_cli.reports.compare.config_difference import comparisons, list_labels
+from mate_cli.reports.compare.names import comparisons, list_labels
 from mate_cli.reports.compare.report import build_report
 from tests.reports.runs import build_demo, build_run
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import render_page
 from mate_cli.reports.runs.load import open_runs
 from mate_cli.reports.sections.difference import difference_section
 from tests.reports.answered import write_rows
@@ -88,12 +86,3 @@ def test_damaged_predictions_and_odd_records_are_no_end(tmp_path):
     _, found = tables([tmp_path / "a", tmp_path / "b"])
     assert found["Scores"]["Dev EM"][1] == "–"  # noqa: RUF001
     assert found["Settings"]["deep.list"] == ["–", "[1,null]"]  # noqa: RUF001
-
-
-def test_the_page_of_a_comparison_of_two_runs_has_it(folders, tmp_path):
-    page = render_page(build_report([tmp_path / "x"]), tmp_path)
-    section = page.partition('<section id="difference">')[2].partition("</section>")[0]
-    assert "Answers that changed" in section
-    assert "2.14.0" in section
-    build_run(tmp_path / "x" / "3", seed=3)
-    assert 'id="difference"' not in render_page(build_report([tmp_path / "x"]), tmp_path)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.export.markdown import report_markdown
+from mate_cli.reports.export.data_files import report_markdown
 from tests.reports.runs import build_demo, build_run
 
 

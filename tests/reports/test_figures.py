@@ -10,8 +10,8 @@ from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.page.curves import Curve, curve_names, draw_curves, learning_curves, read_logs
+from mate_cli.reports.page.scores import Bar, metric_bars, score_bars
 from mate_cli.reports.plots.figures import file_name, write_figures
-from mate_cli.reports.plots.metric_bars import Bar, metric_bars, score_bars
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
 from tests.reports.runs import build_demo, build_run
 

@@ -109,13 +109,6 @@ def test_the_command_of_a_run_can_be_pasted(tmp_path):
     assert "mate train &#39;stages.reader.data.name=my table&#39;" in page
 
 
-def test_settings_break_between_their_words(tmp_path):
-    for model, kind in (("tapas", "TapasSerializer"), ("mate", "LexicalSerializer")):
-        build_run(tmp_path / model, model=model, config={"encoding": {"kind": kind}})
-    page = render_page(build_report([tmp_path]), tmp_path)
-    assert ">Tapas<wbr>Serializer</code>" in page
-
-
 def test_sections_numbers_and_reasons_are_there(page):
     text = " ".join(page.texts)
     for expected in (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mate_cli.reports.examples.kept_tokens import PALE, STRONG, KeptTokens, print_kept
+from mate_cli.reports.example import PALE, STRONG, KeptTokens, print_kept
 
 PIECES = ["[CLS]", "who", "?", "[SEP]", "na", "##me", "ann", "lee", "4", "bob", "7"]
 TOKENS = KeptTokens(

@@ -20,7 +20,9 @@ MARGINS = {1: (0.5, -0.25, 1.0), 2: (0.5, 0.75)}
 
 
 def record(folder, seed, split="test", **config):
-    run = build_run(folder, model="dot", seed=seed, metrics={f"{split}/hits@1": 0.5, f"{split}/score_margin": 0.4})
+    run = build_run(
+        folder, model="dot", seed=seed, steps=0, metrics={f"{split}/hits@1": 0.5, f"{split}/score_margin": 0.4}
+    )
     rows = [question_row(place, score_margin=value) for place, value in enumerate(MARGINS[seed])]
     write_rows(run, [*rows, question_row(9, kept=0.0)], split)
 
@@ -28,7 +30,7 @@ def record(folder, seed, split="test", **config):
 def test_all_seeds_of_a_configuration_make_one_histogram(tmp_path):
     for seed in MARGINS:
         record(tmp_path / f"dot{seed}", seed)
-    build_run(tmp_path / "tapas", model="tapas")
+    build_run(tmp_path / "tapas", model="tapas", steps=0)
     report = build_report([tmp_path])
     (frame,) = margin_frames(report)
     (index,) = (place for place, group in enumerate(report.groups) if group.label == "dot")

@@ -11,8 +11,8 @@ from rich.console import Console
 from mate_cli.reports import all_sections
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
+from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.export.latex import headings, report_latex
-from mate_cli.reports.export.markdown import report_markdown
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell

@@ -14,9 +14,8 @@ from mate_cli.metrics.exact_match import EM
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap, paired_p, welch_p
-from mate_cli.reports.export.data_files import report_json
+from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
-from mate_cli.reports.export.markdown import report_markdown
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.runs.load import load_runs

@@ -171,17 +171,6 @@ def test_what_is_within_the_error_of_the_best_is_underlined(tmp_path):
     assert "†" not in coloured
 
 
-def test_published_rows_are_shown_unless_switched_off(tmp_path):
-    build_run(tmp_path / "a", metrics={"dev/em": 0.99})
-    build_run(tmp_path / "b", model="sat", metrics={"dev/em": 0.1})
-    shown = printed(build_report([tmp_path]))
-    assert shown.index("published") < shown.index("PointR + MATE")
-    assert "never marked" in shown
-    plain = printed(build_report([tmp_path], published=False))
-    assert "PointR" not in plain
-    assert "ublished" not in plain
-
-
 def test_settings_that_differ_are_listed_under_what_is_common(tmp_path):
     build_run(tmp_path / "a", model="tapas")
     build_run(tmp_path / "b", config={"optimizer": {"lr": 1e-5, "weight_decay": 0.01}})

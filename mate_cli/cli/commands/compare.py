@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,31 +119,31 @@ def check_wandb(cfg: Compare) -> None:
         raise MissingDependencyError("needs the package wandb-workspaces", where="workspace", remedy=remedy)
 
 
-def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """Write the files that the configuration wants, and return them; rows of LaTeX have names of their own."""
+def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Write the files that the configuration wants, and yield them; rows of LaTeX have names of their own."""
     from mate_cli.files.atomic import write_text
-    from mate_cli.reports.export.data_files import report_csv, report_json, wrong_csv
-    from mate_cli.reports.export.latex import report_latex
-    from mate_cli.reports.export.markdown import report_markdown
 
-    written = []
     if cfg.html is not None:
         from mate_cli.reports.page.page import write_page
 
         page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
-        written.append(("page", write_page(report, page)))
+        yield "page", write_page(report, page)
     if cfg.figures is not None:
         from mate_cli.reports.plots.figures import write_figures
 
-        written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
-    csv = wrong_csv if cfg.sections == "wrong" else report_csv
-    latex = partial(report_latex, names=names)
-    writers: list[Callable[[Report], str]] = [report_json, csv, report_markdown, latex]
-    files = {"json": cfg.json_, "csv": cfg.csv, "markdown": cfg.markdown, "latex": cfg.latex}
-    for (name, file), write in zip(files.items(), writers, strict=True):
-        if file is not None:
-            written.append((name, write_text(Path(file), write(report))))
-    return written
+        yield from (("figure", file) for file in write_figures(report, Path(cfg.figures)))
+    if cfg.json_ or cfg.csv or cfg.markdown:
+        from mate_cli.reports.export.data_files import report_csv, report_json, report_markdown, wrong_csv
+
+        csv = wrong_csv if cfg.sections == "wrong" else report_csv
+        files = {"json": (cfg.json_, report_json), "csv": (cfg.csv, csv), "markdown": (cfg.markdown, report_markdown)}
+        for name, (file, write) in files.items():
+            if file is not None:
+                yield name, write_text(Path(file), write(report))
+    if cfg.latex is not None:
+        from mate_cli.reports.export.latex import report_latex
+
+        yield "latex", write_text(Path(cfg.latex), report_latex(report, names=names))
 
 
 def page_folder(cfg: Compare, report: Report) -> Path:

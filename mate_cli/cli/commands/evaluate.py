@@ -170,16 +170,21 @@ def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
     """Print what an analysis finds, and write it and its figures below the folders of runs."""
+    from importlib import import_module
     from itertools import product
 
     from hydra.utils import instantiate
 
     from mate_cli.analysis.base import FOLDER, analyse_run
-    from mate_cli.reports.analyses import show_findings
+    from mate_cli.reports.plots.style import save_figure
     from mate_cli.terminal.console import report_console
 
+    console = report_console()
     for run, split in product(cfg.run, cfg.split):
         folder, findings = analyse_run(run, split, runtime, instantiate(cfg.analysis))
-        console = report_console()
-        for file in show_findings(findings, folder.path / FOLDER, console):
+        place, name = folder.path / FOLDER, findings["analysis"]
+        view = import_module(f"mate_cli.reports.{name}")
+        view.print_findings(findings, console)
+        drawn = [file for key, figure in view.figures(findings).items() for file in save_figure(figure, place, key)]
+        for file in (place / f"{name}.json", *drawn):
             console.print(f"written: {file}", soft_wrap=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mate_cli.cli.config.schema import Inspect
     from mate_cli.lit_modules.base import TableTask
-    from mate_cli.reports.examples.kept_tokens import KeptTokens
+    from mate_cli.reports.example import KeptTokens
     from mate_cli.runs.configuration import ModelConfig
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
@@ -174,7 +174,7 @@ def find_kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptToke
     import torch
 
     from mate_cli.data.loading.collate import collate
-    from mate_cli.reports.examples.kept_tokens import KeptTokens
+    from mate_cli.reports.example import KeptTokens
     from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
 
     assert reader.task is not None
@@ -221,8 +221,7 @@ def show(
     kept_tokens: KeptTokens | None = None,
 ) -> None:
     """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both."""
-    from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
-    from mate_cli.reports.examples.kept_tokens import print_kept
+    from mate_cli.reports.example import print_cut, print_example, print_kept, print_sentences, print_tokens
     from mate_cli.terminal.console import report_console
     from mate_cli.tokenization.fitting.truncation import describe_cut
     from mate_cli.tokenization.serializers.masking import MaskingSerializer

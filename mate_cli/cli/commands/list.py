@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -138,9 +137,8 @@ def _sections() -> Iterator[tuple[str, Summary]]:
     from mate_cli.reports.all_sections import SECTIONS as SHOWN
 
     for build in SHOWN:
-        name = build.__module__
-        text = (sys.modules[name].__doc__ or "").partition("\n")[0]
-        yield name.rpartition(".")[2], Summary(text.removesuffix("."))
+        text = (build.__doc__ or "").partition("\n")[0].partition(";")[0]
+        yield build.__name__.removesuffix("_section"), Summary(text.removeprefix("Return ").removesuffix("."))
 
 
 def list_runs(words: Sequence[str]) -> Iterator[str]:

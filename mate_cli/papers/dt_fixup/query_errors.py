@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mate_cli.papers.dt_fixup.metrics.exact_set_match import COLUMN_ERROR, DOUBLE_ERROR, EXACT_SET_MATCH, SKETCH_ERROR
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, common_questions, load_questions
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell

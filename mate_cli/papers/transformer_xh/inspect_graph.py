@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mate_cli.data.loading.collate import collate
 from mate_cli.papers.transformer_xh.relations import KINDS, RELATIONS, NodeText
-from mate_cli.reports.examples.example import IN_CELL, print_cut
+from mate_cli.reports.example import IN_CELL, print_cut
 from mate_cli.reports.plots.style import COLORS, INK, literal_text, new_panels
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import report_console

@@ -12,13 +12,14 @@ from typing import Any
 from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import check_writable, write_text
 from mate_cli.files.safe_load import to_json
-from mate_cli.reports.answers.terminal import hidden_text, speed_text
-from mate_cli.reports.answers.window import (
+from mate_cli.reports.answers.terminal import (
     answer_text,
     computed_text,
     confidence_text,
+    hidden_text,
     numeric_columns,
     rate_certainty,
+    speed_text,
     window,
 )
 from mate_cli.reports.export.data_files import harmless

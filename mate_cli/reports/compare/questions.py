@@ -1,4 +1,4 @@
-"""Answers of runs, question by question: predictions/<split>.json read into scores that can be set side by side."""
+"""Answers of runs, question by question: read from predictions, scored, and where configurations disagree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mate_cli.files.safe_load import load_json
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.grouping import Configuration, join_folds
+from mate_cli.reports.compare.configuration import Configuration, join_folds
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
 
@@ -19,7 +19,7 @@ Cell = tuple[int, int]
 """Row and column of a body cell, both from 0."""
 
 
-HELD = 256 << 20
+MAX_CACHED = 256 << 20
 """Bytes of files whose predictions stay in memory, so that each is read once."""
 
 
@@ -107,16 +107,16 @@ def _version(path: Path) -> Version | None:
     return Version(path, status.st_mtime_ns, status.st_size)
 
 
-_held: dict[Version, Questions] = {}
+_cached: dict[Version, Questions] = {}
 """What was read last."""
 
 
 def _read(version: Version) -> Questions:
-    if version not in _held:
-        _held[version] = _parse(version)
-        while len(_held) > max(1, HELD // max(1, version.size)):  # those of a comparison are about as large
-            del _held[next(iter(_held))]
-    return _held[version]
+    if version not in _cached:
+        _cached[version] = _parse(version)
+        while len(_cached) > max(1, MAX_CACHED // max(1, version.size)):  # those of a comparison are about as large
+            del _cached[next(iter(_cached))]
+    return _cached[version]
 
 
 def _parse(version: Version) -> Questions:

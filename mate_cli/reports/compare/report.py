@@ -11,8 +11,9 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.config_difference import Comparison, comparisons
-from mate_cli.reports.compare.grouping import UNTRAINED_MARK, Configuration, group_runs, join_folds
+from mate_cli.reports.compare.configuration import Configuration, join_folds
+from mate_cli.reports.compare.grouping import group_runs
+from mate_cli.reports.compare.names import UNTRAINED_MARK, Comparison, comparisons
 from mate_cli.reports.compare.significance import Significance, compare_with
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Statistic
 from mate_cli.reports.compare.tables import (
@@ -118,7 +119,9 @@ def build_report(
     ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
     papers = find_published(runs) if published else ()
-    told = notes(groups, statistic, mixed=bool(by), count_all=bool(status)) + published_notes(tables, papers, statistic)
+    lines = notes(groups, statistic, mixed=bool(by), count_all=bool(status)) + published_notes(
+        tables, papers, statistic
+    )
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
@@ -129,7 +132,7 @@ def build_report(
         statistic=statistic,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=tuple(told),
+        notes=tuple(lines),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
@@ -147,18 +150,18 @@ def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[Loade
     trained = [run for run in runs if run.text("command") != "benchmark"]  # whose figures are no run's
     if not trained:
         raise RunError("only benchmarks were found, no runs", remedy="Start one with `mate train experiment=<name>`")
-    kept = tuple(run for run in trained if not status or run.status in status)
-    if not kept:
+    selected = tuple(run for run in trained if not status or run.status in status)
+    if not selected:
         problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}"
         raise RunError(problem, remedy="Leave `status` out")
-    return kept
+    return selected
 
 
 def check_statuses(status: Sequence[str]) -> None:
     """Refuse a status that does not exist."""
-    for one in status:
-        if one not in STATUSES:
-            raise ConfigError(f"no such status: {one}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
+    for word in status:
+        if word not in STATUSES:
+            raise ConfigError(f"no such status: {word}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
@@ -241,11 +244,11 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
 
 def collect_facts(groups: Sequence[Configuration], name: str) -> dict[str, set[str]]:
     """Return what runs say of themselves under a name, and the labels of those that do."""
-    found: dict[str, set[str]] = {}
+    labels: dict[str, set[str]] = {}
     for group in groups:
         for text in {clean(fact) for run in group.counted or group.runs if (fact := run.part("facts").get(name))}:
-            found.setdefault(text[:MAX_TEXT], set()).add(group.label)
-    return found
+            labels.setdefault(text[:MAX_TEXT], set()).add(group.label)
+    return labels
 
 
 def published_notes(

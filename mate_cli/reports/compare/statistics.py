@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, median, quantiles
+from statistics import NormalDist, median, quantiles, stdev
 from typing import Literal
 
 Statistic = Literal["median", "mean", "median_dev"]
@@ -109,7 +109,7 @@ def summarize(
     mean = math.fsum(finite) / len(finite)
     return Summary(
         mean=mean,
-        deviation=sample_deviation(finite, mean),
+        deviation=stdev(finite) if len(finite) > 1 else None,
         median=median(finite),
         half_range=half_interquartile_range(finite),
         count=len(finite),
@@ -119,13 +119,6 @@ def summarize(
         statistic=statistic,
         questions=questions,
     )
-
-
-def sample_deviation(values: Sequence[float], mean: float) -> float | None:
-    """Return the standard deviation of a sample around its mean, None below two values."""
-    if len(values) < 2:
-        return None
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def half_interquartile_range(values: Sequence[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""The tables of a comparison as plain values; the terminal, the page and the files only decide how they look."""
+"""The tables of a comparison as plain values, and figures that papers print, a file per dataset in `published/`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, Literal
 from omegaconf import OmegaConf
 
 from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, MetricName, MetricTable, metric_specs
-from mate_cli.reports.compare.grouping import Configuration, join_folds, mean_over_folds, short_labels
-from mate_cli.reports.compare.question_sets import count_questions
+from mate_cli.reports.compare.configuration import Configuration, count_questions, join_folds, mean_over_folds
+from mate_cli.reports.compare.names import short_labels
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
 
@@ -148,10 +148,10 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
 
 def units(tables: Sequence[ResultTable]) -> str:
     """Say what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
-    found = {table.unit for table in tables}
-    if found <= {"in percent"}:
+    distinct = {table.unit for table in tables}
+    if distinct <= {"in percent"}:
         return "Scores in percent"
-    return "" if found == {""} else "Shares in percent"
+    return "" if distinct == {""} else "Shares in percent"
 
 
 def metric_tables() -> list[MetricTable]:
@@ -172,7 +172,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 
     def place(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
-        asked = sum(one.total for one in group.questions.values())
+        asked = sum(count.total for count in group.questions.values())
         dataset = (-of_dataset[group.dataset], datasets.index(group.dataset))
         block = (-of_block[group.block], -asked, group.block)
         return *dataset, *block, summary is None, sign * summary.center if summary else 0.0
@@ -267,7 +267,10 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
             every = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
             for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in every}):
                 full = (f"{BASELINE}{name}/{column.full}" for column in columns)
-                known = (mean_over_folds([(run, run.metrics.get(one, math.nan)) for run in folds], one) for one in full)
+                known = (
+                    mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
+                    for metric in full
+                )
                 values = tuple(round(value, 6) if is_finite(value) else None for value in known)
                 if any(value is not None for value in values):
                     recorded.setdefault(name, {}).setdefault(values, group.label)

@@ -1,4 +1,4 @@
-"""A comparison as one W&B run of its own, so that a project's dashboard shows it beside the runs that it compares."""
+"""A comparison in W&B: a run of its own beside those that it compares, a saved view of the project, and a report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
-from mate_cli.reports.compare.grouping import UNTRAINED_MARK
+from mate_cli.reports.compare.names import UNTRAINED_MARK
 from mate_cli.reports.compare.questions import disagreements
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.export.markdown import report_markdown
+from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.format import plural
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.page.sweep import find_varied

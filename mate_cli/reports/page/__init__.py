@@ -1,1 +1,1 @@
-"""A comparison as one self-contained page: a file per section."""
+"""A comparison as one self-contained page."""

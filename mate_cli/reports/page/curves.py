@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.files.safe_load import read_lines
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.page.scores import blocks_of, metric_data, round_value
@@ -33,7 +33,7 @@ NOTES = (
 
 
 def curves_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the learning curves, for the scripts to draw; without them one picture remains."""
+    """Return learning curves, which the page's scripts draw; without them one picture remains."""
     total = len(report.groups)
     hint = f"best {MAX_CURVES} of {total} configurations" if total > MAX_CURVES else ""
 

@@ -1,4 +1,4 @@
-"""Questions that configurations answer differently, side by side."""
+"""Questions that configurations answer differently, side by side, with their tables read again from the data."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from mate_cli.data.archive import SUFFIXES
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import MateError, RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.renamed import rename_targets
-from mate_cli.files.safe_load import read_object, read_yaml, to_json
+from mate_cli.files.safe_load import read_yaml
 from mate_cli.metrics.specs import MetricName, subset_title
 from mate_cli.metrics.subsets import IN_PASSAGE
-from mate_cli.reports.answers.terminal import hidden_text
-from mate_cli.reports.answers.window import cell_window, shorten
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Cell, Disagreement, ModelAnswer, ScoredQuestion, disagreements
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING, plural
@@ -36,7 +37,7 @@ MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the questions on which the best configurations disagree most, with a field to search them."""
+    """Return questions that configurations answer differently, side by side; a field searches them."""
     title = "Questions with different answers"
     content = partial(questions_content, report)
     return ReportSection("questions", title, "Questions", template="questions.html", content=content)
@@ -79,10 +80,11 @@ def tables_of(
     missing: dict[str, None] = {}
     for questions in asked.values():
         told = [run for case in questions for answer in case.answers for run in runs[answer.label]]
-        read = read_tables(dict.fromkeys(told), split, [case.question.question_id for case in questions], cache)
-        tables |= read.by_question
-        missing |= {read.missing: None} if read.missing else {}
-    return tables, "; ".join(missing)
+        ids = [case.question.question_id for case in questions]
+        shown, reason = read_tables(dict.fromkeys(told), split, ids, cache)
+        tables |= shown
+        missing[reason] = None
+    return tables, "; ".join(filter(None, missing))
 
 
 def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping[str, int]) -> Mapping[str, Any]:
@@ -219,15 +221,13 @@ class AnswerTable:
     linking: Sequence[Cell]
 
 
-@dataclass(frozen=True)
-class AnswerTables:
-    """Tables by the id of their question, and why those of the others are not there; empty where all are."""
-
-    by_question: Mapping[str, AnswerTable]
-    missing: str = ""
+Tables = dict[str, AnswerTable | None]
+"""By the id of their question; None of one that the data set does not have."""
 
 
-def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cache: Path | None) -> AnswerTables:
+def read_tables(
+    runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cache: Path | None
+) -> tuple[dict[str, AnswerTable], str]:
     """Read the tables of some questions from the data set that the first run with one names.
 
     Args:
@@ -235,21 +235,24 @@ def read_tables(runs: Iterable[LoadedRun], split: str, asked: Sequence[str], cac
         split: of the data set.
         asked: the ids of the questions.
         cache: a folder where tables are kept once read, as a packed data set takes long; None: nowhere.
+
+    Returns:
+        The tables by the id of their question, and why those of the others are not there; empty where all are.
     """
     options = next((data for run in runs if (data := data_options(run))), None)
     if options is None:
-        return AnswerTables({}, "the runs do not record where their dataset is")
+        return {}, "the runs do not record where their dataset is"
     try:
         tables = _read_cache(options, split, cache)
         if not set(asked) <= tables.keys():
             tables |= _read(options, split, asked)
             _keep(tables, options, split, cache)
     except (MateError, OSError) as error:
-        return AnswerTables({}, clean(error))
+        return {}, clean(error)
     except Exception as error:  # of whatever kind: a report must outlive what a record says of its data
-        return AnswerTables({}, f"the dataset cannot be read ({clean(error)[:120]})")
+        return {}, f"the dataset cannot be read ({clean(error)[:120]})"
     there = {name: table for name in asked if (table := tables.get(name)) is not None}
-    return AnswerTables(there, "" if len(there) == len(asked) else "the dataset has changed since")
+    return there, "" if len(there) == len(asked) else "the dataset has changed since"
 
 
 def data_options(run: LoadedRun) -> dict[str, Any] | None:
@@ -264,7 +267,7 @@ def data_options(run: LoadedRun) -> dict[str, Any] | None:
     return next((dict(data) for data in candidates if isinstance(data, dict) and "_target_" in data), None)
 
 
-def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> dict[str, AnswerTable | None]:
+def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Tables:
     """Return the tables of questions, None of those that the data set does not have.
 
     Only its own readers are trusted.
@@ -307,24 +310,16 @@ def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     return cache / "compare" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def _read_cache(options: Mapping[str, Any], split: str, cache: Path | None) -> dict[str, AnswerTable | None]:
-    file = _file(options, split, cache) if cache else None
-    if file is None or not file.is_file():
+def _read_cache(options: Mapping[str, Any], split: str, cache: Path | None) -> Tables:
+    if cache is None:
         return {}
     try:
-        entries = read_object(file, RunError, AGAIN)
-        return {name: entry and _restored(**entry) for name, entry in entries.items()}
-    except (MateError, TypeError):
+        return TypeAdapter(Tables).validate_json(_file(options, split, cache).read_bytes())
+    except (OSError, ValueError):
         return {}
 
 
-def _restored(header: list[str], rows: list[list[str]], gold: list[list[int]], linking: list[list[int]]) -> AnswerTable:
-    """Return a table as it was before JSON made lists of its places."""
-    return AnswerTable(header, rows, [(r, c) for r, c in gold], [(r, c) for r, c in linking])
-
-
-def _keep(tables: Mapping[str, AnswerTable | None], options: Mapping[str, Any], split: str, cache: Path | None) -> None:
+def _keep(tables: Tables, options: Mapping[str, Any], split: str, cache: Path | None) -> None:
     if cache is not None:
-        entries = {name: table and asdict(table) for name, table in tables.items()}
         with contextlib.suppress(RunError):  # a cache that cannot be written makes nothing wrong
-            write_text(_file(options, split, cache), to_json(entries))
+            write_text(_file(options, split, cache), TypeAdapter(Tables).dump_json(tables).decode())

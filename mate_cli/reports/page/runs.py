@@ -1,4 +1,4 @@
-"""Single runs with their commands: to filter, pick and group."""
+"""Single runs with their commands, where they ran, and the settings that they share or not."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 from mate_cli.metrics.specs import MetricName
 from mate_cli.quoting import format_command
-from mate_cli.reports.compare.config_difference import Comparison, Difference
-from mate_cli.reports.compare.grouping import FIELDS, TARGET
+from mate_cli.reports.compare.configuration import FIELDS, settings
+from mate_cli.reports.compare.names import TARGET, Comparison, Difference
 from mate_cli.reports.compare.report import Report, reason_text
-from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean
@@ -26,7 +25,7 @@ FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "
 
 
 def runs_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return every run: its folder, status, seed, main metric, time and command."""
+    """Return single runs with their commands, to filter, pick and group."""
 
     def content() -> Mapping[str, Any]:
         metric = MetricName.parse(report.metric) if report.metric else None
@@ -119,7 +118,7 @@ def command_text(run: LoadedRun) -> str:
 
 
 def environment_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return where the runs ran and with which versions."""
+    """Return hardware and versions of the runs."""
 
     def content() -> Mapping[str, Any]:
         facts: dict[str, Counter[str]] = {}
@@ -149,7 +148,7 @@ MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
 
 
 def settings_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return a table of differing settings per dataset and task, and the settings that all runs share."""
+    """Return settings that configurations share, and those that differ."""
 
     def content() -> Mapping[str, Any] | None:
         parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]

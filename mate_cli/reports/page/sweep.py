@@ -1,4 +1,4 @@
-"""The score against each setting of a sweep."""
+"""The score against the settings of a sweep: runs as lines through an axis for each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.grouping import TARGET, Configuration
+from mate_cli.reports.compare.configuration import Configuration, settings
+from mate_cli.reports.compare.names import TARGET
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.run_settings import settings
 from mate_cli.reports.view import ReportSection, sentences
 from mate_cli.runs.identity import REPEATED, differing_keys
 
@@ -62,7 +62,7 @@ class ParallelCoordinates:
 
 
 def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return runs as lines through the settings that were varied; None where no run has a score."""
+    """Return the score against each setting of a sweep; None where no run has a score."""
     if not report.metric:
         return None
 

@@ -14,7 +14,7 @@ from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.page.curves import curve_names, draw_curves, read_logs
-from mate_cli.reports.plots.metric_bars import metric_bars, score_bars
+from mate_cli.reports.page.scores import metric_bars, score_bars
 from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, new_figure, save_figure
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The parts of a comparison that are tables or figures: a file each, shown by every renderer."""
+"""The parts of a comparison that are tables or figures, shown by every renderer."""

@@ -1,4 +1,4 @@
-"""Size, speed, FLOPs, time and memory of configurations."""
+"""Size, speed, FLOPs, time and memory of configurations, and accuracy beside speed as in the DoT paper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
@@ -82,7 +82,7 @@ def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
 
 
 def cost_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the table; a cost that no run recorded has no column."""
+    """Return size, speed, FLOPs, time and memory of configurations; a cost that no run recorded has no column."""
     costs = recorded_costs(report.groups)
     status = Column("Status", is_number=False, minor=not report.unfinished)  # the footer counts those that finished
     columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), status)
@@ -151,7 +151,7 @@ SPEED_NOTES = (
 
 
 def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return a table per data set of which a paper prints speeds; None where no run has its metric."""
+    """Return accuracy beside training speed, as in the DoT paper; None where no run has its metric."""
     views = list(efficiency_views(report)) if report.published else []
     return ReportSection("efficiency", "Accuracy and speed", "Speed", tuple(views), SPEED_NOTES) if views else None
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
-from mate_cli.reports.compare.grouping import FIELDS, TARGET
+from mate_cli.reports.compare.configuration import FIELDS, settings
+from mate_cli.reports.compare.names import TARGET
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
-from mate_cli.reports.compare.report import Report, preference
-from mate_cli.reports.compare.run_settings import settings
+from mate_cli.reports.compare.report import preference
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.runs import environment_facts
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
@@ -21,12 +21,6 @@ MAX_QUESTIONS = 20
 NAMES = ("A", "B")
 RIGHT, WRONG, PARTLY = "✓", "✗", "◐"
 Pair = tuple[LoadedRun, LoadedRun]
-
-
-def two_runs_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the difference of two runs, None where there are more or fewer."""
-    runs = [run for run in report.runs if run.parent is None]
-    return None if wide or len(runs) != 2 else difference_section((runs[0], runs[1]))
 
 
 def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:

@@ -1,4 +1,4 @@
-"""Error analysis of answers, beside the shares in the MATE paper."""
+"""Wrong answers: of configurations by kind, beside the shares in the MATE paper; of one run, the surest first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mate_cli.metrics.answer_errors import (
     place_of,
 )
 from mate_cli.metrics.specs import SPLITS
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions, read_predictions
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING
@@ -46,7 +46,7 @@ NOTES = (
 
 
 def errors_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the shares of each kind of error, None where no run answers with texts."""
+    """Return an analysis of errors beside the shares in the MATE paper; None where no run answers with texts."""
     split = (report.metric or "dev/").partition("/")[0]
     scored = {f"{split}/{name}" for name in SCORED}
     answering = [group for group in report.groups if scored & group.metric_names]
@@ -156,7 +156,7 @@ class WrongAnswer(NamedTuple):
 
 
 def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the wrong answers, None where the comparison is not of one run."""
+    """Return the wrong answers of one run, the surest first; None where the comparison is not of one."""
     runs = [run for run in report.runs if run.parent is None]
     if wide or len(runs) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The scores of every configuration, by dataset and metric."""
+"""Scores of every configuration: by dataset and metric, tested against one of them, and on parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mate_cli.metrics.specs import MetricName, subset_specs
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.compare.statistics import Summary
@@ -19,7 +19,7 @@ UNDERLINED = "underlined: within the ± of the best, or no further from it than 
 
 
 def results_section(report: Report, *, wide: bool) -> ReportSection:
-    """Return the tables; without any, a section that says nothing yet."""
+    """Return the scores of every configuration, by dataset and metric; without any, a section that says nothing yet."""
     tables = report.tables
     if wide:
         tables = tuple(result_tables(report.groups, published=bool(report.published), wide=True))
@@ -103,7 +103,7 @@ SIGNIFICANCE_COLUMNS = tuple(
 
 
 def significance_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return the paired tests against one configuration, None when nobody asked for them."""
+    """Return the significance of the differences from one configuration; None when nobody asked for it."""
     tests = report.significance
     if tests is None or not (tests.differences or tests.notes):
         return None
@@ -145,7 +145,7 @@ Members = Sequence[tuple[int, Configuration]]
 
 
 def parts_section(report: Report, *, wide: bool) -> ReportSection | None:
-    """Return a table per way to split the questions, None when no run says how to."""
+    """Return scores by place of the answer, length of the input and the like; None without any."""
     if report.metric is None:
         return None
     groups = report.groups[:MAX_ROWS]

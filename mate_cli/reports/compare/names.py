@@ -1,13 +1,13 @@
-"""The common settings of compared configurations, and those in which they differ."""
+"""Names of configurations, the settings that they share, and those in which they differ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 
-from mate_cli.reports.compare.grouping import BETWEEN, Configuration, setting_text, short_labels
-from mate_cli.reports.compare.run_settings import settings
-from mate_cli.runs.identity import ABSENT, of_stage
+from mate_cli.reports.compare.configuration import FIELDS, Configuration, settings
+from mate_cli.runs.identity import ABSENT, of_stage, telling_settings
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
 TELLING: dict[str, Callable[[str], str]] = {
@@ -21,7 +21,7 @@ TELLING: dict[str, Callable[[str], str]] = {
     "device": lambda value: f"on {value}",
 }
 OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
-NAMED = (
+NAMED_KEYS = (
     "model._target_",
     "attention._target_",
     "task._target_",
@@ -147,7 +147,7 @@ def setting_shown(key: str, settled: Mapping[str, str]) -> str:
 def is_named(key: str) -> bool:
     """Say whether the names of configurations tell this setting already, or it only proposes values for others."""
     name = of_stage(key)[1]
-    return name in NAMED or name.startswith("init.")
+    return name in NAMED_KEYS or name.startswith("init.")
 
 
 def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
@@ -194,3 +194,156 @@ def list_labels(labels: Sequence[str]) -> str:
     if len(labels) > MAX_LABELS + 1:
         return f"{', '.join(labels[:MAX_LABELS])} and {len(labels) - MAX_LABELS} more"
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+
+
+NAMED = {*FIELDS, "data", "experiment"}
+"""Choices that the fields of a configuration name, or its experiment's stages."""
+
+
+SHOWN_DIFFERENCES = 2
+"""Settings in a name; more where it takes more to tell configurations apart."""
+
+
+TITLES = {"etc": "TableETC"}
+"""Names of networks that papers call otherwise than the command line."""
+
+
+UNTRAINED_MARK = "‡"
+"""Stands behind the name of a system that was not trained here."""
+
+
+BETWEEN = " · "
+"""Stands between the parts of a name."""
+
+
+CHECKPOINT, TARGET = ".checkpoint", "._target_"
+
+
+RUN = ".run"
+"""Ends the configuration keys of finished runs that stand in for stages."""
+
+
+def short_labels(groups: Sequence[Configuration]) -> list[str]:
+    """Name configurations as if there were no others: for a table of a few, where shorter names do."""
+    keys = tuple(groups[0].fields) if groups else ()
+    return [group.label for group in with_labels(list(groups), keys, every_field=keys != FIELDS)]
+
+
+def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
+    """Name each configuration by its fields that tell it apart, its differences, and a number if need be.
+
+    Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
+    """
+    finished = [group for group in groups if group.counted] or groups
+    names = dict(zip(map(id, groups), find_distinct_names(groups, keys, every_field=every_field), strict=True))
+    names |= dict(zip(map(id, finished), find_distinct_names(finished, keys, every_field=every_field), strict=True))
+    counts: dict[str, int] = {}
+    labels: dict[int, str] = {}
+    for group in sorted(groups, key=lambda group: not group.counted):
+        label = names[id(group)]
+        counts[label] = counts.get(label, 0) + 1
+        label = label if counts[label] == 1 else f"{label} ({counts[label]})"
+        labels[id(group)] = f"{label} {UNTRAINED_MARK}" if group.is_untrained else label
+    return [replace(group, label=labels[id(group)]) for group in groups]
+
+
+def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
+    """Name configurations by as few fields and settings as tell them apart, if these do.
+
+    The settings are those that their users chose; where names would be the same, all in which they differ.
+    """
+    varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
+    shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
+    names: list[str] = []
+    for differences in (chosen_settings(groups), [group.differences for group in groups]):
+        texts = [short_differences(difference) for difference in differences]
+        telling = telling_names([[group.fields[key] for key in shown] for group in groups], texts)
+        names = [name_of(group, shown, words, telling) for group, words in zip(groups, texts, strict=True)]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def telling_names(fields: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> set[str]:
+    """Return the names of as few settings as tell configurations apart that equal fields do not."""
+    telling: set[str] = set()
+    parts = {(*values, *differences) for values, differences in zip(fields, texts, strict=True)}
+    known = {tuple(values) for values in fields}
+    for name in dict.fromkeys(setting_name(text) for differences in texts for text in differences):
+        if len(known) == len(parts):
+            break
+        tried = telling | {name}
+        more = {
+            (*values, *(text for text in differences if setting_name(text) in tried))
+            for values, differences in zip(fields, texts, strict=True)
+        }
+        if len(more) > len(known):
+            telling, known = tried, more
+    return telling
+
+
+def setting_name(text: str) -> str:
+    """Return the name in a setting as it is written."""
+    return text.partition("=")[0]
+
+
+def chosen_settings(groups: Sequence[Configuration]) -> list[dict[str, str]]:
+    """Return what was chosen for all runs of each configuration and not for every configuration."""
+    chosen = [shared_pairs([telling_settings(run.words("settings")) for run in group.runs]) for group in groups]
+    common = shared_pairs(chosen)
+    return [{key: value for key, value in pairs if (key, value) not in common and key not in NAMED} for pairs in chosen]
+
+
+def shared_pairs(several: Sequence[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], None]:
+    """Return the pairs that all have, in their order in the first; none where there are none to compare."""
+    first, *others = [dict.fromkeys(pairs) for pairs in several] or [{}]
+    return dict.fromkeys(pair for pair in first if all(pair in other for other in others))
+
+
+def name_of(group: Configuration, shown: Sequence[str], texts: Sequence[str], telling: Collection[str]) -> str:
+    """Name a configuration by some of its fields, each value said once, the settings that tell, and few others."""
+    told = [key for key in shown if key != "task" or not group.is_untrained]
+    names = dict.fromkeys(TITLES.get(v := group.fields[key]) or v.replace("_", " ") or f"no {key}" for key in told)
+    others = [text for text in texts if setting_name(text) not in telling]
+    room = max(0, SHOWN_DIFFERENCES - len(texts) + len(others))
+    return BETWEEN.join([*names, *(text for text in texts if text not in others[room:])])
+
+
+def drop_implied_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
+    """Drop the fields that follow from the others (an attention that goes with its model); the model always stays."""
+    shown = ["model", *(key for key in varying if key != "model")]
+    for key in ("command", "attention", "dataset", "init", "task"):
+        rest = [field for field in shown if field != key]
+        if key in shown and count_distinct(groups, rest) == count_distinct(groups, shown):
+            shown = rest
+    return shown
+
+
+def count_distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
+    """Count the different values that the configurations have in some fields."""
+    return len({tuple(group.fields[key] for key in keys) for group in groups})
+
+
+def short_differences(differences: Mapping[str, str]) -> list[str]:
+    """Write settings as `lr=0.0001`, the last part of the key only.
+
+    What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
+    which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
+    """
+    known = {key: value for key, value in differences.items() if value != ABSENT}
+    told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
+    known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
+    ordered = sorted(known.items(), key=lambda item: (item[0].endswith(RUN), item[0][:5] == "init.", TARGET in item[0]))
+    return list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
+
+
+def setting_text(key: str, value: str) -> str:
+    """Write a setting: of a run, or of weights in one, the folder's name; of a class its own."""
+    path = PurePath(value)
+    if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":
+        value = path.parent.parent.name
+    elif key.endswith(RUN):
+        value = path.name
+    elif key.endswith(TARGET):
+        value = value.rpartition(".")[2]
+    return f"{key.removesuffix(RUN).removesuffix(TARGET).rpartition('.')[2]}={value}"

@@ -1,0 +1,266 @@
+"""The runs of one configuration: their settings, the questions that their scores are of, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
+from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
+from mate_cli.reports.format import plural
+from mate_cli.reports.runs.load import LoadedRun, is_number, read_flat_config
+from mate_cli.runs.identity import (
+    ABSENT,
+    FOLD,
+    REPEATED,
+    code_setting,
+    differing_keys,
+    digest,
+    of_stage,
+    telling_settings,
+    telling_values,
+)
+from mate_cli.runs.record import NOT_TRAINED
+
+
+class QuestionCount(NamedTuple):
+    """Questions: how many, and a hash of them, empty where no run recorded it."""
+
+    total: int
+    digest: str = ""
+
+
+QuestionSet = Mapping[str, QuestionCount]
+"""Questions by split, as `dev`, and by split and part, as `dev/table`."""
+
+
+def read_question_set(run: LoadedRun) -> QuestionSet:
+    """Return the questions that the scores of a run are of; of an older record, which has no hash, their number."""
+    data = run.part("data")
+    asked: dict[str, QuestionCount] = {}
+    for split in SPLITS:
+        counts = [data[split]] if split in data else [data[key] for key in data if key.endswith(f"/{split}")]
+        totals = {int(count) for count in counts if is_number(count) and is_finite(count)}
+        if len(totals) == 1:
+            asked[split] = QuestionCount(totals.pop())
+    for key, text in run.part("questions").items():
+        count, _, digest = str(text).partition(":")
+        if count.isdecimal():
+            asked[key] = QuestionCount(int(count), digest)
+    return asked
+
+
+def agree(first: QuestionSet, second: QuestionSet) -> bool:
+    """Say whether two sets may be the same: equal numbers, and equal hashes as far as they are known."""
+    both = [(first[split], second[split]) for split in SPLITS if split in first and split in second]
+    return all(a.total == b.total and (a.digest == b.digest or not (a.digest and b.digest)) for a, b in both)
+
+
+def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
+    """Return for each set the joint one of all that agree with it, the same object for all of these."""
+    joint: list[dict[str, QuestionCount]] = []
+    places: dict[int, QuestionSet] = {}
+    for place in sorted(range(len(sets)), key=lambda place: -len(sets[place])):  # those that say most come first
+        if (match := next((known for known in joint if agree(known, sets[place])), None)) is None:
+            joint.append(match := {})
+        match |= {key: asked for key, asked in sets[place].items() if asked.digest or key not in match}
+        places[place] = match
+    return [places[place] for place in range(len(sets))]
+
+
+def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
+    """Return the questions of several folds together; those that all of them were asked, such as test, count once."""
+    pooled: dict[str, dict[QuestionCount, None]] = {}
+    for questions in sets:
+        for key, asked in questions.items():
+            pooled.setdefault(key, {})[asked] = None
+    return {
+        key: next(iter(parts))
+        if len(parts) == 1
+        else QuestionCount(sum(count.total for count in parts), digest({count.digest: count.total for count in parts}))
+        for key, parts in pooled.items()
+    }
+
+
+def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
+    """Name sets of a data set: by its name alone where all are the same object, else by their numbers too."""
+    distinct = {id(questions): questions for questions in sets}
+    names: dict[int, str] = {}
+    for key, questions in distinct.items():
+        name = ", ".join(filter(None, (dataset, count_questions(questions, SPLITS)))) if len(distinct) > 1 else dataset
+        same = sum(other.partition(" (")[0] == name for other in names.values())
+        names[key] = f"{name} ({same + 1})" if same else name
+    return [names[id(questions)] for questions in sets]
+
+
+def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
+    """Write how many questions there are: `40 dev, 38 test questions`; empty where nobody knows."""
+    *others, last = [(asked[split].total, split) for split in splits if split in asked] or [(0, "")]
+    told = [f"{count:,} {split}" for count, split in others]
+    return ", ".join([*told, plural(last[0], f"{last[1]} question")]) if last[1] else ""
+
+
+def split_by_settings(
+    runs: list[LoadedRun], ignored: tuple[str, ...] = REPEATED
+) -> list[tuple[dict[str, str], list[LoadedRun]]]:
+    """Split runs whose settings differ; each part comes with the settings that set it apart.
+
+    Finished runs that stand in for a stage are as good as one another where they are repeats themselves.
+    """
+    every = [settings(run, ignored) for run in runs]
+    repeated: dict[object, str] = {}
+    for run, config in zip(runs, every, strict=True):
+        for key, inner in stand_ins(run).items():
+            if key in config:
+                config[key] = repeated.setdefault((key, frozenset(telling_values(inner, ignored).items())), config[key])
+    differing = differing_keys(every)
+    parts: dict[tuple[str, ...], list[LoadedRun]] = {}
+    for run, config in zip(runs, every, strict=True):
+        parts.setdefault(tuple(config.get(key, ABSENT) for key in differing), []).append(run)
+    return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
+
+
+def settings(run: LoadedRun, ignored: tuple[str, ...] = REPEATED) -> dict[str, str]:
+    """Return a run's configuration and code without the ignored keys; its overrides where config.yaml is missing."""
+    config = run.config or dict(telling_settings(run.words("overrides"), ()))
+    return telling_values({**config, **dict(telling_settings(code_setting(run.part("code"))))}, ignored)
+
+
+def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
+    """Return the configurations of the finished runs that stand in for stages, as far as they can be read."""
+    folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
+    configs = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
+    return {key: config for key, config in configs.items() if config}
+
+
+FIELDS = ("dataset", "model", "attention", "init", "task", "command")
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """The runs of one configuration.
+
+    Args:
+        fields: what the runs were grouped by, and its value.
+        differences: configuration keys that set it apart from its neighbours with equal fields.
+        runs: all of its runs, whatever became of them.
+        counted: the runs whose metrics count: one per seed.
+        label: a short name, unlike any other configuration's in the same comparison.
+        statistic: how repeats are summed up.
+        ranked_by: the metric asked for, None for the one that each run monitors.
+        questions: what its scores are of.
+        block: the data set, with the number of questions where runs were asked different ones; configurations are
+            ranked within their block.
+    """
+
+    fields: Mapping[str, str]
+    runs: tuple[LoadedRun, ...]
+    counted: tuple[LoadedRun, ...]
+    differences: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+    statistic: Statistic = "median"
+    ranked_by: str | None = None
+    questions: QuestionSet = field(default_factory=dict)
+    block: str = ""
+
+    def summary(self, metric: str) -> Summary | None:
+        """Summarise a final metric over the runs that count; what a pipeline repeats of its stage counts once.
+
+        Of the folds of a cross-validation the mean over all of their questions counts, once for each seed.
+        """
+        scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
+        once = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
+        values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(once))
+        summary = summarize(values, self.statistic, questions=self.count_questions(metric))
+        chosen = scores.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
+        return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
+
+    def count_questions(self, metric: str) -> int | None:
+        """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
+        name = MetricName.parse(metric)
+        asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
+        return asked.total if asked and name.is_share else None
+
+    @property
+    def is_untrained(self) -> bool:
+        """True if it is another system, whose answers alone are known."""
+        return all(run.text("init") == NOT_TRAINED for run in self.runs)
+
+    @cached_property
+    def dataset(self) -> str:
+        """The dataset its runs used, several joined."""
+        return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
+
+    @cached_property
+    def folds(self) -> str:
+        """The parts of the data that its scores are of, such as `3 of 5 folds`; empty without a cross-validation."""
+        known = set(filter(None, map(fold_of, self.counted)))
+        return f"{len(known)} of {self.counted[0].config.get('data.folds')} folds" if known else ""
+
+    @cached_property
+    def median_run(self) -> LoadedRun | None:
+        """The run with the median score on the development split, of two in the middle the lower; None without any."""
+        if self.folds:
+            return None
+        asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
+        scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
+        known = sorted(
+            (score, place) for place, score in enumerate(scores.values()) if score is not None and is_finite(score)
+        )
+        return self.counted[known[(len(known) - 1) // 2][1]] if known else None
+
+    def cost(self, key: str, inside: str | None = None) -> Summary | None:
+        """Summarise another number of the records, such as `wall_seconds`, over the runs that count."""
+        values = (run.number(key, inside) for run in self.counted)
+        return summarize((value for value in values if value is not None), self.statistic)
+
+    @cached_property
+    def differ_by_seed(self) -> bool:
+        """True if the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
+        runs = list(self.counted)
+        return len(split_by_settings(runs)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
+
+    @property
+    def metric_names(self) -> set[str]:
+        """The names of all metrics that count, baselines left out."""
+        return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}
+
+
+def fold_of(run: LoadedRun) -> str:
+    """Return which part of a cross-validation a run is scored on; empty without one."""
+    return run.config.get(FOLD, "null").replace("null", "")
+
+
+def join_folds(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
+    """Put the folds with the same seed and settings together; any other run is by itself."""
+    joined: dict[object, list[LoadedRun]] = {}
+    for run in runs:
+        key = (run.text("seed"), frozenset(settings(run).items())) if fold_of(run) else run
+        joined.setdefault(key, []).append(run)
+    return list(joined.values())
+
+
+def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> float:
+    """Average the scores of folds, each by the number of its questions."""
+    if len(scores) == 1:
+        return scores[0][1]
+    name = MetricName.parse(metric)
+    asked = [read_question_set(run) for run, _ in scores]
+    counts = [questions.get(f"{name.split}/{name.part}") or questions.get(name.split) for questions in asked]
+    weights = [count.total if count else 1 for count in counts]
+    return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
+
+
+def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
+    """Keep the runs whose metrics count; of several with one seed, theirs and of stand-ins, the one started last."""
+    counted = [run for run in runs if count_all or run.status == "finished"]
+    if not by_seed:
+        return tuple(counted)
+    latest: dict[tuple[str, ...], LoadedRun] = {}
+    for run in sorted(counted, key=lambda run: run.text("started")):
+        inner = [config.get("seed", "") for config in stand_ins(run).values()]
+        latest[(run.text("seed") or run.name, fold_of(run), *inner)] = run
+    return tuple(run for run in counted if run in latest.values())

@@ -1,1 +1,0 @@
-"""One example in the terminal: its table, its tokens, and texts that are read side by side."""
