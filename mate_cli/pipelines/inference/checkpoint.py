@@ -47,9 +47,10 @@ def open_checkpoint(
     `evaluation.predict(parts.task, loader, config)`, as those of a run are.
 
     Args:
-        name: a folder that `mate export` or `save_pretrained` of its network wrote, a folder with a `TapasForQuestionAnswering` or a
-            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
-            unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint, `.../model.ckpt`.
+        name: a folder that `mate export` or `save_pretrained` of its network wrote, a folder with a
+            `TapasForQuestionAnswering` or a `TapasForSequenceClassification` of transformers, or the name of either
+            on the Hugging Face hub; or an unpacked TensorFlow release of google-research/tapas, or the prefix of its
+            checkpoint, `.../model.ckpt`.
         runtime: the machine and the folders of now.
         dataset: of the parts; an empty one where it is None.
 
