@@ -169,16 +169,19 @@ class MateModel(PreTrainedModel):
         options = {key: value for key, value in options.items() if value is not None and key not in WITHOUT_EFFECT}
         download = {key: options.pop(key) for key in DOWNLOADING if key in options}
         adapter_options = options.pop("adapter_kwargs", None), options.pop("adapter_name", None)
+        memory = options.pop("max_memory", None)
+        # Before anybody is asked for a file. What a configuration is told stands in one that is given.
+        known = () if isinstance(config, MateConfig) else {"attn_implementation", *dir(cls.config_class())}
+        if unknown := [key for key in options if not key.startswith("_") and key not in known]:
+            raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
         if name is None and (config is None or state_dict is None):
             raise ValueError("from_pretrained(None) needs config and state_dict")
         adapter = Adapter(None, "", {}) if name is None else find_adapter(str(name), *adapter_options, download)
-        device, wanted = resolve_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
+        device, wanted = resolve_device(device_map, memory), find_dtype(dtype or torch_dtype)
         settings = deepcopy(config)
         if not isinstance(settings, MateConfig):
             source = config or adapter.base
-            settings, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
-        if unknown := [key for key in options if not key.startswith("_")]:
-            raise TypeError(f"{cls.__name__}.from_pretrained does not accept {', '.join(unknown)}")
+            settings = MateConfig.from_pretrained(source, **download, **options)
         settings.name_or_path = adapter.base
         with torch.random.fork_rng(devices=[]):  # weights that are replaced at once draw nothing from anybody's numbers
             model = cls(settings)

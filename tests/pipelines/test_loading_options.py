@@ -92,5 +92,9 @@ def test_a_configuration_of_ones_own(exports, tmp_path):
 
 def test_what_is_not_known_is_refused(exports):
     for option, value in (("load_in_4bit", True), ("key_mapping", {"a": "b"}), ("variant", "fp16")):
-        with pytest.raises(TypeError, match=f"does not accept {option}"):
-            MateForTableQuestionAnswering.from_pretrained(exports("cells"), **{option: value})
+        for name in (exports("cells"), "nowhere/there"):  # before the hub is asked
+            with pytest.raises(TypeError, match=f"does not accept {option}"):
+                MateForTableQuestionAnswering.from_pretrained(name, **{option: value})
+    assert MateForTableQuestionAnswering.from_pretrained(
+        exports("cells"), output_attentions=True
+    ).config.output_attentions

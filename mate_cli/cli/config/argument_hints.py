@@ -174,7 +174,8 @@ class Syntax:
         if nothing and (NONE in names or defaults[group] is None):
             remedy = f"Write {group}={NONE}" if NONE in names else "Leave it out"
             raise ConfigError("is not the name of a choice", where=word, remedy=remedy)
-        if nothing or (deleted and defaults[group] is not None):
+        empty = NONE not in names and value == "[]"
+        if nothing or empty or (deleted and defaults[group] is not None):
             remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
             raise ConfigError(f"mate {self.config_name} needs a choice of this group", where=word, remedy=remedy)
         if NONE not in names and LIST.fullmatch(value):
