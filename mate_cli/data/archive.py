@@ -45,7 +45,10 @@ _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF
 
 def find_file(root: Path, name: str) -> Path | None:
     """Find `root/name`, as it is or packed by itself (`PACKED`), or None."""
-    places = (root / f"{name}{suffix}" for suffix in PACKED)
+    packed = root / name
+    if not packed.parent.is_dir():  # one look, not one for each of thousands of files and suffixes
+        return None
+    places = (packed.with_name(f"{packed.name}{suffix}") for suffix in PACKED)
     return next((place for place in places if place.is_file()), None)
 
 

@@ -163,14 +163,16 @@ def _without_other_runs(config: RunConfig, cost: Cost) -> RunConfig:
 def _build(config: RunConfig, cache: str, dataset: TableDataset, cost: Cost) -> Parts | None:
     """Return network, task and loaders; None where the word pieces are not here yet.
 
-    First weights are read where they are here: what they do not fit is refused.
+    First weights are read where they are here: what they do not fit is refused. Others are not drawn as those of a
+    training, which takes seconds for a large network: time and memory do not depend on them.
 
     Raises:
         MateError: the parts do not fit together.
     """
     config = config.model_copy(update={"paths": config.paths.model_copy(update={"cache": cache})})
     try:
-        return assemble(config, dataset, load=_has_weights(config.init))
+        with patch.object(torch.nn.init, "trunc_normal_", lambda weights, **_: torch.nn.init.constant_(weights, 0.02)):
+            return assemble(config, dataset, load=_has_weights(config.init))
     except MateError as error:
         if error.where != TOKENIZER:
             raise

@@ -56,6 +56,7 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["logger="], "Write logger=none."),
         (["debug=null"], "debug=null: is not the name of a choice. Leave it out."),
         (["model=null"], "model=null: mate train needs a choice of this group. Type model=NAME;"),
+        (["model=[]"], "model=[]: mate train needs a choice of this group. Type model=NAME; mate list model shows all"),
         (["model=[mate,tapas]"], "model=[mate,tapas]: takes one choice. Add -m to run each: model=mate,tapas."),
         (["~model._target_"], "model: has no _target_. Choose a file of conf/model: model=NAME."),
         (

@@ -323,6 +323,7 @@ def test_a_query_that_cannot_be_read_teaches_nothing_and_is_named(shop):
     data = LabelledFiles(root=shop, dev=lines(shop / "rows.jsonl", rows), database="shop.sqlite", queries=RowDatabases)
     assert [example.outcome for example in data.examples("dev")][1] == "unusable: its query cannot be read"
     assert ["its query cannot be read" in note.what for note in data.notes] == [True]
+    assert sum("q7" in str(note) for note in data.check().notes) == 1  # and not again, with a remedy for cells
 
 
 @pytest.mark.parametrize(

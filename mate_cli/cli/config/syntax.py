@@ -160,7 +160,7 @@ class Syntax:
         names, is_needed = choices(group), defaults[group] is not None
         deleted = word.startswith("~") and is_needed and not (value and NONE in names)
         nothing = not word.startswith("~") and value.lower() in NOTHING and value not in names
-        if (deleted or nothing) and is_needed and NONE not in names:
+        if (deleted or nothing or value == "[]") and is_needed and NONE not in names:
             remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
             raise ConfigError(f"mate {self.command} needs a choice of this group", where=word, remedy=remedy)
         if nothing:

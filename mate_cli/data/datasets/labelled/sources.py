@@ -145,7 +145,7 @@ class LabelledRows(Release):
             Problem(self.split_files[split], example.example_id, describe_unusable(example))
             for split in self.splits
             for example in self.examples(split)
-            if example.outcome.startswith(UNUSABLE)
+            if type(example) is TableExample and example.outcome.startswith(UNUSABLE)  # queries are noted where read
         ]
         more = len(unusable) - MAX_NAMED
         notes = [*unusable[:MAX_NAMED], *[Problem(str(self.root), "", f"{more:,} more are unusable")] * (more > 0)]
