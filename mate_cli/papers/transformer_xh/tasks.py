@@ -1,4 +1,4 @@
-"""What is asked of texts that hop: an answer with what supports it, the best cell, whether a statement is entailed.
+"""Tasks on texts that hop: an answer with what supports it, the best cell, and whether a statement is entailed.
 
 Source: Zhao et al. 2020, "Transformer-XH", sections 3 and 4; microsoft/Transformer-XH, `model_hotpotqa.py`, which
 neither tells yes from no nor names sentences, and `model_fever.py`.

@@ -10,7 +10,6 @@ from typing import Any
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import RunError
-from mate_cli.papers.dt_fixup.databases.source import OpenDatabase
 from mate_cli.papers.dt_fixup.sql.database import (
     Rows,
     UnrunnableQueryError,
@@ -19,7 +18,7 @@ from mate_cli.papers.dt_fixup.sql.database import (
     run_query,
     with_values,
 )
-from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+from mate_cli.papers.dt_fixup.sql.example import OpenDatabase, SchemaExample
 from mate_cli.papers.dt_fixup.sql.tree import PLACEHOLDER
 from mate_cli.papers.dt_fixup.sql.write import sql_literal
 from mate_cli.pipelines.evaluation.evaluation import predict

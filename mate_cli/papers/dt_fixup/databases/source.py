@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,29 +10,12 @@ from typing import TYPE_CHECKING
 from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from mate_cli.papers.dt_fixup.sql.example import SchemaExample
+    from mate_cli.papers.dt_fixup.sql.example import OpenDatabase
     from mate_cli.papers.dt_fixup.sql.schema import Schema
     from mate_cli.pipelines.inference.load_model import LoadedModel
     from mate_cli.tables.questions import Session
 
 _SCHEMA_FILES = (".json", ".json.gz")
-
-
-@dataclass(frozen=True)
-class OpenDatabase:
-    """The schema of a database, with the questions about it.
-
-    Args:
-        path: its file, or that of schemas.
-        seconds: that reading took, as `tables`.
-        execution_guided: see `DatabaseSource`.
-    """
-
-    path: Path
-    schema: Schema
-    examples: Sequence[SchemaExample]
-    seconds: Mapping[str, float]
-    execution_guided: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +39,7 @@ class DatabaseSource:
             ConfigError: no question is given, or the schema is none of several.
             DataError: no schema can be read.
         """
-        from mate_cli.papers.dt_fixup.sql.example import schema_example, schema_table
+        from mate_cli.papers.dt_fixup.sql.example import OpenDatabase, schema_example, schema_table
         from mate_cli.pipelines.inference.predict_request import all_questions, record_time
 
         seconds: dict[str, float] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mate_cli.papers.dt_fixup.sql.exact_match import hardness, queries_match
 from mate_cli.papers.dt_fixup.sql.expressions import UnreadableQueryError
@@ -80,3 +82,20 @@ def schema_table(schema: Schema) -> Table:
     real = [column for column in schema.columns if column.original != "*"]
     header = tuple(Cell(f"{schema.tables[column.table].original}.{column.original}") for column in real)
     return Table(schema.name, header, (tuple(Cell(column.kind) for column in real),), title=schema.name)
+
+
+@dataclass(frozen=True)
+class OpenDatabase:
+    """The schema of a database, with the questions about it.
+
+    Args:
+        path: its file, or that of schemas.
+        seconds: that reading took, as `tables`.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
+    """
+
+    path: Path
+    schema: Schema
+    examples: Sequence[SchemaExample]
+    seconds: Mapping[str, float]
+    execution_guided: bool = True

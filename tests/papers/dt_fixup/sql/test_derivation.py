@@ -6,7 +6,7 @@ import json
 
 import pytest
 from golden import others
-from spider_layout import query_from_dict, query_to_dict
+from spider_layout import query_from_dict
 from spider_release import questions, schemas
 
 from mate_cli.papers.dt_fixup.sql.grammar import (
@@ -67,7 +67,6 @@ def test_every_query_is_legal_or_said_to_be_unsupported(split):
             continue
         schema = schemas()[entry["db_id"]]
         query = query_from_dict(entry["sql"], schema)
-        assert query_to_dict(query, schema) == entry["sql"]
         try:
             actions = oracle_actions(query, schema)
         except UnsupportedQueryError:
