@@ -175,7 +175,8 @@ def find_files_in_writing(folder: Path) -> set[str]:
     drafts = _drafts(folder)
     for draft in drafts:
         _remove_left(draft)
-    return {DRAFT.fullmatch(draft.name)["target"] for draft in drafts if draft.exists()}
+    matches = (DRAFT.fullmatch(draft.name) for draft in drafts if draft.exists())
+    return {match["target"] for match in matches if match}
 
 
 @cache

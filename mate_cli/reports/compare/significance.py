@@ -10,8 +10,7 @@ import numpy as np
 
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.configuration import settings
-from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.configuration import Configuration, settings
 from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs
 from mate_cli.reports.format import plural
 from mate_cli.reports.runs.load import LoadedRun
