@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, NoReturn
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -214,16 +214,19 @@ class HybridQA(Release):
         places = (self.root / "released_data", Path(), self.root)
         names = (str(Path(name).expanduser()), f"{Path(name).expanduser()}.json")
         files = (find_file(place, name) for name in names for place in places)
-        return next(filter(None, files), None) or _raise_missing(self.root / name)
+        file = next(filter(None, files), None)
+        if file is None:
+            raise _no_such_file(self.root / name)
+        return file
 
     def _join(self, file: str, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
         """Join the questions of a file and their sound tables; what is wrong with these is appended to `problems`."""
         self._read_tables({question.table_id for question in questions})
+        for table_id in dict.fromkeys(question.table_id for question in questions):
+            problems += self._tables[table_id][1]
         absent: dict[str, list[str]] = {}
         for question in questions:
-            table, table_problems = self._tables[question.table_id]
-            problems += [problem for problem in table_problems if problem not in problems]
-            if table is None and not table_problems:
+            if self._tables[question.table_id] == (None, []):
                 what = f"tables_tok/{question.table_id}.json is not there"
                 absent.setdefault(what, []).append(question.question_id)
         problems += note_absent_tables(file, absent)
@@ -294,14 +297,14 @@ def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | 
 def _files_beside(path: Path) -> dict[str, bytes]:
     """Read a file of questions with its .traced.json and _reference.json, packed or not, by name without .gz or so."""
     if not path.is_file():
-        _raise_missing(path)
+        raise _no_such_file(path)
     file, *companions = _with_companions(unpacked_name(path.name))
     paths = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
     return {name: read_file(place) for name, place in paths.items()}
 
 
-def _raise_missing(path: Path) -> NoReturn:
-    raise DataError("question file not found", where=str(path), remedy="Check the path")
+def _no_such_file(path: Path) -> DataError:
+    return DataError("question file not found", where=str(path), remedy="Check the path")
 
 
 def _with_companions(file: str) -> tuple[str, ...]:
