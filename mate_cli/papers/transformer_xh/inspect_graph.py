@@ -35,7 +35,7 @@ def show_graph(
     encoder: Any,  # noqa: ANN401 - of any network
 ) -> Figure:
     """Print the nodes of an example and draw their edges, with an encoder its weights."""
-    kinds = np.array(["", *KINDS])[encoding.more[RELATIONS]]
+    kinds = np.array(["", *KINDS])[np.asarray(encoding.more[RELATIONS])]
     print_nodes(example, encoding, nodes, kinds)
     names = [
         f"{n} {shorten(text.node.title.strip() or text.body, MAX_LETTERS, placeholder='…')}"
@@ -45,9 +45,7 @@ def show_graph(
     return edges_figure(names, kinds, weights, f"{example.example_id}: {example.question}")
 
 
-def print_nodes(
-    example: TableExample, encoding: TableEncoding, nodes: Sequence[NodeText], kinds: Sequence[Sequence[str]]
-) -> None:
+def print_nodes(example: TableExample, encoding: TableEncoding, nodes: Sequence[NodeText], kinds: np.ndarray) -> None:
     """Print the question, and every node with its place, its text and the relations to the nodes that it sees."""
     assert encoding.label_ids is not None
     assert encoding.cut is not None
