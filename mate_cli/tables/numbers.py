@@ -1,6 +1,7 @@
-"""Numbers and dates in a text, read as the reference reads them, its slips included.
+"""Numbers and dates in a text, read as the reference reads them, its slips included; columns of them, and their ranks.
 
-Source: google-research/tapas, `utils/number_utils.py`. Known slips that are kept: the fifth ordinal word is
+Source: google-research/tapas, `utils/number_utils.py`; of columns and of how a question's numbers compare with them
+`utils/number_annotation_utils.py` and `utils/tf_example_utils.py`. Known slips that are kept: the fifth ordinal word is
 spelt "fith", a lower-case "sept" is no month, and only years from 1700 to 2016 are dates.
 """
 

@@ -1,4 +1,7 @@
-"""Read one's own table: csv, tsv, json, jsonl, parquet and xlsx, as a person with a spreadsheet expects it."""
+"""Read one's own table: csv, tsv, json, jsonl, parquet and xlsx, as a person with a spreadsheet expects it.
+
+A format gives lines of cells; one reading of these finds the header, the width and what has to be said.
+"""
 
 from __future__ import annotations
 
@@ -140,14 +143,8 @@ class Survey:
     """Looks at every line once: stores it, and keeps account of what has to be said."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
-        self.options, self.path, self.grid, self.notes, self.rows, self.title = (
-            options,
-            path,
-            grid,
-            grid.notes,
-            RowStore(),
-            "",
-        )
+        self.options, self.path, self.grid, self.notes = options, path, grid, grid.notes
+        self.rows, self.title = RowStore(), ""
         self._widths, self._lengths = Counter[int](), Counter[int]()
         self._evidence = defaultdict[int, ColumnEvidence](ColumnEvidence)
         self._blank = self._inside = self._number = self._cut = self._width = 0

@@ -1,4 +1,4 @@
-"""A table with linked passages, as the datasets' authors ship it."""
+"""Tables: with linked passages, as the datasets' authors ship them; as lines of cells; of any length, in a file."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _are_values(line: Sequence[str]) -> bool:
 
 
 def _is_no_year(text: str) -> bool:
-    return bool(text) and not YEAR.fullmatch(text)
+    return YEAR.fullmatch(text) is None
 
 
 def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: Sequence[Sequence[str]]) -> bool | None:
@@ -141,9 +141,8 @@ def _are_units(line: Sequence[str]) -> bool:
 
 def _are_numbers(column: Sequence[str]) -> bool:
     cells = list(filter(None, column))  # a colour such as #77DDE7 is no number
-    return bool(cells) and sum(is_mostly_digits(cell) and cell[0] != "#" for cell in cells) >= NUMBERS_SHARE * len(
-        cells
-    )
+    numbers = sum(is_mostly_digits(cell) and cell[0] != "#" for cell in cells)
+    return bool(cells) and numbers >= NUMBERS_SHARE * len(cells)
 
 
 def find_width(widths: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""JSON: objects or lists one after another or in a list, or an object in one of the shapes of `json_shapes`."""
+"""JSON: objects or lists one after another or in a list, an object in a shape of pandas, or lists under keys."""
 
 from __future__ import annotations
 

@@ -123,11 +123,8 @@ def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], list[str]]:
             sheets[sheet.get("name", "")] = related[place][1]
     styles = _parse(archive, next((part for kind, part in related.values() if kind == "styles"), ""))
     codes = {str(number): code for number, code in BUILTIN.items()}
-    codes |= {
-        number_format.get("numFmtId", ""): number_format.get("formatCode") or GENERAL
-        for number_format in styles.iterfind(".//{*}numFmt")
-    }
-    return sheets, [codes.get(style.get("numFmtId", ""), GENERAL) for style in styles.iterfind("{*}cellXfs/{*}xf")]
+    codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in styles.iterfind(".//{*}numFmt")}
+    return sheets, [codes.get(cell.get("numFmtId", ""), GENERAL) for cell in styles.iterfind("{*}cellXfs/{*}xf")]
 
 
 def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:

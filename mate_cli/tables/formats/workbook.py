@@ -182,24 +182,21 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
     sheets, names = cache(book.sheet), list(book.sheets)
+    labels = {name: f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items()}
     if wanted is None:
         places = ((hidden, least, name) for hidden in (False, True) for least in (2, 1) for name in names)
-        chosen = next(
-            (name for hidden, least, name in places if book.sheets[name] is hidden and _has_rows(sheets(name), least)),
-            None,
+        tables = (
+            name for hidden, least, name in places if book.sheets[name] is hidden and _has_rows(sheets(name), least)
         )
+        chosen = next(tables, None)
         problem, remedy = "this workbook is empty", "Give one with a header row and rows below it"
     else:
-        chosen = ({str(number): name for number, name in enumerate(names, 1)} | {name: name for name in names}).get(
-            wanted
-        )
-        shown = [f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items()]
-        problem, remedy = f"there is no sheet {wanted!r}", f"Sheets here: {', '.join(shown)}"
+        by_number = {str(number): name for number, name in enumerate(names, 1)}
+        chosen = wanted if wanted in names else by_number.get(wanted)
+        problem, remedy = f"there is no sheet {wanted!r}", f"Sheets here: {', '.join(labels.values())}"
     if chosen is None:
         raise DataError(problem, where=str(book.path), remedy=remedy)
-    others = list_names(
-        f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items() if name != chosen
-    )
+    others = list_names(label for name, label in labels.items() if name != chosen)
     if others and wanted is None:
         notes.append(f"The sheet {chosen!r} was read; the workbook also has {others} (choose with sheet=...).")
     return sheets(chosen)

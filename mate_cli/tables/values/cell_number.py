@@ -1,5 +1,7 @@
 """Numbers in cells as people write them: signs, currencies, percent, units, magnitudes, fractions, grouped digits.
 
+Dates and times are read as one number that compares with others of the column.
+
 A cell alone does not tell whether 1.204 is a little over one or over a thousand, or whether (12) is a minus; `Amount`
 leaves this open, and `column_format` decides it for the whole column.
 """

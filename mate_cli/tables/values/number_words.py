@@ -25,14 +25,8 @@ CODES_OF_SIGNS = {
 }
 """Codes that may stand beside a sign of the same currency, as in $5 USD."""
 
-SHORT_MAGNITUDES = {
-    **dict.fromkeys(("k", "K"), 3),
-    **dict.fromkeys(("L",), 5),
-    **dict.fromkeys(("m", "M", "MM", "mi"), 6),
-    **dict.fromkeys(("cr", "Cr"), 7),
-    **dict.fromkeys(("b", "B", "bi", "Md"), 9),
-    **dict.fromkeys(("t", "T"), 12),
-}
+_SHORT = {3: "k K", 5: "L", 6: "m M MM mi", 7: "cr Cr", 9: "b B bi Md", 12: "t T"}
+SHORT_MAGNITUDES = {letters: power for power, words in _SHORT.items() for letters in words.split()}
 """Powers of ten by letters that are a magnitude beside a currency only: 200 m is metres."""
 PREFIXED_MAGNITUDES = {"T": "tsd", "t": "tsd"}
 """Letters that mean something else right before a currency: TEUR are thousands."""
