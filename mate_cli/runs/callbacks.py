@@ -1,4 +1,4 @@
-"""What a run adds to Lightning: its last state and best weights, random numbers that resume, and its progress."""
+"""Callbacks of every run: its last state and best weights, random numbers that resume, and its progress."""
 
 import signal
 import time

@@ -102,7 +102,7 @@ def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any v
     Raises:
         ConfigError: it was deleted, or an interpolation in it leads nowhere.
     """
-    if part not in config:
+    if part not in [*config]:  # one without a value is there
         raise ConfigError("a run needs this key", where=f"~{part}", remedy="Leave it out")
     try:
         value = config[part]
