@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -37,7 +36,9 @@ def write_questions(count: int, folder: Path) -> None:
     """Write questions about tables of 20 rows and 6 columns, ten about each."""
     random, lines = Random(1), []
     for number in range(count // 10):
-        rows = [[f"{random.choice('ABCDE')}{random.randrange(9999)} {column}" for column in "uvwxyz"] for _ in range(21)]
+        rows = [
+            [f"{random.choice('ABCDE')}{random.randrange(9999)} {column}" for column in "uvwxyz"] for _ in range(21)
+        ]
         (folder / f"{number}.csv").write_text("".join(f"{','.join(row)}\n" for row in rows))
         for name, _, answer, *_ in rows[1:11]:
             lines.append({"question": f"which is it of {name} ?", "table": f"{number}.csv", "answers": [answer]})
@@ -45,6 +46,7 @@ def write_questions(count: int, folder: Path) -> None:
 
 
 def read(size: int, folder: Path) -> Work:
+    """Read questions from files."""
     from mate_cli.data.datasets.labelled.sources import LabelledFiles
 
     write_questions(size, folder)
@@ -52,6 +54,7 @@ def read(size: int, folder: Path) -> Work:
 
 
 def encode(size: int, folder: Path, *, again: bool = False) -> Work:
+    """Encode questions of 512 tokens, or find them encoded."""
     from mate_cli.data.datasets.hybridqa.reader import Sample
     from mate_cli.data.loading.cache import encode_split
     from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -68,11 +71,13 @@ def encode(size: int, folder: Path, *, again: bool = False) -> Work:
 
 
 def read_encodings(size: int, folder: Path) -> Work:
+    """Read each encoding once."""
     split: Any = encode(size, folder)()
     return lambda: [split[index] for index in range(size)]
 
 
 def find_repeated(size: int, folder: Path) -> Work:
+    """Find the questions that repeat others."""
     from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
     from mate_cli.data.question_contamination import find_repetitions
 
@@ -83,6 +88,7 @@ def find_repeated(size: int, folder: Path) -> Work:
 
 
 def draw_epoch(size: int, folder: Path) -> Work:
+    """Draw the micro-batches of an epoch."""
     from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule
 
     lengths = np.random.default_rng(1).integers(64, 512, size)
@@ -91,6 +97,7 @@ def draw_epoch(size: int, folder: Path) -> Work:
 
 
 def network(name: str, size: int, folder: Path) -> Work:
+    """Send one table forward and back through two layers of MiniLM's size."""
     import torch
 
     from mate_cli.attention.backends.auto import Auto
@@ -122,6 +129,7 @@ def write_tables(size: int, folder: Path) -> Path:
 
 
 def prepare(size: int, folder: Path) -> Work:
+    """Prepare the file of a corpus."""
     from mate_cli.data.corpora.table_corpus import TableCorpus
 
     corpus = TableCorpus(folder, folder / "cache", [str(write_tables(size, folder))], [])
@@ -129,6 +137,7 @@ def prepare(size: int, folder: Path) -> Work:
 
 
 def visit(size: int, folder: Path) -> Work:
+    """Make an example of each table of a corpus."""
     from mate_cli.data.corpora.shards import open_shards
     from mate_cli.data.corpora.table_corpus import MaskedTables
     from mate_cli.data.loading.stream import TableStream
@@ -142,46 +151,55 @@ def visit(size: int, folder: Path) -> Work:
 
 
 def predict(size: int, folder: Path) -> Work:
+    """Answer a question about a large file."""
     lines = (f"Town {n},{n % 97},{n * 7}\n" for n in range(size))
     (folder / "big.csv").write_text("name,size,points\n" + "".join(lines))
     run = train(folder)
     return lambda: mate("predict", f"run={run}", f"table={folder / 'big.csv'}", 'question="which town has 97 points?"')
 
 
-def train(folder: Path, *words: str) -> Path:
-    """Train a run of two steps; return its folder."""
-    mate("train", *TRAIN, f"paths.outputs={folder / 'first'}", *words)
-    return next((folder / "first").glob("train/*/*/record.json")).parent
+def train(folder: Path) -> Path:
+    """Train a run of two steps beside a folder, if none has been; return its folder."""
+    outputs = folder.parent / "first"
+    if not outputs.exists():
+        mate("train", *TRAIN, f"paths.outputs={outputs}")
+    return next(outputs.glob("train/*/*/record.json")).parent
 
 
 def copy_runs(count: int, folder: Path, *, light: bool) -> Path:
     """Return the folder of as many runs with other seeds; light ones have no predictions."""
     run = train(folder)
-    if light:
-        shutil.rmtree(run / "predictions")
-    shutil.rmtree(run / "checkpoints")
+    left_out = shutil.ignore_patterns("checkpoints", "predictions" if light else "")
     record, config = ((run / name).read_text() for name in ("record.json", "config.yaml"))
     outputs = folder / "outputs"
     for seed in range(count):
         copy = outputs / "train" / run.parent.name / str(seed)
-        shutil.copytree(run, copy)
+        shutil.copytree(run, copy, ignore=left_out)
         (copy / "record.json").write_text(json.dumps(json.loads(record) | {"seed": seed}))
         (copy / "config.yaml").write_text(config.replace("\nseed: 1\n", f"\nseed: {seed}\n"))
     return outputs
 
 
 def compare(size: int, folder: Path, *, light: bool) -> Work:
+    """Compare runs on a page."""
     outputs = copy_runs(size, folder, light=light)
     return lambda: mate("compare", outputs, f"html={folder / 'page.html'}")
 
 
 def find_missing(size: int, folder: Path) -> Work:
-    outputs = copy_runs(size, folder, light=True)
-    run = [*TRAIN, f"paths.outputs={outputs}", "resume=missing", "seed=123456"]
-    return lambda: mate("train", *run)
+    """Look for a run among others, as each job of a sweep does with `resume=missing`."""
+    from mate_cli.runs.configuration import read_settings
+    from mate_cli.runs.folders import find_same
+
+    outputs, run = copy_runs(size, folder, light=True), train(folder)
+    config = {**read_settings(run), "seed": 123_456}
+    work = partial(find_same, outputs, "train", run.parent.name, config, {})
+    work()  # the first job of a sweep makes an index
+    return work
 
 
 def sweep(size: int, folder: Path) -> Work:
+    """Train runs of two steps, one after the other."""
     seeds = ",".join(map(str, range(1, size + 1)))
     return lambda: mate("train", "-m", *TRAIN, f"paths.outputs={folder}", f"seed={seeds}")
 
@@ -212,12 +230,14 @@ ROWS = {
     "dense attention, a step": Row("tokens", partial(network, "dense"), (2_048, 4_096, 8_192)),
     "prepare a corpus": Row("tables", prepare, (2_000, 8_000, 32_000)),
     "first visit": Row("tables", visit, (1_024, 4_096, 16_384)),
-    "predict": Row("rows of a CSV file", predict, (10_000, 100_000, 400_000)),
-    "compare": Row("runs", partial(compare, light=True), (300, 1_250, 5_000)),
-    "compare predictions": Row("runs", partial(compare, light=False), (300, 900, 3_000)),
-    "resume=missing": Row("runs beside it", find_missing, (50, 200, 800)),
-    "sweep": Row("jobs", sweep, (1, 2, 4)),
+    "predict": Row("rows of a CSV file", predict, (10_000, 40_000, 160_000)),
+    "compare": Row("runs", partial(compare, light=True), (300, 1_200, 4_800)),
+    "compare predictions": Row("runs", partial(compare, light=False), (100, 300, 900)),
+    "find a missing run": Row("runs", find_missing, (50, 200, 800)),
+    "sweep": Row("jobs", sweep, (1, 3)),
 }
+
+OF_RUNS = ("predict", "compare", "compare predictions", "find a missing run")
 
 
 def used() -> float:
@@ -225,9 +245,9 @@ def used() -> float:
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
-def measure(name: str, size: int) -> None:
+def measure(name: str, size: int, beside: str) -> None:
     """Print seconds of CPU, the peak of memory in MB, and the MB of what is left in `cache`."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=beside) as folder:
         work = ROWS[name].prepare(size, Path(folder))
         before = used()
         work()
@@ -250,25 +270,33 @@ def print_limits(figures: dict[str, list[list[float]]]) -> None:
             print(f"| {name}: {count:,} {ROWS[name].what} | {hours:.2g} h | {memory:.2g} GB | {disk:.2g} GB |")
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str], beside: str) -> None:
     """Print a line for each row, with the exponent a of its growth (t ~ n^a) between the two largest sizes."""
     print("| work | sizes | CPU, s | peak of memory, MB | on disk, MB | a |\n|---|---|---|---|---|---|")
     figures = {}
+    if {*OF_RUNS}.intersection(names or ROWS):
+        train(Path(beside, "none"))  # whose memory is that of no row
     for name in names or ROWS:
         sizes = ROWS[name].sizes
-        command = [sys.executable, __file__, "--one", name]
+        command = [sys.executable, __file__, "--one", beside, name]
         outputs = [subprocess.run([*command, str(size)], check=True, capture_output=True).stdout for size in sizes]
         figures[name] = measured = [json.loads(output.splitlines()[-1]) for output in outputs]
         growth = math.log(measured[-1][0] / measured[-2][0]) / math.log(sizes[-1] / sizes[-2])
-        columns = [" / ".join(f"{value:,.{digits}f}" for value in values)
-                   for values, digits in zip(zip(*measured, strict=True), (2, 0, 1), strict=True)]
-        print(f"| {name} | {' / '.join(f'{size:,}' for size in sizes)} {ROWS[name].what} "
-              f"| {' | '.join(columns)} | {growth:.2f} |", flush=True)
+        columns = [
+            " / ".join(f"{value:,.{digits}f}" for value in values)
+            for values, digits in zip(zip(*measured, strict=True), (2, 0, 1), strict=True)
+        ]
+        print(
+            f"| {name} | {' / '.join(f'{size:,}' for size in sizes)} {ROWS[name].what} "
+            f"| {' | '.join(columns)} | {growth:.2f} |",
+            flush=True,
+        )
     print_limits(figures)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        measure(sys.argv[2], int(sys.argv[3]))
+        measure(sys.argv[3], int(sys.argv[4]), sys.argv[2])
     else:
-        main(sys.argv[1:])
+        with TemporaryDirectory() as folder:
+            main(sys.argv[1:], folder)

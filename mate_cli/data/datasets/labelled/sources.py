@@ -216,9 +216,7 @@ class LabelledRows(Release):
         chosen = set(units[slice(self.dev_fold - 1, None, self.folds) if self.dev_fold else share])
         return {example.example_id for example in examples if unit(example) in chosen}
 
-    def _add_supervision(
-        self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool
-    ) -> TableExample:
+    def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
         """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
