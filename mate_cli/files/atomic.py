@@ -175,8 +175,7 @@ def find_files_in_writing(folder: Path) -> set[str]:
     drafts = _drafts(folder)
     for draft in drafts:
         _remove_left(draft)
-    matches = (DRAFT.fullmatch(draft.name) for draft in drafts if draft.exists())
-    return {match["target"] for match in matches if match}
+    return {match["target"] for draft in drafts if draft.exists() and (match := DRAFT.fullmatch(draft.name))}
 
 
 @cache

@@ -99,7 +99,9 @@ class LengthGroupedBatches(Sampler[list[Any]]):
     It begins with the micro-batch `start` of this process.
     """
 
-    def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int, rank: int = 0, start: int = 0) -> None:
+    def __init__(
+        self, lengths: Sequence[int] | np.ndarray, schedule: Schedule, seed: int, rank: int = 0, start: int = 0
+    ) -> None:
         self.lengths = np.asarray(lengths)
         self.schedule, self.seed, self.rank, self.start = schedule, seed, rank, start
         self._epochs: dict[int, np.ndarray] = {}

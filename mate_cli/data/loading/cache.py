@@ -69,21 +69,22 @@ class EncodedSplit:
     ) -> None:
         self._parts, self._size, self._columns, self.digest = parts, size, columns, digest
         self._open: dict[int, Mapping[str, _Column]] = {}
-        tables = [_read_part(part) for part in parts]
-
-        def column(name: str) -> list[Any]:
-            return [value for table in tables for value in table[name].to_pylist()]
-
-        self._names, failures, cuts = column("example_id"), column("failure"), column("cut")
-        rows = np.argsort(order).tolist()
+        self._names: list[str] = []
+        failures: list[str] = []
+        numbers: list[tuple[np.ndarray, ...]] = [(np.zeros(0, int),) * 2 + (np.zeros(0, bool), np.zeros(0, np.int32))]
+        for part in parts:  # one by one: what is mapped of a file counts as memory of this process
+            table = _read_part(part)
+            self._names += table["example_id"].to_pylist()
+            failures += table["failure"].to_pylist()
+            numbers.append(_read_counts(_view_columns(table)))
+        lengths, self._uncut, has_cut, cuts = map(np.concatenate, zip(*numbers, strict=True))
+        rows = np.argsort(order)
         self.example_ids: list[str] = [self._names[row] for row in rows]
         self.failures: dict[str, str] = {self._names[row]: failures[row] for row in rows if failures[row]}
-        self.rows: list[int] = [row for row in rows if not failures[row]]
-        lengths = [size for table in tables for size in table["input_ids"].chunk(0).value_lengths().to_pylist()]
-        self.lengths: np.ndarray = np.array(lengths, int)[self.rows]
-        counted = [cuts[row] for row in self.rows if cuts[row]]
-        self.cuts = np.array(counted, np.int32).reshape(-1, len(TRUNCATION_COUNTS))
-        self._uncut = {name: count for name, count in zip(self._names, column("uncut_tokens"), strict=True) if count}
+        self.rows: np.ndarray = rows[[not failures[row] for row in rows]]
+        self.lengths: np.ndarray = lengths[self.rows]
+        counted = self.rows[has_cut[self.rows]]
+        self.cuts: np.ndarray = cuts.reshape(-1, len(TRUNCATION_COUNTS))[has_cut.cumsum()[counted] - 1]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,11 +96,11 @@ class EncodedSplit:
     @property
     def uncut_tokens(self) -> dict[str, int]:
         """Tokens of each example before truncation, by name; without those that nobody counted."""
-        return self._uncut
+        return {name: count for name, count in zip(self._names, self._uncut.tolist(), strict=True) if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
         """Return the encoding at `index`, counting only examples that could be encoded."""
-        part, row = divmod(self.rows[index], self._size)
+        part, row = divmod(int(self.rows[index]), self._size)
         if part not in self._open:
             self._open[part] = _view_columns(_read_part(self._parts[part]))
         columns = self._open[part]
@@ -134,6 +135,14 @@ def _view_columns(table: pa.Table) -> Mapping[str, _Column]:
         elif not pa.types.is_string(values.type):
             columns[name] = None, values.to_numpy()
     return columns
+
+
+def _read_counts(columns: Mapping[str, _Column]) -> tuple[np.ndarray, ...]:
+    """Return of each row its tokens, those before truncation, and if it has counts of cuts; and these counts."""
+    (tokens, _), (_, uncut), (ends, cuts) = (columns[name] for name in ("input_ids", "uncut_tokens", "cut"))
+    assert tokens is not None
+    assert ends is not None
+    return np.diff(tokens).astype(int), uncut.copy(), np.diff(ends) > 0, cuts.astype(np.int32)
 
 
 def _read_array(columns: Mapping[str, _Column], name: str, one: Array, row: int) -> Any:  # noqa: ANN401

@@ -280,7 +280,7 @@ class TableDataModule:
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return the whole run as one pass, or the rest of it."""
         encodings, own = self.encodings("train", training=True), self.loading
-        lengths, first = encodings.lengths.tolist(), self._first_batch
+        lengths, first = encodings.lengths, self._first_batch
         if change := self.serializer.augmentation:
             placed = PlacedBatches(lengths, self.schedule, own.seed, own.rank, first)
             return self._batches(AugmentedBatches(encodings, own, change), placed)

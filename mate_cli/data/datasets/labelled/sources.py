@@ -115,7 +115,6 @@ class LabelledRows(Release):
             raise DataError("folds are parts of data.train", where="data.dev", remedy="Leave it out, or data.folds")
         self._row_tables = RowTables(self.root)
         self._queries = self.queries and self.queries(self._row_tables, self.database, self.values)
-        self._finders: dict[int, CellFinder] = {}
         self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}
 
     @abstractmethod
@@ -159,8 +158,9 @@ class LabelledRows(Release):
         if self.dev is None and place == self.split_files.get("train") == self.split_files.get("dev"):
             apart = self._set_apart(examples)
             examples = [example for example in examples if (example.example_id in apart) == (split == "dev")]
+        finders: dict[int, CellFinder] = {}
         return self._link_conversations(
-            [self._add_supervision(example, strict=split == "train") for example in examples]
+            [self._add_supervision(example, finders, strict=split == "train") for example in examples]
         )
 
     def _found_splits(self) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ class LabelledRows(Release):
         chosen = set(units[slice(self.dev_fold - 1, None, self.folds) if self.dev_fold else share])
         return {example.example_id for example in examples if unit(example) in chosen}
 
-    def _add_supervision(self, example: TableExample, *, strict: bool) -> TableExample:
+    def _add_supervision(self, example: TableExample, finders: dict[int, CellFinder], *, strict: bool) -> TableExample:
         """Return the question with the cells and the number of its answer, where these are not stated."""
         answer = example.answer
         if type(example) is not TableExample or answer is None or answer.label is not None or answer.coordinates:
@@ -226,7 +226,7 @@ class LabelledRows(Release):
         table = example.table
         if self.find == "holding" or (self.find == "auto" and table.passages):
             return replace(example, answer=_find_answer(answer, example))
-        finder = self._finders.setdefault(id(table), CellFinder(table))
+        finder = finders.setdefault(id(table), CellFinder(table))
         mode: Mode = "remove_all_strict" if strict else "remove_all"
         known = supervise(answer, finder, mode, partial(read_stated_number, table=table))
         return replace(example, answer=replace(known, aggregation=answer.aggregation))
