@@ -126,10 +126,11 @@ def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Mas
     return tuple(bias if mask is None else bias + mask for bias, mask in zip(keys, masks, strict=True))
 
 
-def _class_heads(task_class: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+def _class_heads(task_class: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values [S * slots, N / V * H] of a class, each as [S, N / V, slots, H]."""
     shape = (task_class.tasks, -1, slots.shape[1] // like.shape[-1], like.shape[-1])
-    return tuple(x.view(shape).transpose(1, 2) for x in torch.split(slots, task_class.sizes))
+    query, key, value = (x.view(shape).transpose(1, 2) for x in torch.split(slots, task_class.sizes))
+    return query, key, value
 
 
 def _global_heads(example: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
