@@ -142,11 +142,15 @@ class MateModel(PreTrainedModel):
         Raises:
             CheckpointError: the weights are damaged or belong to another network.
         """
-        options.pop("use_safetensors", None)
         try:
             with torch.random.fork_rng(devices=[]):  # what is replaced at once draws nothing from anybody's numbers
-                options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}  # which are told below
-                model, info = super().from_pretrained(name, *inputs, **options, use_safetensors=True)  # no pickles
+                model, info = super().from_pretrained(
+                    name,
+                    *inputs,
+                    ignore_mismatched_sizes=True,  # told below
+                    output_loading_info=True,
+                    **{**options, "use_safetensors": True},  # never a pickle
+                )
         except SafetensorError as error:
             problem = f"the weights cannot be loaded: {error}"
             raise CheckpointError(problem, where=str(name), remedy="Export again") from error

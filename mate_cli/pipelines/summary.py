@@ -75,7 +75,7 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord, title:
     title = title or f"{record.experiment}: {record.model}, seed {record.seed}"
     console.print(results_table(record.metrics, title))
     for name, fact in record.facts.items():
-        console.print(f"{name}: {fact}")
+        console.print(f"{name}: {fact}", soft_wrap=True)
     console.print(f"run folder: {folder.path}", soft_wrap=True)
 
 

@@ -72,8 +72,6 @@ def test_bert_segments_and_new_types(tmp_path):
         assert torch.equal(tables[0][:2], segments)
         assert "embeddings.token_type_embeddings_0.weight" in report.loaded
         assert all(bool(table.any()) == (kind == "normal") for table in tables[1:])
-    with pytest.raises(ConfigError, match="zero or normal"):
-        InitialWeights("path", str(tmp_path), new_token_types="ones").load(network())
 
 
 def test_more_positions_than_the_network_has(tmp_path):
@@ -112,7 +110,6 @@ def test_the_config_beside_the_weights_is_believed(tmp_path, key, value):
     ("init", "error", "message"),
     [
         (InitialWeights("path"), ConfigError, "need a checkpoint"),
-        (InitialWeights("xlnet"), ConfigError, "Choose random, bert"),
         (InitialWeights("path", "nowhere"), CheckpointError, "no weights at nowhere"),
         (InitialWeights("bert", "nobody/no-such-model"), CheckpointError, "init.checkpoint: .*Hugging Face"),
     ],

@@ -6,7 +6,6 @@ import torch
 from golden import tapas
 from torch import nn
 
-from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.span_reading import SpanHead, allowed_spans
 from mate_cli.models.base.table_encoder import EncoderOutput
 from mate_cli.models.heads.scores import NO_LOGIT, CellSelectionHead
@@ -124,8 +123,3 @@ def test_spans_stay_within_one_body_cell():
     allowed = allowed_spans(batch, 3)[0].tolist()
     no, one, two = [False] * 3, [True, False, False], [True, True, False]
     assert allowed == [no, no, two, one, one, no, no]
-
-
-def test_wrong_number_of_layers():
-    with pytest.raises(ConfigError, match="Choose 1 or 2"):
-        SpanHead(8, layers=3)

@@ -248,10 +248,6 @@ def test_the_longest_input_is_known_before_training():
 def test_messages():
     with pytest.raises(ConfigError, match="25 tokens, this Linformer has a length of 24"):
         make()(flat(25))
-    with pytest.raises(ConfigError, match="at least 1"):
-        make(slots=0)
-    with pytest.raises(ConfigError, match="headwise, key_value or layerwise"):
-        make("heads")
     backend = MixedAttention(mixer(torch.eye(4)))
     assert refuses(backend, RowColumnHeads(4))
     qkv, plan = projections(4, (4,))

@@ -156,9 +156,6 @@ def test_counts_of_columns_reach_their_column_and_nothing_selects_them():
 
 
 def test_messages():
-    with pytest.raises(ConfigError, match="Use tapas or original"):
-        make("TAPAS")
-
     class Refuses(Sdpa):
         def supports(self, pattern, dropout=0.0):
             if not getattr(pattern, "columns", True):

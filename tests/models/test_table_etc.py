@@ -159,8 +159,6 @@ def test_memory_grows_with_the_length(dropout):
 
 
 def test_messages():
-    with pytest.raises(ConfigError, match="radius is -1"):
-        make(radius=-1)
     backend, plan = GlobalLocal(SIZE, GlobalLocalOptions(1, 1)), AttentionPlan(Full(4), some_table())
     assert refuses(backend, RowColumnHeads(4))
     assert refuses(backend, Window(4, 2))
