@@ -22,7 +22,7 @@ from mate_cli.reports.plots.style import (
     new_panels,
     save_figure,
 )
-from mate_cli.reports.runs.load import LoadedRun, clean, load_runs
+from mate_cli.reports.runs.load import LoadedRun, clean, is_number, load_runs
 from mate_cli.reports.terminal.views import print_views
 from mate_cli.reports.view import Column, Mark, Row, View, ViewCell
 from mate_cli.terminal.console import Console
@@ -123,7 +123,7 @@ def parse_results(run: LoadedRun) -> BenchmarkResults | None:
         measured = results.cases.setdefault(case, {})
         if figure == NOT_RUN:
             results.reasons.setdefault(case, {}).setdefault(variant, {})[direction] = clean(value)
-        else:
+        elif is_number(value):
             measured.setdefault(variant, {})[f"{direction}/{figure}"] = float(value)
     for measured in results.cases.values():
         add_ratios(measured, run.metrics.get("machine/peak_gflops_per_second"))
