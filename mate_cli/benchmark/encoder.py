@@ -37,6 +37,9 @@ from mate_cli.tokenization.layout import TableBatch
 
 CUT = "@"
 """Between a variant and the number of tokens that it reads."""
+PADDED = "_padded"
+PADDING_SEGMENT = 64
+"""Tokens of a row or column of padding: fewer would make it dearer than a table's, more would make attention count."""
 DENSE = "sdpa"
 """The backend of a network that is named without one: PyTorch's own kernel, where it asks for any."""
 
@@ -67,11 +70,13 @@ class EncoderBenchmark(BenchmarkOptions):
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
     `transformers_tapas` and `transformers_bert`, or a name in `networks`. With `@256` after its name a variant reads
     the first 256 tokens of every example only, as with `encoding.max_tokens=256`. Ours get their plan with the batch,
-    as in training; what it costs is a figure of its own.
+    as in training; what it costs is a figure of its own. Those in `padded` are measured once more as `<name>_padded`,
+    with padding that goes through every layer as if it were real.
     """
 
     variants: list[str]
     networks: dict[str, dict[str, str | int | float | bool | None]]
+    padded: list[str]
     size: str
     layers: PositiveInt | None
 
@@ -153,11 +158,15 @@ class EncoderBenchmark(BenchmarkOptions):
         for name, model in self._models.items():
             if isinstance(model, NotRun):
                 continue
-            outcome = attempt(partial(make, model, [select_tokens(name, batch) for batch in batches]))
-            if isinstance(outcome, NotRun):
-                refused[name] = outcome
-            else:
-                results[name], plans[name] = outcome
+            inputs = {name: [select_tokens(name, batch) for batch in batches]}
+            if name in self.padded and any(not batch.attention_mask.all() for batch in batches):
+                inputs[name + PADDED] = [declare_padding_real(batch) for batch in batches]
+            for label, read in inputs.items():
+                outcome = attempt(partial(make, model, read))
+                if isinstance(outcome, NotRun):
+                    refused[label] = outcome
+                else:
+                    results[label], plans[label] = outcome
         return results, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
@@ -191,6 +200,19 @@ def select_tokens(variant: str, batch: TableBatch) -> TableBatch:
         return batch
     first = torch.arange(int(tokens), device=batch.input_ids.device)
     return batch.keep(first.expand(len(batch.input_ids), -1))
+
+
+def declare_padding_real(batch: TableBatch) -> TableBatch:
+    """Return the same batch without padding: where it was are rows and columns of their own."""
+    padding = batch.attention_mask == 0
+    segments = 10_000 + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
+    return replace(
+        batch,
+        attention_mask=torch.ones_like(batch.attention_mask),
+        segment_ids=batch.segment_ids.masked_fill(padding, 1),
+        row_ids=torch.where(padding, segments, batch.row_ids),
+        column_ids=torch.where(padding, segments, batch.column_ids),
+    )
 
 
 def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
