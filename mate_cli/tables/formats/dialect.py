@@ -1,4 +1,4 @@
-"""A dialect of delimited text, the records that it makes of lines, and the one that gives lines equally many cells."""
+"""A dialect of delimited text, its records, and the dialect that gives lines the same number of plain cells."""
 
 from __future__ import annotations
 
