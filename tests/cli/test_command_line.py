@@ -111,13 +111,6 @@ def mine(tmp_path):
     return file
 
 
-def test_own_experiments_are_added(jobs, mine):
-    mine.write_text("# @package _global_\ntrainer:\n  max_steps: 3\n")
-    assert app.main(["train", "experiment=mine"]) == 0
-    assert app.main(["train", "experiment=hybridqa_mate"]) == 0
-    assert [job.trainer.max_steps for job in jobs] == [3, 80000]
-
-
 MISTAKES = {
     "# @package _global_\ntrainer:\n  max_stepz: 3\n": (
         "trainer.max_stepz: unknown key. Did you mean trainer.max_steps?"
