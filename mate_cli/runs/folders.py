@@ -184,14 +184,14 @@ def open_run(path: str, key: str = "run", stage: str = "") -> RunFolder:
     """Return the folder of a run.
 
     Args:
-        path: as it is typed.
+        path: as it is typed, perhaps with the `run=` that other commands want before it.
         key: the setting that it is, to suggest another; or the command that takes it, such as `mate run`.
         stage: the stage that a run is wanted of; empty for whole runs.
 
     Raises:
         RunError: it is missing or is not a run folder.
     """
-    folder = Path(path)
+    folder = Path(path.removeprefix("run="))
     if not (folder / "config.yaml").is_file():
         near = _nearest_run(folder, stage) if folder.is_dir() else _run_beside(folder)
         remedy = "Give a folder below outputs/train/"

@@ -85,6 +85,13 @@ def test_removal_asks_and_leaves_what_is_behind_links(monkeypatch, capsys):
     assert [line.split()[0] for line in listed(capsys, "mine")] == ["mine", "outputs/train/mine/running"]
 
 
+def test_a_run_may_be_named_as_other_commands_want_it():
+    assert main(["note", "run=outputs/train/other/done", "a test"]) == 0
+    assert (TRAIN / "other/done/note.txt").read_text() == "a test\n"
+    assert main(["remove", "run=outputs/train/other/done", "--yes"]) == 0
+    assert not (TRAIN / "other/done").exists()
+
+
 @pytest.mark.parametrize("kind", ["running", "link", "folder", "stage", "inside"])
 def test_what_is_no_run_or_at_work_is_never_removed(kind, monkeypatch, capsys):
     build_run(TRAIN / "other" / "done" / "reading", seed=1)

@@ -219,6 +219,14 @@ def test_tables_of_one_row_stand_beside_each_other(browser, tmp_path):
     tops = "[...document.querySelectorAll('#results .short')].map((one) => one.getBoundingClientRect().top)"
     first, second, *_ = browser.evaluate(tops)
     assert first == second
+    headings = "[...document.querySelectorAll('#results .short caption span')]"
+    browser.evaluate(f"{headings}.forEach((one) => {{ one.textContent = 'by the place of the answer, '.repeat(4); }})")
+    assert (
+        browser.evaluate(
+            f"{headings}.some((one) => one.closest('.short').scrollWidth > one.closest('.short').clientWidth)"
+        )
+        is False
+    )
 
 
 @pytest.mark.long

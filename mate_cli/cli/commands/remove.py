@@ -42,7 +42,7 @@ def run_plain(words: Sequence[str]) -> int:
     flags, names = split_flags(words)
     if unknown := next((flag for flag in flags if flag != YES), None):
         raise ConfigError("unknown flag", where=unknown, remedy="Type mate remove --help")
-    folders = list(dict.fromkeys(Path(name) for name in names))
+    folders = list(dict.fromkeys(Path(name.removeprefix("run=")) for name in names))
     for folder in folders:
         check_removable(folder)
     for folder in folders:
