@@ -237,7 +237,7 @@ ROWS = {
     "sweep": Row("jobs", sweep, (1, 3)),
 }
 
-BOUNDED = {"prepare a corpus": "keys and a 64th of the tables", "first visit": "some 0.2 GB"}
+BOUNDED = {"prepare a corpus": "keys and a 64th of the tables", "first visit": "some 0.5 GB"}
 """What memory ends at where few tables do not show it: see `preparation.BOUNDS` and `masking.KEPT_PIECES`."""
 OF_RUNS = ("predict", "compare", "compare predictions", "find a missing run")
 
