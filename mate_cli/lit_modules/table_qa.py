@@ -149,7 +149,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             label_weighting=label_weighting,
         )
         if aggregation == "weak":
-            self.loss_counts = {kind: torch.zeros(2, dtype=torch.long) for kind in (SELECTED, COMPUTED)}
+            self.loss_counts = {kind: torch.zeros(2, dtype=torch.long, device="cpu") for kind in (SELECTED, COMPUTED)}
         self.add_heads(lambda model: TableAnswerHead(model.size.hidden_size, self.options))
         self.dropout = FastDropout(dropout)
         self.threshold = threshold
