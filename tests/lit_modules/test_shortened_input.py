@@ -135,6 +135,6 @@ def test_kept_tokens_keep_what_belongs_to_them():
 def test_every_task_is_here():
     files = (ROOT / "conf" / "task").glob("*.yaml")
     targets = {yaml.safe_load(file.read_text(encoding="utf-8"))["_target_"] for file in files}
-    others = (".transformer_xh.", ".option_choice.", ".sql_parsing.")  # their networks read texts side by side, or give nodes
+    others = (".transformer_xh.", ".option_choice.", ".sql_parsing.")  # read texts side by side, or give nodes
     of_graphs = {target for target in targets if any(part in target for part in others)}
     assert {f"{kind.__module__}.{kind.__name__}" for kind in CASES} == targets - of_graphs
