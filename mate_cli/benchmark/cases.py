@@ -159,8 +159,8 @@ def find_real(names: Sequence[str] | None, folders: Sequence[str]) -> dict[str, 
     """
     places = {name: [Path(folder).expanduser() / name for folder in folders] for name in names or ()}
     roots = {name: root for name, paths in places.items() if (root := next(filter(Path.is_dir, paths), None))}
-    if names and not roots:
-        roots = {SAMPLE: Path("the package")}
+    if names and (not roots or SAMPLE in names):
+        roots[SAMPLE] = Path("the package")
     if names:
         used = ", ".join(f"{name} ({root})" for name, root in roots.items())
         absent = ", ".join(name for name in names if name not in roots)

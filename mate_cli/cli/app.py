@@ -165,7 +165,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
-        if flags.keys() - {"--config-dir", "--run"}:
+        if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
             answer_by_hydra(module.CONFIG)
             return 0
         with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself

@@ -42,6 +42,9 @@ FORMER_CLASSES: Mapping[str, str] = {"mate_cli.models.mate.Mate": "mate_cli.mode
 QUERIES = {"_target_": "mate_cli.papers.dt_fixup.databases.row_databases.RowDatabases", "_partial_": True}
 """What `data.queries` of files and of the hub is where they say nothing."""
 
+WITHDRAWN: Mapping[str, object] = {"runnable": False, "more_training": [], "fold": None, "relation_bias": False}
+"""Options of papers' classes that are gone, by the values that runs have where they were not used."""
+
 Value = TypeVar("Value")
 
 
@@ -55,6 +58,8 @@ def _renamed(value: object) -> object:
         renamed = {key: _name(part) if key == "_target_" else _renamed(part) for key, part in value.items()}
         if str(renamed.get("_target_", "")).startswith("mate_cli.data.datasets.labelled."):
             renamed.setdefault("queries", QUERIES)
+        if str(renamed.get("_target_", "")).startswith("mate_cli.papers."):
+            renamed = {key: part for key, part in renamed.items() if key not in WITHDRAWN or part != WITHDRAWN[key]}
         return renamed
     return [_renamed(part) for part in value] if isinstance(value, list) else value
 

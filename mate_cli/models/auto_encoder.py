@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
 from mate_cli.errors import CheckpointError
 from mate_cli.files.renamed import rename_targets
@@ -23,6 +25,21 @@ from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, cell_position_
 
 DENSE = {"eager": "mate_cli.attention.backends.eager.Eager", "sdpa": "mate_cli.attention.backends.sdpa.Sdpa"}
 """Attention over all pairs, by the names that transformers has for it."""
+
+DOWNLOADING = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+
+
+def _refuse_pickles(name: str | Path, options: Mapping[str, Any]) -> None:
+    """Refuse an index of weights that names other files than safetensors, which transformers would read as pickles.
+
+    Raises:
+        CheckpointError: it does.
+    """
+    quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    index = cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **options, **quiet)
+    files = json.loads(Path(index).read_bytes()).get("weight_map", {}).values() if index else ()
+    if others := sorted({file for file in files if not str(file).endswith(".safetensors")}):
+        raise CheckpointError(f"{others[0]} is no safetensors file", where=str(index), remedy="Export again")
 
 
 class MateConfig(PretrainedConfig):
@@ -142,6 +159,8 @@ class MateModel(PreTrainedModel):
         Raises:
             CheckpointError: the weights are damaged or belong to another network.
         """
+        if name is not None:
+            _refuse_pickles(name, {key: options[key] for key in DOWNLOADING if key in options})
         try:
             with torch.random.fork_rng(devices=[]):  # what is replaced at once draws nothing from anybody's numbers
                 model, info = super().from_pretrained(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.style import Style
@@ -17,12 +16,6 @@ from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExam
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import table_matches
 from mate_cli.terminal.console import Console
-
-if TYPE_CHECKING:
-    import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_TEXTS = 12
 """So many texts of an answer are shown."""

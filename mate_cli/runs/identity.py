@@ -184,7 +184,8 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
     if len(name) <= MAX_NAME:
         return name
     room, mark = max(8, MAX_NAME // max(1, len(words)) - 5), hashlib.sha256(name.encode()).hexdigest()[:6]
-    short = [f"{key.rpartition('.')[2]}={value}"[:room] for key, value in telling_settings(words)]
+    short = [f"{key.rpartition('.')[2]}={value}" for key, value in telling_settings(words)]
+    short = [text if len(text) <= room else f"{text[: room - 1]}…" for text in short]
     return f"{' · '.join([experiment, *short])[: MAX_NAME - len(mark) - 3]} … {mark}"
 
 

@@ -52,6 +52,7 @@ _ONLY_NUMBER = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(,[0-9]{3})*(\.[0-9]*)?)")
 _RUN = re.compile(r"[^\W_]+")
 _SUFFIXES = ("st", "nd", "rd", "th")
 _DIGIT, _LETTERS = re.compile(r"\d"), re.compile(r"[^\W\d_]+")
+_DATE_WORDS = frozenset([*_MONTH, *_WEEKDAYS, "sept"])
 _NAMES = frozenset([*_WORDS, *_FULL_MONTH])
 
 _YEAR, _MM, _DD = r"(?P<Y>\d{4})", r"(?P<m>1[0-2]|0[1-9]|[1-9])", r"(?P<d>3[01]|[12]\d|0[1-9]|[1-9])"
@@ -109,7 +110,9 @@ def parse_text(text: str) -> list[NumericSpan]:
         number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
         if number is not None and span not in values:
             values[span].append(number)
-    for place, (begin, _) in enumerate(runs):
+    for place, (begin, stop) in enumerate(runs):
+        if not text[begin].isdecimal() and text[begin:stop].lower() not in _DATE_WORDS:
+            continue
         for words, (_, end) in enumerate(runs[place : place + _MOST_WORDS], 1):
             if (date := _parse_date(text[begin:end], words)) is not None:
                 values[begin, end].append(date)

@@ -90,7 +90,13 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
 def _read_table(file: Path, encoding: str) -> list[QuestionInput]:
     from mate_cli.tables.read import open_table
 
-    table = open_table(file, ReadOptions(encoding=encoding))
+    try:
+        table = open_table(file, ReadOptions(encoding=encoding))
+    except DataError as error:
+        if file.suffix.lower() not in (".json", ".jsonl"):
+            raise
+        remedy = 'Write {"question": "..."} for each, or a line each in a file.txt'
+        raise DataError(error.problem, where=error.where, remedy=remedy) from error
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:

@@ -34,6 +34,8 @@ SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.js
 """What transformers reads beside a vocabulary, where there is such a file."""
 MAX_WORDS = 100_000
 """Of which a process remembers the pieces, in some 20 MB."""
+MAX_LETTERS = 40
+"""Of a word that is remembered; what has no spaces can be a whole text."""
 _WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")
 """Of plain characters: letters and digits, or one mark."""
 
@@ -116,8 +118,10 @@ class _KnownWords(dict[str, bytes]):
             ids = self._tokenizer.encode(word, add_special_tokens=False).ids
         if len(self) >= MAX_WORDS:
             self.clear()
-        self[word] = np.array(ids, np.int32).tobytes()
-        return self[word]
+        pieces = np.array(ids, np.int32).tobytes()
+        if len(word) <= MAX_LETTERS:
+            self[word] = pieces
+        return pieces
 
 
 def _split_words(text: str) -> list[str]:

@@ -52,7 +52,7 @@ HYDRA_SEES = {
         "/nope: stages.cell_selection.run: this is not a run folder. Give a folder below outputs/train/."
     ),
     ("train", "--config-name", "nope"): "--config-name: mate train does not have this flag. Use --config-dir FOLDER.",
-    ("evaluate", "--config-name", "nope"): "--config-name nope: no such configuration.",
+    ("evaluate", "-cn", "nope"): "--config-name: mate evaluate does not have this flag. Use --config-dir FOLDER.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
     (
         "train",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, endless, plan_schedule
+from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, plan_schedule
 from mate_cli.errors import ConfigError
 
 SIZES = st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3)])
@@ -21,12 +21,6 @@ def test_every_epoch_shows_every_example_once(lengths, sizes, steps, seed):
     # Windows are shuffled inside, so only whole windows promise whole epochs; counts never differ by more than
     # the epochs that one window of 16 steps can touch.
     assert max(counts) - min(counts) <= 16 * sizes[0] // len(lengths) + 2
-
-
-def test_an_endless_order_goes_on_where_it_ended():
-    whole = endless(7, 0, 70, (3, 0))
-    assert [place for begin in range(0, 70, 5) for place in endless(7, begin, begin + 5, (3, 0))] == whole.tolist()
-    assert all(sorted(epoch) == list(range(7)) for epoch in whole.reshape(-1, 7).tolist())
 
 
 def test_whole_windows_are_whole_epochs():

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
+from mate_cli.errors import ConfigError
+
 HELP = """Show hardware and software of this machine for training, and missing parts.
 
 Usage: mate doctor
@@ -51,6 +53,8 @@ def run_plain(words: Sequence[str]) -> int:
     Returns:
         1 where something that every run needs is missing.
     """
+    if words:
+        raise ConfigError("mate doctor takes no words", where=words[0], remedy="Leave it out")
     from rich.table import Table
     from rich.text import Text
 

@@ -24,8 +24,6 @@ TEXTS = ("model.freeze", "model.lora.layers")
 """Keys whose values are patterns of names."""
 FLAGS_OF_TRAIN = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
 """Flags that are answered here; Hydra answers those that only ask something."""
-REFUSED_FLAGS = ("--config-name", "--config-path", "--experimental-rerun")
-"""Flags that ask for other configurations than those of stages."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -78,8 +76,6 @@ def run_words(words: Sequence[str]) -> int:
         MateError: something the user can mend.
     """
     flags, overrides = split_flags(words)
-    if refused := [flag for flag in REFUSED_FLAGS if flag in flags]:
-        raise ConfigError("mate train does not have this flag", where=refused[0], remedy="Use --config-dir FOLDER")
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")

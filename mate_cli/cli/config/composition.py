@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -198,33 +198,36 @@ class Composition:
         return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
 
 
-_composed: list[dict[tuple[str, ...], Composition]] = []
-"""What was composed of choices, while a block lets Hydra compose."""
+_composed: list[tuple[Sequence[str], dict[tuple[str, ...], Composition]]] = []
+"""Words for Hydra itself, and what was composed of choices, while a block lets Hydra compose."""
 
 
 @contextmanager
-def composing() -> Iterator[None]:
-    """Let Hydra compose, also within its own main function; it reads all files anew, so what it composes is kept."""
-    if _composed:
-        yield
-        return
-    _composed.append({})
-    try:
-        with open_hydra():
+def composing(of_hydra: Sequence[str] = ()) -> Iterator[None]:
+    """Let Hydra compose, also within its own main function; it reads all files anew, so what it composes is kept.
+
+    Args:
+        of_hydra: overrides of Hydra's own keys, such as `hydra.searchpath`, for all that is composed.
+    """
+    with nullcontext() if _composed else open_hydra():
+        _composed.append((of_hydra, _composed[-1][1] if _composed else {}))
+        try:
             yield
-    finally:
-        _composed.clear()
+        finally:
+            _composed.pop()
 
 
 def compose_choices(overrides: Iterable[Override]) -> Composition:
     """Let Hydra compose a configuration of those that choose files of groups; see `composing`."""
-    words, known = tuple(str(word) for word in overrides if word.group or word.is_below("hydra")), _composed[0]
+    of_hydra, known = _composed[-1]
+    files = [str(word) for word in overrides if word.group]
+    words = (*of_hydra, *files)
     if words not in known:
         config = compose(COMMAND, with_user_experiment(words), return_hydra_config=True)
         chosen = dict(config.hydra.runtime.choices)
         with open_dict(config):
             del config["hydra"]
-        known[words] = Composition(config, config, chosen, list(words))
+        known[words] = Composition(config, config, chosen, files)
     return known[words]
 
 

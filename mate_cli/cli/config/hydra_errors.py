@@ -56,7 +56,13 @@ SENTENCES = (
         r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
         *("{}", "mate {command} does not use this group", None),
     ),
-    (r"An item is already at '([^']+)'", "{}", "this key exists already", "Leave out the +"),
+    (
+        r"invalid literal for int\(\) with base 10: '([^']+)'",
+        "{}",
+        "this key is below a list, which is replaced as a whole",
+        "Type key=[a,b]",
+    ),
+    (r"An item is already at '([^']*)'", "{}", "this key exists already", "Leave out the +"),
     (r"Config group override must be (.*)", "", "a group needs the name of a choice", "Name one, or leave it out"),
     (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),
     (r"Could not delete (?:from config\. )?'([^']+)'", "~{}", "no such key to delete", None),
@@ -86,11 +92,11 @@ def wrap_hydra_errors(config_name: str, words: Sequence[str], file: str | None =
 def _is_a_bug(error: Exception, file: str | None) -> bool:
     """Say whether the program is to blame: it read a key that is not there, or called a class wrongly.
 
-    Hydra raises plain `ValueError` where flags exclude each other, or a list stands where a name must be.
+    Hydra and OmegaConf raise plain `ValueError` where flags exclude each other, or a list and a name stand in for one.
     """
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     if type(error) is ValueError:
-        return "hydra/_internal" not in Path(files[-1]).as_posix()
+        return not re.search("hydra/_internal|omegaconf/", Path(files[-1]).as_posix())
     composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError, UnicodeDecodeError))
     elsewhere = isinstance(error, InstantiationException) and "locating target" in str(error)
     return not (composing or elsewhere) and file in files
@@ -245,8 +251,6 @@ def _not_utf8() -> ConfigError:
 
 def _no_choice(error: MissingConfigException) -> ConfigError:
     group, _, name = str(error.missing_cfg_file).rpartition("/")
-    if not group:
-        return ConfigError("no such configuration", where=f"--config-name {name}")
     parent = re.match(r"In '([^']+)'", str(error))
     inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] else ""
     outer, _, inner = group.rpartition("/")

@@ -58,14 +58,16 @@ def resolve(words: Sequence[str]) -> RunSpec:
     every = [Override.parse(word) for word in words]
     typed = [word for word in every if not word.is_below("hydra")]
     top, experiment = [word for word in typed if not word.stage], last_value(typed, "experiment")
-    with composing():
-        chosen = compose_choices(word for word in every if not word.stage)
+    with composing([str(word) for word in every if word.is_below("hydra")]):
+        chosen = compose_choices(top)
         whole = chosen.with_values([*(word for word in top if word.is_below(*WHOLE)), *_option_words(typed)])
         name, resume, trust, system, nodes = (_resolve_part(whole.config, key) for key in PARTS)
         recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
         spec = RunSpec((), whole.names, recorded, system, resume and str(resume), name=_check_name(name))
         options = _stage_options(nodes or {}, typed)
         if not options:
+            if system:
+                raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
             plain = chosen.with_values(top)
             tell_recipe(top, plain)
             plain = replace(plain, options=StageOptions(experiment=experiment or ""), typed=top)

@@ -7,6 +7,7 @@ quotes. Each of these is refused before anything is composed, with what to type 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from mate_cli.cli.config_dir import choices, list_defaults, top_keys
@@ -23,6 +24,10 @@ ENDLESS = re.compile(r"[0-9_]{4000}")
 """More digits than Python reads as a number."""
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 """What Hydra's --info may be asked for."""
+
+
+OTHER_CONFIGS = ("--config-name", "--config-path", "--experimental-rerun")
+"""Flags of Hydra that ask for other configurations than those of commands."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,13 @@ class Syntax:
         flag, equals, value = word.partition("=")
         if LONG.get(flag, flag) in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
             raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
+        if LONG.get(flag, flag) in OTHER_CONFIGS:
+            problem = f"mate {self.command} does not have this flag"
+            raise ConfigError(problem, where=LONG.get(flag, flag), remedy="Use --config-dir FOLDER")
         if flag in FLAGS:
             return
-        key: str | None = flag.lstrip("-").replace("-", "_")
-        if key not in (*groups_of(self.command), *top_keys(self.command)) and "." not in flag:
+        key: str | None = flag.lstrip("-").replace("-", "_") or None
+        if key and key not in (*groups_of(self.command), *top_keys(self.command)) and "." not in flag:
             alike = [other for other in FLAGS if other.startswith("--") == flag.startswith("--")]
             begun = [other for other in alike if len(other) > 2 and flag.startswith(f"{other}-")]
             if question := nearest(flag, begun or alike, cutoff=0.7):
@@ -85,11 +93,9 @@ class Syntax:
         """Return the error of a word without `=`."""
         key, equals, begun = before.partition("=")
         bare = [word]
-        for following in rest:
-            if "=" in following or following.startswith("--"):
-                break
-            bare.append(following)
-        text = " ".join([*([before] if before.endswith("=") else []), word, *rest[:2]])
+        bare += takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)
+        following = [part for part in rest[:2] if not part.startswith("--")]
+        text = " ".join([*([before] if before.endswith("=") else []), word, *following])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if closing := _missing_bracket(begun):
@@ -138,7 +144,9 @@ class Syntax:
         key, _, value = word.partition("=")
         name = key.lstrip("+~")
         if key != key.strip() or not key:
-            raise _explain_spaces(key.strip() or "key", value.strip() or next(iter(rest), ""))
+            raise _explain_spaces(
+                key.strip() or "key", value.strip() or next((part for part in rest if not part.startswith("--")), "")
+            )
         self._check_choice(word, name, value)
         if name == "hydra.run.dir":
             path = Path(value)

@@ -156,10 +156,3 @@ class PlacedBatches(LengthGroupedBatches):
 
     def _batch(self, examples: np.ndarray, places: np.ndarray) -> list[Any]:
         return list(zip(examples.tolist(), places.tolist(), strict=True))
-
-
-def endless(count: int, begin: int, end: int, seed: Sequence[int]) -> np.ndarray:
-    """Return the places begin..end of an endless sequence of permutations of `count` things, by seed and number."""
-    epochs = range(begin // count, -(-end // count))
-    shuffled = [np.random.default_rng((*seed, epoch)).permutation(count) for epoch in epochs]
-    return np.concatenate(shuffled)[begin - epochs[0] * count : end - epochs[0] * count]

@@ -28,7 +28,7 @@ import mate_cli
 from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
-from mate_cli.files.atomic import remove_drafts, replace_file
+from mate_cli.files.atomic import find_files_in_writing, remove_drafts, replace_file
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.papers import find_room
 from mate_cli.tables.example import TableExample
@@ -271,6 +271,7 @@ def prune_cache(folder: Path, days: float) -> tuple[int, int]:
 
     files = unused(f"{'[0-9a-f]' * 32}{ENDING}")  # not what others may keep there
     parts = [path for path in unused(f"corpora/{'[0-9a-f]' * 24}.parts") if not path.is_symlink()]
+    parts = [path for path in parts if not find_files_in_writing(path)]
     files += [file for path in parts for file in path.iterdir() if file.is_file()]
     size = sum(file.lstat().st_size for file in files)
     for file in files:

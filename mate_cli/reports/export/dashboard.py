@@ -234,14 +234,14 @@ def build_report_page(report: Report, entity: str, options: Mapping[str, Any]) -
 
 
 def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the library
-    """Return the filter that leaves the runs on the datasets_of, and no comparison."""
+    """Return the filter that leaves the runs on the datasets of a report, and no comparison."""
     from wandb_workspaces import expr
 
     return expr.And(expr.Metric("JobType") != JOB_TYPE, expr.Tags().isin(datasets_of(report)))
 
 
 def datasets_of(report: Report) -> list[str]:
-    """Return the datasets_of, which are tags of their runs."""
+    """Return the names of datasets, which are tags of their runs."""
     return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
     objects = lines[0]["objects"]
     pairs = list(zip(objects, _filled(lines[1:], len(objects)), strict=True))
     missing = [(f"{kind} {name}", part) for (_, name, kind), part in pairs if "columns" not in part]
-    notes = _notes([(name, part.get("error", unread)) for name, part in missing])
+    reasons = chain([unread], repeat("the process that reads it ended before" if end < 0 else unread))
+    notes = _notes([(name, part.get("error") or next(reasons)) for name, part in missing])
     found = {name: part for (_, name, _), part in sorted(pairs, key=lambda pair: pair[0]) if "columns" in part}
     if not found:
         problem = "this database has no tables" + f" that can be read: {' '.join(notes)}" * bool(notes)

@@ -55,6 +55,11 @@ def answer_request() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
     deadline = _Deadline(request["seconds"])
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        addresses = 2 * request["memory"] + (1 << 28)  # also those of Python, to which names and statements come
+        resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
     try:
         connection = _open_database(Path(request["path"]))
         connection.execute(f"PRAGMA hard_heap_limit = {int(request['memory'])}")
@@ -105,7 +110,8 @@ def _open_database(path: Path) -> sqlite3.Connection:
     """
     for file in (path.with_name(path.name + end) for end in ("-wal", "-journal")):
         if _is_pending(file):
-            raise ValueError(f"{file.name} holds changes that are not in it yet. Close the program that uses it")
+            remedy = "Close the program that uses it, or VACUUM INTO a copy"
+            raise ValueError(f"{file.name} holds changes that are not in it yet. {remedy}")
     with path.open("rb") as opened:
         header = opened.read(_HEADER)
     size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
