@@ -31,3 +31,11 @@ def test_names_are_replaced_at_any_depth_and_others_stay():
     assert renamed["stages"][0]["task"]["_target_"] == f"{room}.sql_parsing.SqlParsing"
     assert renamed["init"] == former["init"]
     assert renamed["data"]["queries"]["_target_"].endswith(".RowDatabases")
+
+
+def test_options_that_are_gone_are_left_out_where_they_were_not_used():
+    target = "mate_cli.papers.transformer_xh.datasets.document_readers.HotpotQA"
+    assert rename_targets({"_target_": target, "fold": None}) == {"_target_": target}
+    assert rename_targets({"_target_": target, "fold": 2})["fold"] == 2
+    others = {"_target_": "mate_cli.data.datasets.wtq.reader.WikiTableQuestions", "fold": None}
+    assert rename_targets(others) == others

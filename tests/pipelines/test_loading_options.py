@@ -37,6 +37,10 @@ def test_weights_that_are_missing_damaged_or_pickled_are_refused(exports, tmp_pa
     torch.save(tensors, folder / "pytorch_model.bin")
     with pytest.raises(OSError, match="safetensors"):
         ForTables.from_pretrained(folder, use_safetensors=False)
+    index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, "pytorch_model.bin")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin is no safetensors file\. Export again"):
+        ForTables.from_pretrained(folder)
 
 
 def test_weights_of_another_size_are_left_only_on_request(exports):
