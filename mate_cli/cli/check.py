@@ -56,8 +56,8 @@ def check_parts(spec: RunSpec) -> None:
             check_label(stage.config)
             check_shares(stage.config.trainer.batch_size, stage.config.hardware.devices * stage.config.hardware.nodes)
             for key, node in stage.config.callbacks.items():
-                patience = (node or {}).get("patience") if key == "early_stopping" else None
-                if isinstance(patience, int) and patience < 0:
+                name, patience = ((node or {}).get(part) for part in ("_target_", "patience"))
+                if str(name).endswith(".EarlyStopping") and isinstance(patience, int) and patience < 0:
                     raise ConfigError("must be 0 or more", where=f"callbacks.{key}.patience")
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error

@@ -53,6 +53,16 @@ HYDRA_SEES = {
     ),
     ("train", "--config-name", "nope"): "--config-name: mate train does not have this flag. Use --config-dir FOLDER.",
     ("evaluate", "-cn", "nope"): "--config-name: mate evaluate does not have this flag. Use --config-dir FOLDER.",
+    ("evaluate", "run=nowhere", "--package", "x"): (
+        "nowhere: this is not a run folder. Give a folder below outputs/train/."
+    ),
+    ("benchmark", "benchmark.real.hybridqa=/x"): (
+        "hybridqa: this key is below a list, which is replaced as a whole. Type key=[a,b]."
+    ),
+    ("train", "experiment=hybridqa_mate", "system=pointr", "--dry"): (
+        "system: joins stages, and this experiment has none. Leave it out."
+    ),
+    ("doctor", "now"): "now: mate doctor takes no words. Leave it out.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
     (
         "train",
@@ -185,6 +195,15 @@ def test_the_version_is_ours(command, capsys):
 def test_a_patience_below_zero_is_refused(capsys):
     assert app.main(["train", "callbacks=early_stopping", "callbacks.early_stopping.patience=-1"]) == 2
     assert "callbacks.early_stopping.patience: must be 0 or more." in capsys.readouterr().err
+
+
+def test_what_patience_means_to_a_callback_of_ones_own_is_its_business(tmp_path, monkeypatch):
+    code = "from pytorch_lightning import Callback\nclass Calm(Callback):\n    def __init__(self, patience): pass\n"
+    (tmp_path / "calm_callback.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    for patience in ("null", "-1", "long"):
+        callback = f"+callbacks.calm={{_target_:calm_callback.Calm,patience:{patience}}}"
+        assert app.main(["train", "experiment=quickstart_cells", "debug=fast", callback, "--dry"]) == 0
 
 
 @pytest.mark.parametrize("override", VALIDATION_SEES)

@@ -102,6 +102,16 @@ def test_what_is_typed_holds_for_every_stage_that_has_the_key():
     }
 
 
+def test_files_that_hydra_is_told_to_look_for_serve_every_stage(tmp_path):
+    (tmp_path / "optimizer").mkdir()
+    (tmp_path / "optimizer" / "mine.yaml").write_text("defaults: [adamw]\nweight_decay: 0.125\n")
+    search = f"hydra.searchpath=[file://{tmp_path}]"
+    assert each("optimizer.weight_decay", "experiment=hybridqa_pointr", search, "optimizer=mine") == [0.125, 0.125]
+    plan = resolve(["experiment=hybridqa_mate", "model=dot", "scale=small", search, "optimizer=mine"])
+    assert plan.stages[0].config.optimizer["weight_decay"] == 0.125
+    assert search not in [word for stage in plan.stages for word in stage.overrides]
+
+
 def test_a_key_of_the_chosen_network_finds_the_stage_that_has_it():
     assert each("model.row_head_ratio", "experiment=hybridqa_pointr", "model.row_head_ratio=0.3") == [0.3, None]
 

@@ -84,10 +84,12 @@ def test_extra_train_is_appended_to_train_only(root, tmp_path):
         assert [e.example_id for e in dataset.examples("train")] == ["t1", "t2", "m1"]
         assert dataset.splits == ("train", "dev", "test")
         assert len(dataset.examples("dev")) == 1
-    for absent in ("absent", "../elsewhere/absent.json.xz"):
-        with pytest.raises(DataError, match=r"absent.*question file not found"):
+    releases.pack(root, "released_data", ".zip")
+    assert [e.example_id for e in HybridQA(root, extra_train=["more"]).examples("train")] == ["t1", "t2", "m1"]
+    for absent in ("absent", "../elsewhere/absent.json.xz", "elsewhere/more.json"):
+        with pytest.raises(DataError, match=r"(absent|more).*question file not found"):
             HybridQA(root, extra_train=[absent]).examples("train")
-        with pytest.raises(DataError, match=r"absent.*question file not found"):
+        with pytest.raises(DataError, match=r"(absent|more).*question file not found"):
             HybridQA(root, extra_train=[absent]).check_extra()
     (tmp_path / "empty").mkdir()
     for fetched_later in ("not fetched yet", "empty"):

@@ -140,6 +140,13 @@ def test_long_names_stay_short_and_different():
     assert first != second
 
 
+def test_a_value_that_does_not_fit_in_a_name_is_seen_to_be_cut():
+    overrides = [f"data.key{number}=0.000{number}125" for number in range(8)]
+    shown = configuration_name("e", overrides).split(" · ")[1:]
+    whole = {override.removeprefix("data.") for override in overrides}
+    assert all(setting in whole or "…" in setting for setting in shown)
+
+
 def test_equal_weights_are_equal_bytes(tmp_path):
     layer = torch.nn.Linear(3, 2)
     save_module(layer, tmp_path / "a.safetensors")

@@ -229,6 +229,11 @@ class Configuration:
         return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}
 
 
+def known_metrics(groups: Iterable[Configuration]) -> set[str]:
+    """Return the names of all metrics that count in any of some configurations."""
+    return {name for group in groups for name in group.metric_names}
+
+
 def fold_of(run: LoadedRun) -> str:
     """Return which part of a cross-validation a run is scored on; empty without one."""
     return run.config.get(FOLD, "null").replace("null", "")

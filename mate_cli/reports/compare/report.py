@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.configuration import Configuration, join_folds
+from mate_cli.reports.compare.configuration import Configuration, join_folds, known_metrics
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.names import UNTRAINED_MARK, Comparison, comparisons
 from mate_cli.reports.compare.significance import Significance, compare_with
@@ -113,15 +113,14 @@ def build_report(
     check_statuses(status)
     loaded = load_runs(folders)
     runs = select_runs(loaded.runs, status)
-    groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
-    known = {name for group in groups for name in group.metric_names}
+    whole = bool(status)
+    groups = group_runs(runs, by=by, ignore=ignore, count_all=whole, statistic=statistic, ranked_by=metric)
+    known = known_metrics(groups)
     chosen = choose_metric(groups, metric, known)
     ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=published)
     papers = find_published(runs) if published else ()
-    lines = notes(groups, statistic, mixed=bool(by), count_all=bool(status)) + published_notes(
-        tables, papers, statistic
-    )
+    lines = notes(groups, statistic, mixed=bool(by), count_all=whole) + published_notes(tables, papers, statistic)
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,

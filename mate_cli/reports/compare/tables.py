@@ -15,7 +15,13 @@ from typing import Any, Literal
 from omegaconf import OmegaConf
 
 from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, MetricName, MetricTable, metric_specs
-from mate_cli.reports.compare.configuration import Configuration, count_questions, join_folds, mean_over_folds
+from mate_cli.reports.compare.configuration import (
+    Configuration,
+    count_questions,
+    join_folds,
+    known_metrics,
+    mean_over_folds,
+)
 from mate_cli.reports.compare.names import short_labels
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
@@ -184,8 +190,8 @@ def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
     """Yield title and columns of each table of some metrics: one per split where parts of questions make it wide."""
-    names = {name for group in groups for name in group.metric_names}
-    metrics = sorted((m for m in map(MetricName.parse, names) if m.spec.table == table), key=MetricName.rank)
+    metrics = [metric for metric in map(MetricName.parse, known_metrics(groups)) if metric.spec.table == table]
+    metrics.sort(key=MetricName.rank)
     if table.layout == "accuracies" and not wide:
         tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
         metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
+from mate_cli.reports.compare.configuration import known_metrics
 from mate_cli.reports.compare.names import UNTRAINED_MARK
 from mate_cli.reports.compare.questions import disagreements
 from mate_cli.reports.compare.report import Report
@@ -198,7 +199,7 @@ def result_panels(report: Report) -> dict[str, list[Any]]:
 
     bars: dict[str, Any] = {"groupby": "Group", "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
     ranked = report.ranked_by
-    parts = sorted(name for name in known_metrics(report) if ranked and name.startswith(f"{ranked}/"))
+    parts = sorted(name for name in known_metrics(report.groups) if ranked and name.startswith(f"{ranked}/"))
     results = [wr.BarPlot(metrics=[metric.full], **bars) for metric in shown_metrics(report)]
     if parts:
         results.append(wr.BarPlot(title=f"{ranked}, by part", metrics=parts, **bars))
@@ -245,14 +246,9 @@ def datasets_of(report: Report) -> list[str]:
     return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 
-def known_metrics(report: Report) -> set[str]:
-    """Return the names of all metrics."""
-    return {name for group in report.groups for name in group.metric_names}
-
-
 def shown_metrics(report: Report) -> Sequence[MetricName]:
     """Return the scores of all questions that sum a run up, those of dev first."""
-    metrics = (MetricName.parse(name) for name in known_metrics(report))
+    metrics = (MetricName.parse(name) for name in known_metrics(report.groups))
     return sorted((metric for metric in metrics if metric.is_score and not metric.part), key=MetricName.rank)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.metrics.specs import MetricName
+from mate_cli.reports.compare.configuration import known_metrics
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import Summary, is_finite
 from mate_cli.reports.compare.tables import published_results
@@ -65,7 +66,7 @@ def round_value(value: float, metric: MetricName) -> float:
 
 def score_names(report: Report) -> list[str]:
     """List the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
-    names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_score}
+    names = {name for name in known_metrics(report.groups) if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
     return (main + [name for name in ordered if name not in main])[:MAX_SCORES]

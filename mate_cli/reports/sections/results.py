@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mate_cli.metrics.specs import MetricName, subset_specs
-from mate_cli.reports.compare.configuration import Configuration
+from mate_cli.reports.compare.configuration import Configuration, known_metrics
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.compare.statistics import Summary
@@ -174,7 +174,7 @@ def first_table(report: Report, groups: Members, kind: str) -> View | None:
 
 def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     """Split by what the runs' own metrics are parts of, such as `by place of the answer`; all questions come last."""
-    known = {MetricName.parse(name) for _, group in groups for name in group.metric_names}
+    known = set(map(MetricName.parse, known_metrics(group for _, group in groups)))
     parts = [part for part in known if (part.split, part.score, part.kind) == (whole.split, whole.score, kind)]
     if not parts:
         return None

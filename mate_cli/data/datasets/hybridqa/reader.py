@@ -197,7 +197,8 @@ class HybridQA(Release):
         questions: list[HybridQAQuestion] = []
         for path in map(self._find_extra, self.extra_train):
             file = unpacked_name(path.name)
-            further = parse_questions(file, _files_beside(path), problems)
+            contents = _files_beside(path) if path.is_file() else self.read_released(file)
+            further = parse_questions(file, contents, problems)
             questions += further
             self.origins |= {question.question_id: file for question in further}
         evaluation = [q for split in self.splits if split != "train" for q in self._read_questions(split, [])]
@@ -208,6 +209,8 @@ class HybridQA(Release):
     def _find_extra(self, name: str) -> Path:
         """Find a file of `extra_train`: in released_data, at its path, or below the root; packed or not.
 
+        Where released_data is in an archive, it is the path that the file would have unpacked.
+
         Raises:
             DataError: it is not there.
         """
@@ -215,6 +218,9 @@ class HybridQA(Release):
         names = (str(Path(name).expanduser()), f"{Path(name).expanduser()}.json")
         files = (find_file(place, name) for name in names for place in places)
         file = next(filter(None, files), None)
+        if file is None and str(Path(name).parent) in (".", "released_data"):
+            inside = f"released_data/{Path(name).name.removesuffix('.json')}.json"
+            file = self.root / inside if self._has(inside) else None
         if file is None:
             raise _no_such_file(self.root / name)
         return file
