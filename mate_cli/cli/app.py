@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,7 +161,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(module.CONFIG, words, module.__file__),
-        hydra_arguments(name, words),
+        hydra_arguments(name, [*filter(None, chain(*flags.items())), *overrides]),  # side by side, as argparse wants
     ):
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)

@@ -67,8 +67,10 @@ HYDRA_SEES = {
     (
         "train",
         "-m",
+        "experiment=quickstart_cells",
         "--cfg",
         "job",
+        "seed=1,2",
     ): (
         "--run, --multirun, --cfg: exclude each other. The jobs of a sweep: -m --dry; the configuration of one of "
         "them: --cfg job without -m."
