@@ -105,7 +105,7 @@ class MetricSpec:
 
 
 class Metric(ABC):
-    """A score that is added to a task by its configuration: `task.metrics: [{_target_: my_module.MyMetric}]`."""
+    """A score that is added to a task: `+task.metrics=[{_target_: my_module.MyMetric}]`, or `metrics` of its file."""
 
     spec: ClassVar[MetricSpec]
     """Its name and direction."""
