@@ -228,7 +228,7 @@ def test_an_export_of_foreign_classes_needs_their_module(run, clone, capsys):
     assert "trust=['added_parts']" in capsys.readouterr().out
     assert "which region sold most?" in answers(clone, "checkpoint=own", capsys)
     assert main(["predict", "checkpoint=own", "table=sales.csv", "question=a"]) == 2
-    assert "is not a class of mate" in capsys.readouterr().err
+    assert "If you trust its author, allow its module: trust=MODULE." in capsys.readouterr().err
     assert type(Mate.from_pretrained("own", trust="added_parts").encoder).__name__ == "Nearby"
 
 

@@ -59,7 +59,7 @@ class MetricSpec:
         title: its heading; short, for columns.
         direction: 1 where more is better, -1 where less is, 0 where nobody can say.
         format: "percent" for a share of one, else how Python is to format the value, such as ".3g".
-        order: the place among other metrics, the least first.
+        order: the place among other metrics, the least first; in this package no two have the same.
         importance: how well it sums up a run: comparisons rank by the metric with the most, by none with 0.
         table: the table of a comparison that it stands in.
         hub_name: its name on the Hugging Face hub, None where it has none.
@@ -105,7 +105,7 @@ class MetricSpec:
 
 
 class Metric(ABC):
-    """A score that is added to a task by its configuration: `task.metrics: [{_target_: my_module.MyMetric}]`."""
+    """A score that is added to a task: `+task.metrics=[{_target_: my_module.MyMetric}]`, or `metrics` of its file."""
 
     spec: ClassVar[MetricSpec]
     """Its name and direction."""

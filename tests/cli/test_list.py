@@ -69,6 +69,7 @@ def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):
     (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(
         f"# @package _global_\n# mate train experiment=mine\n# [Mine] {'Long words ' * 20}. More.\ndefaults: []\n"
     )
+    (tmp_path / "conf" / "experiment" / "of_no_paper.yaml").write_text("# Of no paper.\n")
     (tmp_path / "conf" / "model").mkdir()
     (tmp_path / "conf" / "model" / "mate.yaml").write_text("size: tiny\n")
     (tmp_path / "conf" / "model" / "odd.yaml").write_bytes(b"\xff# no text\n")
@@ -78,7 +79,10 @@ def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):
     assert mine.endswith("... (yours)")
     assert max(map(len, lines)) <= 80
     assert lines[lines.index(mine) - 1] == "Mine"
+    assert lines[lines.index("  of_no_paper                 Of no paper (yours)") - 1] == "Your own"
+    assert "Your own" not in shown(capsys, "experiments", "of_no_paper")
     models = shown(capsys, "models")
+    assert "Your own" not in models
     assert [line.split()[0] for line in models if line.endswith("(yours)")] == ["mate", "odd"]
     monkeypatch.chdir("/")
     assert any(line.startswith("  mine ") for line in shown(capsys, "experiments", "--config-dir", f"{tmp_path}/conf"))

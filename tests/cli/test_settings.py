@@ -33,6 +33,13 @@ def test_equal_settings_have_one_name(typed, same):
     assert called(*typed) == called(*same)
 
 
+def test_several_choices_of_a_group_are_named():
+    both = called("callbacks=[early_stopping, weight_averaging]")
+    assert both == "quickstart_cells · callbacks=[early_stopping,weight_averaging]"
+    assert called("callbacks=[weight_averaging]") == "quickstart_cells · callbacks=[weight_averaging]"
+    assert called("callbacks=[early_stopping]", "callbacks=none") == called()
+
+
 def test_other_settings_have_another():
     names = [called(), called("optimizer.lr=1e-4"), called("model=tapas"), called("model=tapas", "optimizer.lr=1e-4")]
     assert len(set(names)) == 4

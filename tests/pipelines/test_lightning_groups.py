@@ -154,6 +154,7 @@ def test_classes_of_the_package_of_all_of_lightning_are_known():
     ("word", "said"),
     [
         ("trainer.options.profiler=simple", "To add it, write +trainer.options.profiler=..."),
+        ("task.metrics=[{_target_: my_module.Mine}]", "To add it, write +task.metrics=..."),
         ("callbacks.early_stopping.patience=2", "It is a key of callbacks=early_stopping."),
         ("logger.mode=online", "Did you mean logger.wandb.mode?"),
     ],

@@ -41,6 +41,14 @@ def test_the_terminal_shows_them_surest_first(run, capsys):
     assert "3 of 4 questions are not answered right" in words
 
 
+def test_without_confidences_none_is_said_to_be_surest(run, capsys):
+    write_rows(run, [question_row(1, hits=0.0) | {"pred": "a town"}])
+    assert main(["compare", "run", "sections=wrong", "html=null"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "surest" not in text
+    assert "1 of 1 questions are not answered right; the run states no confidence" in text
+
+
 def test_the_file_has_all_of_them_and_no_formula(run):
     assert main(["compare", "run", "sections=wrong", "csv=wrong.csv", "html=null"]) == 0
     rows = list(csv.DictReader((run.parent / "wrong.csv").open()))

@@ -95,8 +95,9 @@ def _listing(kind: str, words: Sequence[str]) -> Iterator[str]:
     width = max(len(name) for name, _ in matches if len(name) <= MAX_NAME)
     if group != SECTIONS:
         matches.sort(key=lambda row: (not row[1].paper, row[1].paper.lower()))
+    apart = "Your own" if matches[0][1].paper else ""  # those of no paper come last
     for paper, rows_of_paper in groupby(matches, key=lambda row: row[1].paper):
-        yield from ([paper] if paper else [])
+        yield from filter(None, [paper or apart])
         yield from (_line(name, summary, width) for name, summary in rows_of_paper)
     if group != SECTIONS:
         yield f"\nchoose one with {group}=NAME; details are in conf/{group}/NAME.yaml"

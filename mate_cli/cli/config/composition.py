@@ -127,6 +127,8 @@ class Composition:
                 settings |= {key: value_text(value) for key, _, value in differences(base, values, REPEATED)}
             elif not is_ignored(word.group):
                 choice = self.choices.get(word.group)
+                if choice is None and (word.value or "").startswith("["):  # Hydra keeps no list of choices
+                    choice = str(word.value).replace(" ", "")
                 if str(choice) != str(self._usual_choices().get(word.group)):
                     settings[word.group] = value_text(choice)
         return settings

@@ -46,8 +46,8 @@ SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
 )
 """What people write that the grammar does not read, what it is replaced by, and what is wrong."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
-OPEN = ("trainer.options.", "callbacks.", "logger.")
-"""Sections to which anything may be added."""
+OPEN = ("trainer.options.", "callbacks.", "logger.", "task.metrics")
+"""What may be added, whatever the files have."""
 NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
 SENTENCES = (

@@ -97,7 +97,7 @@ def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = 
     Raises:
         TrustError: naming it.
     """
-    check_targets(_built(settings), where, trust or None)
+    check_targets(_built(settings), where, trust)
 
 
 def _built(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def match_folders(asked: str, warnings: list[str]) -> list[Path]:
         warnings.append(f"{asked}: left out, it is not a folder")
         return []
     if not glob.has_magic(asked):
-        raise RunError(f"no such folder: {asked}", remedy="Give a folder that holds runs, such as outputs/")
+        raise RunError(f"no such folder: {asked}", remedy="Give one that holds runs; mate train makes them")
     paths = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     matches = [Path(match) for match in paths if Path(match).is_dir()]
     if not matches:

@@ -167,8 +167,10 @@ def wrong_section(report: Report, *, wide: bool) -> ReportSection | None:
             title = f"Wrong answers on {split}"
             view = View(title, WRONG_COLUMNS, tuple(map(answer_row, wrong[:MAX_WRONG])), "Question")
             told = f"{len(wrong):,} of {len(questions):,} questions are not answered right"
+            sure = any(answer.prediction.confidence is not None for answer in wrong)
+            order = "those the run was surest of come first" if sure else "the run states no confidence"
             notes = (
-                f"{told}; those the run was surest of come first; a cell is row:column, from 1",
+                f"{told}; {order}; a cell is row:column, from 1",
                 "all of them: sections=wrong csv=FILE",
             )
             return ReportSection("wrong", title, "Wrong answers", (view,), notes)
