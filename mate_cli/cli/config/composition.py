@@ -21,16 +21,15 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from mate_cli.cli.config.hydra_errors import OPEN, explain, has_key, open_hydra, several_values
+from mate_cli.cli.config.hydra_errors import explain, has_key, open_hydra, several_values
 from mate_cli.cli.config.schema import StageOptions
-from mate_cli.cli.config.user_config import with_user_experiment
+from mate_cli.cli.config.user_config import WHOLE, read_words, with_user_experiment, without_debug
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
 from mate_cli.cli.config_dir import (
     choices,
     extended_choice,
     extended_files,
     find_config,
-    group_choices,
     list_defaults,
     override_choices,
     read_config,
@@ -40,7 +39,6 @@ from mate_cli.cli.config_dir import (
 from mate_cli.cli.words import Override, last_value, texts
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
-from mate_cli.quoting import write_value
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import (
     CONF,
@@ -55,8 +53,6 @@ from mate_cli.runs.identity import (
 )
 
 COMMAND, RANDOM = "train", "random"
-WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
-"""Parts of the configuration that are no stage's."""
 
 
 @dataclass(frozen=True)
@@ -257,8 +253,7 @@ def compose_stage(
         beside = [word for word in beside if base.takes(word)]
         scaled = set() if is_users else _scaled_keys(base, first, [*beside, *now])
         files = [*beside, *first] if is_users else [*(word for word in first if word.key not in scaled), *beside]
-        debug = flat_keys(read_config(find_config(f"debug/{last_value(now, 'debug')}")))
-        base = base.with_values(word for word in files if word.key not in debug)
+        base = base.with_values(without_debug(files, now))
         fits = [word for word in of_all if base.takes(word)]
         composed = base.with_values([*fits, *alone])
     except ConfigCompositionException as error:
@@ -294,7 +289,7 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
     """
     users, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
     for file in extended_files("experiment", str(experiment)):
-        words = [*_beside_stages(file)]
+        words = [*read_words(file)]
         if words and file not in users:
             problem = f"{words[0].key} is set outside the stages, so no stage uses it"
             remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
@@ -303,18 +298,6 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
         beside += words
         stages |= {name for name, node in nodes if isinstance(node, dict) and "overrides" in node}
     return beside, stages
-
-
-def _beside_stages(file: Path) -> Iterator[Override]:
-    """Yield the choices and values of an experiment's file that are no part of its stages, as overrides."""
-    content: Any = OmegaConf.to_container(OmegaConf.load(file))
-    for group, name in group_choices(content):
-        group = group.removeprefix("override ").removeprefix("/")
-        if group != "system":
-            yield Override("", group, str(name))
-    for key, value in flat_keys(content).items():
-        if key.partition(".")[0] not in WHOLE:
-            yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))
 
 
 def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:

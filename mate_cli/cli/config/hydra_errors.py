@@ -24,7 +24,7 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.messages import offer, translate_key
-from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
+from mate_cli.cli.config.user_config import OPEN, use_user_config
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.words import Override
@@ -46,8 +46,6 @@ SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
 )
 """What people write that the grammar does not read, what it is replaced by, and what is wrong."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
-OPEN = ("trainer.options.", "callbacks.", "logger.")
-"""Sections to which anything may be added."""
 NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
 SENTENCES = (
@@ -142,7 +140,7 @@ def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
     chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
     with open_hydra():
         try:
-            return compose(config_name, with_user_experiment(chosen))
+            return compose(config_name, chosen)
         except HydraException:
             return compose(config_name)
 

@@ -27,7 +27,8 @@ from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import Parameters
-from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
+from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir, user_experiment_files
+from mate_cli.cli.words import Override, last_value
 from mate_cli.errors import ConfigError
 from mate_cli.runs.identity import find_value
 
@@ -100,8 +101,11 @@ class Sources:
         files: dict[Path, str] = {}
         for entry in entries:
             if file := find_config(str(entry.config_path)):
-                files.pop(file, None)  # an experiment of the user's counts where it is laid last
                 files[file] = "" if entry.package in (None, "_global_") else str(entry.package)
+        typed = [*map(Override.parse, words)]
+        users = user_experiment_files(str(last_value(typed, "experiment")))  # they count where they are laid last
+        for file in (*users, find_config(f"debug/{last_value(typed, 'debug')}")):
+            files |= {file: files.pop(file)} if file in files else {}
         pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
         return cls(name, config, tuple(files.items()), {key: value for key, value in pairs if not choices(key)})
 

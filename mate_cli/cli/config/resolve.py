@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import (
     COMMAND,
-    WHOLE,
     Composition,
     compose_choices,
     compose_stage,
@@ -33,6 +32,7 @@ from mate_cli.cli.config.composition import (
 from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
 from mate_cli.cli.config.messages import offer, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
+from mate_cli.cli.config.user_config import WHOLE
 from mate_cli.cli.config.validate import refuse
 from mate_cli.cli.help import nearest
 from mate_cli.cli.words import Override, last_value
