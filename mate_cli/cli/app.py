@@ -161,7 +161,9 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(module.CONFIG, words, module.__file__),
-        hydra_arguments(name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]),
+        hydra_arguments(
+            name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]
+        ),  # side by side for argparse
     ):
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)

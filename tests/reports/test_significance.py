@@ -13,7 +13,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.metrics.exact_match import EM
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap, paired_p, welch_p
+from mate_cli.reports.compare.significance import compare_with, find_groups, paired_bootstrap, paired_p, welch_p
 from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.format import NOTHING
@@ -207,14 +207,14 @@ def test_a_metric_that_no_question_has(tmp_path):
     ],
 )
 def test_a_part_of_a_label_is_enough(tmp_path, asked, label):
-    assert find_group(three(tmp_path), asked).label == label
+    assert find_groups(three(tmp_path), asked)[0].label == label
 
 
 def test_the_name_of_an_experiment_is_enough(tmp_path):
     for model in ("mate", "tapas"):
         build_run(tmp_path / model, model=model, experiment=f"first_{model}_of_mine")
     groups = group_runs(load_runs([tmp_path]).runs)
-    assert find_group(groups, "first_tapas_of_mine").label == "tapas"
+    assert find_groups(groups, "first_tapas_of_mine")[0].label == "tapas"
 
 
 def test_where_two_datasets_have_a_name_each_is_compared_within_its_own(tmp_path):
@@ -235,7 +235,7 @@ def test_of_several_the_one_with_the_metric_is_meant(tmp_path):
     groups = group_runs(load_runs([tmp_path]).runs)
     assert len(groups) == 2
     for metric, folder in folders.items():
-        assert find_group(groups, "mate", metric).runs[0].folder == folder
+        assert find_groups(groups, "mate", metric)[0].runs[0].folder == folder
 
 
 def test_a_chain_goes_before_its_stage_where_both_have_the_metric(tmp_path):
@@ -243,7 +243,7 @@ def test_a_chain_goes_before_its_stage_where_both_have_the_metric(tmp_path):
     build_run(chain / "cell_selection", metrics={"dev/hits@1": 0.5})
     groups = group_runs(load_runs([tmp_path]).runs)
     assert len(groups) == 2
-    assert find_group(groups, "mate", "dev/hits@1").runs[0].folder == chain
+    assert find_groups(groups, "mate", "dev/hits@1")[0].runs[0].folder == chain
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_chain_goes_before_its_stage_where_both_have_the_metric(tmp_path):
 )
 def test_the_choices_are_named(tmp_path, asked, message):
     with pytest.raises(ConfigError) as caught:
-        find_group(three(tmp_path), asked)
+        find_groups(three(tmp_path), asked)
     assert message in str(caught.value)
 
 

@@ -52,7 +52,7 @@ def run(cfg: Compare) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.reports.compare.report import build_report
-    from mate_cli.reports.compare.significance import find_group
+    from mate_cli.reports.compare.significance import find_groups
     from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers
     from mate_cli.terminal.console import report_console
 
@@ -73,8 +73,11 @@ def run(cfg: Compare) -> None:
         cache=Path(cfg.paths.cache).expanduser(),
         added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )
-    asked = (cfg.labels or {}).items()
-    names = {find_group(report.groups, words, report.metric, "labels").label: name for words, name in asked}
+    names = {
+        group.label: name
+        for words, name in (cfg.labels or {}).items()
+        for group in find_groups(report.groups, words, report.metric, "labels")
+    }
     if cfg.sections == "wrong":
         print_wrong_answers(report, console)
     else:

@@ -50,16 +50,8 @@ NOT_HERE = "It was made by another version of mate, or by code outside the Pytho
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
 SENTENCES = (
     (r"Error locating target '([^']+)'", "{}", "no such class here", NOT_HERE),
-    (
-        r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
-        *("{}", "mate {command} does not use this group", None),
-    ),
-    (
-        r"invalid literal for int\(\) with base 10: '([^']+)'",
-        "{}",
-        "this key is below a list, which is replaced as a whole",
-        "Type key=[a,b]",
-    ),
+    (r"Could not override '([^']+)'\.(?: No match|\nDid you)", "{}", "mate {command} does not use this group", None),
+    (r"invalid literal for int\(\) with base 10: '([^']+)'", "{}", "lists are replaced as a whole", "Type key=[a,b]"),
     (r"An item is already at '([^']*)'", "{}", "this key exists already", "Leave out the +"),
     (r"Config group override must be (.*)", "", "a group needs the name of a choice", "Name one, or leave it out"),
     (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),

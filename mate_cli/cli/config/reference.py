@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.hydra_errors import has_key, nearest_key, open_hydra
-from mate_cli.cli.config.messages import find_section
+from mate_cli.cli.config.messages import KINDS, find_section
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.user_config import with_user_experiment
@@ -36,10 +36,6 @@ LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
 )
 """A key of a YAML file, its value, and the comment behind it."""
-KINDS = {
-    **{"integer": "an integer", "number": "a number", "string": "text", "boolean": "true or false"},
-    **{"array": "a list", "object": "a group of keys", "null": "null"},
-}
 LIMITS = {
     **{"exclusiveMinimum": "greater than", "minimum": "at least"},
     **{"exclusiveMaximum": "less than", "maximum": "at most"},
@@ -132,7 +128,7 @@ class Sources:
             file = find_config(f"{section}/{other}")
             if file and (comment := read_keys(file).get(name, ("", ""))[1]):
                 return comment
-        return _find_description(_docstrings(self._target(section)), name) if section else ""
+        return _find_description(_read_class(self._target(section))[1], name) if section else ""
 
     def _target(self, section: str) -> str:
         """Return the name of the class that a section is built of; empty for a plain section."""
@@ -142,7 +138,7 @@ class Sources:
     def _bounds(self, key: str) -> str:
         section, _, name = key.rpartition(".")
         if section and (target := self._target(section)):
-            return type_text(_types(target).get(name))
+            return type_text(_read_class(target)[0].get(name))
         schema = find_section(SCHEMAS[self.name], key.split(".")[:-1])
         if schema is None or name not in schema.model_fields:
             return ""
@@ -201,35 +197,28 @@ def _phrase(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         *most, last = map(str, schema["enum"])
         return f"{', '.join(most)} or {last}" if most else last
-    limits = [f"{phrase} {_number(schema[name])}" for name, phrase in LIMITS.items() if name in schema]
-    kind = KINDS.get(str(schema.get("type", "")), "")
-    return " ".join([kind, " and ".join(limits)]).strip()
+    bounds = {phrase: schema[name] for name, phrase in LIMITS.items() if name in schema}
+    limits = (f"{phrase} {value if isinstance(value, int) else f'{value:g}'}" for phrase, value in bounds.items())
+    return " ".join([KINDS.get(str(schema.get("type", "")), ""), " and ".join(limits)]).strip()
 
 
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:g}"
+def _read_class(target: str) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the arguments of a class with their types, and its docstring with those of the classes that it extends.
 
-
-def _types(target: str) -> Mapping[str, Any]:
-    """Return the arguments of a class with their types; a class that is not ours is imported."""
-    foreign_class: Any = None if target.startswith("mate_cli.") else pydoc.locate(target)
-    return Parameters.of(foreign_class).hints if foreign_class else parameter_types(target)
-
-
-def _docstrings(target: str) -> list[str]:
-    """Return the docstrings of a class and of those that it inherits from; one that is not ours is imported."""
+    A class that is not ours is imported.
+    """
     if target.startswith("mate_cli."):
-        return docstrings(target)
-    return [inspect.cleandoc(kind.__doc__ or "") for kind in getattr(pydoc.locate(target), "__mro__", ())]
+        return parameter_types(target), docstrings(target)
+    kind: Any = pydoc.locate(target) if target else None
+    texts = [inspect.cleandoc(base.__doc__ or "") for base in getattr(kind, "__mro__", ())]
+    return (Parameters.of(kind).hints if kind else {}), texts
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
     """Return the text about an argument in the first docstring that has it."""
-    for text in texts:
-        match = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
-        if match:
-            return " ".join(match[1].split())
-    return ""
+    pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
+    match = next(filter(None, map(pattern.search, texts)), None)
+    return " ".join(match[1].split()) if match else ""
 
 
 def _place(file: Path) -> str:

@@ -96,6 +96,12 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
     return [names[id(questions)] for questions in sets]
 
 
+def count_asked(asked: QuestionSet, name: MetricName) -> int | None:
+    """Return how many questions a metric is of, for a part of unknown size those of its split; None if unknown."""
+    count = asked.get(f"{name.split}/{name.part}") or asked.get(name.split)
+    return count.total if count else None
+
+
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
     """Write how many questions there are: `40 dev, 38 test questions`; empty where nobody knows."""
     *others, last = [(asked[split].total, split) for split in splits if split in asked] or [(0, "")]
@@ -181,8 +187,7 @@ class Configuration:
     def count_questions(self, metric: str) -> int | None:
         """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
         name = MetricName.parse(metric)
-        asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
-        return asked.total if asked and name.is_share else None
+        return count_asked(self.questions, name) if name.is_share else None
 
     @property
     def is_untrained(self) -> bool:
@@ -207,10 +212,8 @@ class Configuration:
             return None
         asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
         scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
-        known = sorted(
-            (score, place) for place, score in enumerate(scores.values()) if score is not None and is_finite(score)
-        )
-        return self.counted[known[(len(known) - 1) // 2][1]] if known else None
+        known = {run: score for run, score in scores.items() if score is not None and is_finite(score)}
+        return sorted(known, key=lambda run: known[run])[(len(known) - 1) // 2] if known else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
         """Summarise another number of the records, such as `wall_seconds`, over the runs that count."""
@@ -253,9 +256,7 @@ def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> f
     if len(scores) == 1:
         return scores[0][1]
     name = MetricName.parse(metric)
-    asked = [read_question_set(run) for run, _ in scores]
-    counts = [questions.get(f"{name.split}/{name.part}") or questions.get(name.split) for questions in asked]
-    weights = [count.total if count else 1 for count in counts]
+    weights = [count_asked(read_question_set(run), name) or 1 for run, _ in scores]
     return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
 
 
@@ -264,8 +265,8 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
     counted = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:
         return tuple(counted)
-    latest: dict[tuple[str, ...], LoadedRun] = {}
-    for run in sorted(counted, key=lambda run: run.text("started")):
-        inner = [config.get("seed", "") for config in stand_ins(run).values()]
-        latest[(run.text("seed") or run.name, fold_of(run), *inner)] = run
+    latest = {
+        (run.text("seed") or run.name, fold_of(run), *(inner.get("seed", "") for inner in stand_ins(run).values())): run
+        for run in sorted(counted, key=lambda run: run.text("started"))
+    }
     return tuple(run for run in counted if run in latest.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -158,9 +159,8 @@ def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[Loade
 
 def check_statuses(status: Sequence[str]) -> None:
     """Refuse a status that does not exist."""
-    for word in status:
-        if word not in STATUSES:
-            raise ConfigError(f"no such status: {word}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
+    if wrong := [word for word in status if word not in STATUSES]:
+        raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
@@ -272,11 +272,7 @@ def published_notes(
 
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
     """Pick the metric to show: of dev the one most configurations have, else of another split; then by `preference`."""
-    counts: dict[str, int] = {}
-    for names in per_configuration:
-        for name in names:
-            if MetricName.parse(name).is_score:
-                counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
     return min(counts, key=lambda name: (not_dev(name), -counts[name], *preference(name)), default=None)
 
 

@@ -145,20 +145,6 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
     return lines
 
 
-def find_group(
-    groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
-) -> Configuration:
-    """Find the one configuration that is meant, see `find_groups`.
-
-    Raises:
-        ConfigError: naming the choices.
-    """
-    matches = find_groups(groups, asked, metric, key)
-    if len(matches) == 1:
-        return matches[0]
-    raise _explain_choices(asked, key, matches, matches)
-
-
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
@@ -171,23 +157,17 @@ def find_groups(
         ConfigError: naming the choices.
     """
     wanted = sorted(label_words(asked))
-    exact = [group for group in groups if sorted(label_words(group.label)) == wanted]
-    matches = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
+    matches = [group for group in groups if sorted(label_words(group.label)) == wanted]
+    matches = matches or [g for g in groups if wanted and all(word in g.label.casefold() for word in wanted)]
     matches = matches or [group for group in groups if asked == group.runs[0].text("experiment")]
     if len(matches) > 1:
         matches = [group for group in matches if metric in group.metric_names] or matches
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches
     if matches and len({group.dataset for group in matches}) == len(matches):
         return matches
-    raise _explain_choices(asked, key, matches, groups)
-
-
-def _explain_choices(
-    asked: str, key: str, matches: Sequence[Configuration], groups: Sequence[Configuration]
-) -> ConfigError:
     problem = f"{len(matches)} configurations match {asked}" if matches else f"unknown configuration {asked}"
-    choices = " | ".join(group.label for group in matches or groups)
-    return ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
+    labels = " | ".join(group.label for group in matches or groups)
+    raise ConfigError(problem, where=key, remedy=f"Choose one of: {labels}")
 
 
 def label_words(label: str) -> list[str]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import resources
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, Literal
 
 from omegaconf import OmegaConf
@@ -145,7 +144,7 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
     for members in blocks.values():
         dataset = members[0].dataset
         papers = published_results(dataset) if published else ()
-        for table in metric_tables():
+        for table in sorted({spec.table: 0 for spec in metric_specs().values()} | {OTHER: 0}, key=OTHER.__eq__):
             name = table.title + (f" on {dataset}" if dataset else "")
             parts = layout(members, table, name, wide=wide)
             tables.extend(build(members, columns, title, papers) for title, columns in parts)
@@ -158,12 +157,6 @@ def units(tables: Sequence[ResultTable]) -> str:
     if distinct <= {"in percent"}:
         return "Scores in percent"
     return "" if distinct == {""} else "Shares in percent"
-
-
-def metric_tables() -> list[MetricTable]:
-    """List the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
-    tables = dict.fromkeys(spec.table for spec in metric_specs().values())
-    return [*(table for table in tables if table != OTHER), OTHER]
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
@@ -272,14 +265,12 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
         for folds in join_folds(group.counted):
             every = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
             for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in every}):
-                full = (f"{BASELINE}{name}/{column.full}" for column in columns)
-                known = (
-                    mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
-                    for metric in full
-                )
-                values = tuple(round(value, 6) if is_finite(value) else None for value in known)
-                if any(value is not None for value in values):
-                    recorded.setdefault(name, {}).setdefault(values, group.label)
+                means = []
+                for metric in (f"{BASELINE}{name}/{column.full}" for column in columns):
+                    mean = mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
+                    means.append(round(mean, 6) if is_finite(mean) else None)
+                if any(mean is not None for mean in means):
+                    recorded.setdefault(name, {}).setdefault(tuple(means), group.label)
     return [
         ResultRow(
             f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else ""),
@@ -321,19 +312,18 @@ def published_results(dataset: str) -> tuple[PublishedResult, ...]:
     """Return the figures published for a dataset, best first as the file lists them; none for an unknown one."""
     files = resources.files("mate_cli.reports").joinpath("published").iterdir()
     file = next((file for file in files if file.name == f"{dataset}.yaml"), None)
-    if file is None:
-        return ()
-    content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8")))
+    content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8"))) if file else {"rows": ()}
     return tuple(published_row(row, content["sources"], content.get("statistic", "median")) for row in content["rows"])
 
 
-def published_row(
-    row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic = "median"
-) -> PublishedResult:
-    """Return one entry of a file, its percent turned into fractions and its sources joined."""
-    parts = list(parts_of(row))
+def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic) -> PublishedResult:
+    """Return one entry of a file with what a second source adds to it: its percent as fractions, its sources joined."""
+    parts = [row, *([row["also"]] if "also" in row else [])]
     source = "; ".join(sources[part["source"]] for part in parts)
-    figures = {key: fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES}
+    figures: dict[str, dict[str, float]] = {key: {} for key in FIGURES}
+    for key, known in figures.items():
+        for name, value in (pair for part in parts for pair in part.get(key, {}).items()):
+            known[name] = value / MetricName.parse(name).scale
     speed = row.get("examples_per_second")
     return PublishedResult(
         row["label"], row["model"], source=source, statistic=statistic, examples_per_second=speed, **figures
@@ -342,15 +332,3 @@ def published_row(
 
 FIGURES = ("metrics", "errors", "best")
 """Keys of an entry that hold figures."""
-
-
-def fractions(percent: Mapping[str, float]) -> Mapping[str, float]:
-    """Return figures by the full names of their metrics, in percent where these are shares, as runs have them."""
-    return MappingProxyType({name: value / MetricName.parse(name).scale for name, value in percent.items()})
-
-
-def parts_of(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield an entry and, under `also`, what a second source adds to it."""
-    yield row
-    if "also" in row:
-        yield row["also"]
