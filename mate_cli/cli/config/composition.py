@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ from mate_cli.runs.identity import (
     REPEATED,
     Names,
     differences,
-    find_value,
     flat_keys,
     hash_file,
     is_ignored,
@@ -117,14 +116,15 @@ class Composition:
     def find_settings(self) -> dict[str, str]:
         """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
         settings: dict[str, str] = {}
-        for word in (*self.typed, *self.own):
-            if not word.group:
-                values, base = _leaves(self.config, word.key), self._base_leaves(word.key)
-                settings |= {key: value_text(value) for key, _, value in differences(base, values, REPEATED)}
-            elif not is_ignored(word.group):
-                choice = self.choices.get(word.group)
-                if str(choice) != str(self._usual_choices().get(word.group)):
-                    settings[word.group] = value_text(choice)
+        typed = (word.group for word in (*self.typed, *self.own) if word.group and not is_ignored(word.group))
+        for group in typed:
+            if str(choice := self.choices.get(group)) != str(self._usual_choices().get(group)):
+                settings[group] = value_text(choice)
+        raw = (flat_keys(OmegaConf.to_container(part)) for part in (self.base, self.config))
+        for key, before, _ in differences(*raw, REPEATED):
+            value = self.values.get(key, value_text(None))
+            if value != value_text(self._look_up(key, before)):
+                settings[key] = value
         return settings
 
     def _usual_choices(self) -> dict[str, str | None]:
@@ -133,22 +133,24 @@ class Composition:
         words = (*map(Override.parse, self.options.overrides), *self.beside)
         return groups | {word.group: word.value for word in words if word.group}
 
-    def _base_leaves(self, key: str) -> dict[str, Any]:
-        """Return the values at a key and below without overrides of it; what they refer to is as it was typed."""
-        raw = find_value(OmegaConf.to_container(self.base), key)
-        if "${" not in str(raw):
-            return _leaves(self.base, key)
-        trial = copy.deepcopy(self.config)
-        OmegaConf.update(trial, key, raw, merge=False)
-        return _leaves(trial, key)
+    def _look_up(self, key: str, value: Any) -> Any:  # noqa: ANN401 - any value
+        """Return a value that files set; of one that refers to others, what they have as typed."""
+        trial = copy.deepcopy(self.config) if "${" in str(value) else None
+        if trial is None:
+            return value
+        OmegaConf.update(trial, key, value, merge=False)
+        return OmegaConf.select(trial, key)
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """Its values by dotted key, as texts."""
+        leaves = flat_keys(OmegaConf.to_container(self.config, resolve=True))
+        return {key: value_text(value) for key, value in leaves.items()}
 
     def value(self, key: str) -> str | None:
         """Return a choice or a value as text; None without the key, and for a choice that it keeps."""
-        if key in self.options.keeps:
-            return None
-        if key in self.choices:
-            return str(self.choices[key])
-        return value_text(_leaves(self.config, key).get(key)) if has_key(self.config, key) else None
+        value = str(self.choices[key]) if key in self.choices else self.values.get(key)
+        return None if key in self.options.keeps else value
 
     def to_run_config(self) -> RunConfig:
         """Return the typed configuration.
@@ -343,7 +345,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
         raise ConfigCompositionException(f"config group '{key}' does not exist")
     section, _, name = key.rpartition(".")
     try:
-        items = OmegaConf.select(config, section, throw_on_missing=False) if section else None
+        items = OmegaConf.select(config, section, throw_on_missing=False) if section else config
         if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
             raise ConfigError("lists are replaced as a whole", where=key, remedy=f"Type '{section}=[...]'")
         current = OmegaConf.select(config, key, throw_on_missing=False)
@@ -353,7 +355,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
             if value not in (None, current):
                 raise ConfigCompositionException(f"~{key}={value}: its value is {current}")
             with open_dict(config):
-                del (OmegaConf.select(config, section) if section else config)[name]
+                del items[name]
         elif override.is_add() and not (current is None or isinstance(value, (dict, list))):
             raise ConfigCompositionException(f"An item is already at '{key}'")
         else:
@@ -371,9 +373,3 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
         part = values.get(name)
         if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
             yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
-
-
-def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
-    """Return the values at a key and below, by dotted key."""
-    node = OmegaConf.select(config, key, throw_on_missing=False)
-    return flat_keys({key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node})
