@@ -204,20 +204,21 @@ def _unreadable(override: str, config_name: str, words: Sequence[str]) -> Config
         if spelled != override and _is_readable(spelled):
             return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
     quoted = quote_for_shell(f"{key}={write_value(value)}")
-    remedy = f"Put special characters in quotes inside quotes: {quoted}"
-    if re.fullmatch(r"\w+\(.*\)", value):
-        remedy = f"{FUNCTIONS}. A text: {quoted}"
+    is_function = re.fullmatch(r"\w+\(.*\)", value)
+    remedy = (
+        f"{FUNCTIONS}. A text: {quoted}" if is_function else f"Put special characters in quotes inside quotes: {quoted}"
+    )
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
 def _explain_added(typed: str, value: str, config: DictConfig) -> ConfigError:
     """Return the error of `key+=value`: nothing in Hydra adds to a value."""
-    name = typed.strip("+~")
+    name, text = typed.strip("+~"), value.strip("'\"")
     key = name if has_key(config, name) else nearest_key(name, config) or name
-    is_list = value.strip("'\"").startswith("[") or isinstance(OmegaConf.select(config, key), ListConfig)
-    items = value.strip("'\"").removeprefix("[").removesuffix("]")
-    remedy = f"Type {quote_for_shell(f'{key}=[{items}]' if is_list else f'{key}={value}')}"
-    return ConfigError(f"{'lists are' if is_list else 'a value is'} replaced as a whole", where=typed, remedy=remedy)
+    is_list = text.startswith("[") or isinstance(OmegaConf.select(config, key), ListConfig)
+    setting = f"{key}=[{text.removeprefix('[').removesuffix(']')}]" if is_list else f"{key}={value}"
+    problem = f"{'lists are' if is_list else 'a value is'} replaced as a whole"
+    return ConfigError(problem, where=typed, remedy=f"Type {quote_for_shell(setting)}")
 
 
 def _is_readable(override: str) -> bool:

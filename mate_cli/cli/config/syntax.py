@@ -67,11 +67,12 @@ class Syntax:
         from mate_cli.cli.config.hydra_errors import known_keys, nearest_key
 
         flag, equals, value = word.partition("=")
-        if LONG.get(flag, flag) in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
+        long = LONG.get(flag, flag)
+        if long in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
             raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
-        if LONG.get(flag, flag) in OTHER_CONFIGS:
+        if long in OTHER_CONFIGS:
             problem = f"mate {self.command} does not have this flag"
-            raise ConfigError(problem, where=LONG.get(flag, flag), remedy="Use --config-dir FOLDER")
+            raise ConfigError(problem, where=long, remedy="Use --config-dir FOLDER")
         if flag in FLAGS:
             return
         key: str | None = flag.lstrip("-").replace("-", "_") or None
@@ -80,22 +81,19 @@ class Syntax:
             begun = [other for other in alike if len(other) > 2 and flag.startswith(f"{other}-")]
             if question := nearest(flag, begun or alike, cutoff=0.7):
                 raise ConfigError("unknown flag", where=word, remedy=question)
-            key = nearest_key(str(key), known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
+            key = nearest_key(key, known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
         if key is None:
             remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
             raise ConfigError("unknown flag", where=word, remedy=remedy)
         value = value if equals else after if after and not after.startswith("--") else "..."
-        raise ConfigError(
-            f"{FORM}, without dashes", where=word, remedy=suggest(key if "=" in key else f"{key}={value}")
-        )
+        remedy = suggest(key if "=" in key else f"{key}={value}")
+        raise ConfigError(f"{FORM}, without dashes", where=word, remedy=remedy)
 
     def _explain_bare_word(self, before: str, word: str, rest: Sequence[str]) -> ConfigError:
         """Return the error of a word without `=`."""
         key, equals, begun = before.partition("=")
-        bare = [word]
-        bare += takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)
-        following = [part for part in rest[:2] if not part.startswith("--")]
-        text = " ".join([*([before] if before.endswith("=") else []), word, *following])
+        bare = [word, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
+        text = " ".join([*[before] * before.endswith("="), word, *(part for part in rest[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if closing := _missing_bracket(begun):
@@ -103,8 +101,9 @@ class Syntax:
         if begun.endswith(","):
             return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
         if key in self.texts and equals:
-            sentence = suggest(" ".join([before, *bare]))
-            return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
+            return ConfigError(
+                "a text with spaces needs quotes", where=before, remedy=suggest(" ".join([before, *bare]))
+            )
         if question := nearest(word, self.actions, prefix=f"mate {self.command} "):
             return ConfigError(f"mate {self.command} has no such action", where=word, remedy=question)
         return ConfigError(FORM, where=word, remedy=self._guess_setting(word, "".join(bare[1:2])))
@@ -144,13 +143,12 @@ class Syntax:
         key, _, value = word.partition("=")
         name = key.lstrip("+~")
         if key != key.strip() or not key:
-            raise _explain_spaces(
-                key.strip() or "key", value.strip() or next((part for part in rest if not part.startswith("--")), "")
-            )
+            following = (part for part in rest if not part.startswith("--"))
+            raise _explain_spaces(key.strip() or "key", value.strip() or next(following, ""))
         self._check_choice(word, name, value)
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"{format_setting('name', path.name or 'NAME')} " if "resume" in top_keys(self.command) else ""
+            named = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
             remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=word, remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):
@@ -192,16 +190,17 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 def _missing_bracket(value: str) -> str:
     """Return the sign at which a list, group or reference would end that begins, without quotes, and does not end."""
     begun = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
-    if not begun or any(mark in value for mark in "'\"\\") or value.count(begun) <= value.count(BRACKETS[begun]):
-        return ""
-    return BRACKETS[begun]
+    closing = BRACKETS.get(begun, "")
+    is_open = begun and not re.search("['\"\\\\]", value) and value.count(begun) > value.count(closing)
+    return closing if is_open else ""
 
 
 def _explain_list(setting: str, closing: str, rest: Sequence[str]) -> ConfigError:
     """Return the error of a list that the shell took apart, or that does not end."""
-    ends = [place for place, word in enumerate(rest, 1) if word.endswith(closing)]
-    if ends:
-        whole, problem = " ".join([setting, *rest[: ends[0]]]), "a list with spaces needs quotes"
-    else:
-        whole, problem = f"{setting.rstrip(', ')}{closing}", f"{closing} is missing at the end"
-    return ConfigError(problem, where=setting, remedy=suggest(whole))
+    end = next((place for place, word in enumerate(rest, 1) if word.endswith(closing)), None)
+    if end is None:
+        remedy = suggest(f"{setting.rstrip(', ')}{closing}")
+        return ConfigError(f"{closing} is missing at the end", where=setting, remedy=remedy)
+    return ConfigError(
+        "a list with spaces needs quotes", where=setting, remedy=suggest(" ".join([setting, *rest[:end]]))
+    )
