@@ -111,10 +111,8 @@ def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
     stage, setting = of_stage(key)
     if stage and setting == "run":
         return key in ignored
-    return any(
-        setting == name.rstrip(".") or (name.endswith(".") and setting.startswith(name)) or key == name
-        for name in ignored
-    )
+    below = f"{setting}."
+    return any(below.startswith(name) if name.endswith(".") else name in (key, setting) for name in ignored)
 
 
 def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:

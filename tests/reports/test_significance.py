@@ -11,6 +11,7 @@ from scipy import stats
 
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.exact_match import EM
+from mate_cli.reports.compare.configuration import Options
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.significance import compare_with, find_groups, paired_bootstrap, paired_p, welch_p
@@ -153,7 +154,7 @@ def test_runs_that_are_joined_are_paired_by_seed_and_settings(tmp_path, mate, ta
             run = build_run(tmp_path / f"{model}{number}", model=model, seed=seed, config=config, metrics={METRIC: 0.5})
             right = hits[model][size, seed]
             write_rows(run, [question_row(row, hits=float(row < right)) for row in range(30)])
-    groups = group_runs(load_runs([tmp_path]).runs, by=["model"])
+    groups = group_runs(load_runs([tmp_path]).runs, Options(by=["model"]))
     (one,) = compare_with(groups, METRIC, "tapas").differences
     assert one.runs == len(mate)
     assert one.runs_p == (pytest.approx(stats.ttest_1samp(differences, 0).pvalue) if differences else None)

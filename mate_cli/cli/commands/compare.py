@@ -63,13 +63,7 @@ def run(cfg: Compare) -> None:
         raise ConfigError("names rows of LaTeX alone", where="labels", remedy="Add latex=FILE")
     report = build_report(
         cfg.runs,
-        metric=cfg.metric,
-        by=cfg.by,
-        status=cfg.status,
-        ignore=cfg.ignore,
-        statistic=cfg.statistic,
-        published=cfg.published,
-        against=cfg.against,
+        **cfg.model_dump(include={"metric", "by", "status", "ignore", "statistic", "published", "against"}),
         cache=Path(cfg.paths.cache).expanduser(),
         added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )

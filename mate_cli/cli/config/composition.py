@@ -115,31 +115,22 @@ class Composition:
 
     def find_settings(self) -> dict[str, str]:
         """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
-        settings: dict[str, str] = {}
-        typed = (word.group for word in (*self.typed, *self.own) if word.group and not is_ignored(word.group))
-        for group in typed:
-            if str(choice := self.choices.get(group)) != str(self._usual_choices().get(group)):
-                settings[group] = value_text(choice)
+        words = (*map(Override.parse, self.options.overrides), *self.beside)
+        usual = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
+        usual |= {word.group: word.value for word in words if word.group}
+        typed = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
+        chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
+        settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
         raw = (flat_keys(OmegaConf.to_container(part)) for part in (self.base, self.config))
         for key, before, _ in differences(*raw, REPEATED):
-            value = self.values.get(key, value_text(None))
-            if value != value_text(self._look_up(key, before)):
+            if "${" in str(before):  # without what is typed of it, it would be what it refers to
+                OmegaConf.update(trial := copy.deepcopy(self.config), key, before, merge=False)
+                unset = OmegaConf.select(trial, key)
+            else:
+                unset = before
+            if (value := self.values.get(key, value_text(None))) != value_text(unset):
                 settings[key] = value
         return settings
-
-    def _usual_choices(self) -> dict[str, str | None]:
-        """Return the choice of each group that the files of its experiment make."""
-        groups = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
-        words = (*map(Override.parse, self.options.overrides), *self.beside)
-        return groups | {word.group: word.value for word in words if word.group}
-
-    def _look_up(self, key: str, value: Any) -> Any:  # noqa: ANN401 - any value
-        """Return a value that files set; of one that refers to others, what they have as typed."""
-        trial = copy.deepcopy(self.config) if "${" in str(value) else None
-        if trial is None:
-            return value
-        OmegaConf.update(trial, key, value, merge=False)
-        return OmegaConf.select(trial, key)
 
     @cached_property
     def values(self) -> dict[str, str]:
@@ -163,9 +154,7 @@ class Composition:
             refuse(_parts_without_class(values))
             refuse(plain_problems(values, COMMAND))
         except ConfigError as error:
-            if not self.name:
-                raise
-            raise ConfigError(str(error), where=f"stages.{self.name}") from error
+            raise ConfigError(str(error), where=f"stages.{self.name}" if self.name else None) from error
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
@@ -259,7 +248,11 @@ def compose_stage(
         fits = [word for word in of_all if base.takes(word)]
         composed = base.with_values([*fits, *alone])
     except ConfigCompositionException as error:
-        raise _stage_error(error, name, texts([*first, *beside, *now])) from error
+        explained = explain(error, COMMAND, texts([*first, *beside, *now]))
+        where, remedy = ".".join(filter(None, [f"stages.{name}", explained.where])), explained.remedy
+        if remedy and explained.problem == "unknown key":
+            remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
+        raise ConfigError(explained.problem, where=where, remedy=remedy) from error
     return replace(composed, base=base.config, name=name, options=options, own=own, typed=fits, beside=beside)
 
 
@@ -272,15 +265,6 @@ def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[O
             for content in extended_choice(f"recipe/{group}", f"{choice}/{base.choices.get(group)}"):
                 values[-1] |= flat_keys(content)
     return {key for key in {*values[0], *values[1]} if values[0].get(key) != values[1].get(key)}
-
-
-def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[str]) -> ConfigError:
-    """Return Hydra's error as one that names the stage."""
-    explained = explain(error, COMMAND, words)
-    where, remedy = ".".join(filter(None, [f"stages.{name}", explained.where])), explained.remedy
-    if remedy and explained.problem == "unknown key":
-        remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
-    return ConfigError(explained.problem, where=where, remedy=remedy)
 
 
 def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:

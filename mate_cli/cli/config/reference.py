@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import pydoc
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +75,12 @@ class Sources:
     """Files and words that a command's configuration is composed of.
 
     Args:
-        files: in their order, each with the part of the configuration that it is about; "" for all.
-        typed: values that were typed, by key.
+        settings: the places that set each key, the last one counts.
     """
 
     name: str
     config: DictConfig
-    files: tuple[tuple[Path, str], ...]
-    typed: Mapping[str, str]
+    settings: Mapping[str, list[Setting]]
 
     @classmethod
     def of(cls, name: str, words: Sequence[str]) -> Sources:
@@ -102,18 +101,17 @@ class Sources:
         users = user_experiment_files(str(last_value(typed, "experiment")))  # they count where they are laid last
         for file in (*users, find_config(f"debug/{last_value(typed, 'debug')}")):
             files |= {file: files.pop(file)} if file in files else {}
-        pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
-        return cls(name, config, tuple(files.items()), {key: value for key, value in pairs if not choices(key)})
+        settings: dict[str, list[Setting]] = defaultdict(list)
+        for file, part in files.items():
+            for key, (value, comment) in read_keys(file).items():
+                settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
+        for key, value in {word.key: word.value or "" for word in typed if not choices(word.key)}.items():
+            settings[key].append(Setting("typed", value))
+        return cls(name, config, settings)
 
     def explain(self, key: str) -> KeyDescription:
         """Explain a key that there is."""
-        settings = []
-        for file, part in self.files:
-            for name, (value, comment) in read_keys(file).items():
-                if ".".join(filter(None, [part, name])) == key:
-                    settings.append(Setting(_place(file), value, comment))
-        if key in self.typed:
-            settings.append(Setting("typed", self.typed[key]))
+        settings = self.settings.get(key, [])
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
 
     def _value(self, key: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mate_cli.reports.compare.configuration import (
     FIELDS,
     Configuration,
+    Options,
     fold_of,
     join_question_sets,
     name_question_sets,
@@ -17,34 +18,14 @@ from mate_cli.reports.compare.configuration import (
     split_by_settings,
 )
 from mate_cli.reports.compare.names import with_labels
-from mate_cli.reports.compare.statistics import Statistic
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.runs.identity import REPEATED, differing_keys
 
 
-def group_runs(
-    runs: Iterable[LoadedRun],
-    *,
-    by: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    count_all: bool = False,
-    statistic: Statistic = "median",
-    ranked_by: str | None = None,
-) -> list[Configuration]:
-    """Group runs into configurations, in order of appearance.
-
-    Args:
-        runs: the runs to group.
-        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row, but
-            never those of several datasets. Empty: FIELDS, and every configuration key that is not ignored keeps runs
-            apart.
-        ignore: further configuration keys that do not keep runs apart.
-        count_all: count unfinished runs too.
-        statistic: how repeats are summed up.
-        ranked_by: the metric asked for, which chooses a run where the statistic is "median_dev".
-    """
-    runs = list(runs)
-    keys = tuple(by) or FIELDS
+def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
+    """Group runs into configurations, in order of appearance."""
+    options = options or Options()
+    keys = tuple(options.by) or FIELDS
     if "dataset" not in keys and len({run.setting("dataset") for run in runs}) > 1:
         keys = (*keys, "dataset")
     families: dict[tuple[str, ...], list[LoadedRun]] = {}
@@ -54,14 +35,12 @@ def group_runs(
     groups: list[Configuration] = []
     for identity, members in families.items():
         fields = dict(zip(keys, identity, strict=True))
-        parts = [({}, members)] if by else split_by_settings(members, (*REPEATED, *ignore))
+        parts = [({}, members)] if options.by else split_by_settings(members, (*REPEATED, *options.ignore))
         for apart, part in parts:
             for same in split_by_questions(part):
-                counted = repeats(same, count_all, by_seed=not by)
-                groups.append(
-                    Configuration(fields, tuple(same), counted, apart, statistic=statistic, ranked_by=ranked_by)
-                )
-    return with_labels(with_blocks(drop_unfinished_differences(groups)), keys, every_field=bool(by))
+                counted = repeats(same, bool(options.status), by_seed=not options.by)
+                groups.append(Configuration(fields, tuple(same), counted, apart, options=options))
+    return with_labels(with_blocks(drop_unfinished_differences(groups)), keys, every_field=bool(options.by))
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:

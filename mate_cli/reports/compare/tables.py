@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, MetricName, MetricTable, metric_specs
 from mate_cli.reports.compare.configuration import (
     Configuration,
+    count,
     count_questions,
     join_folds,
     known_metrics,
@@ -171,7 +172,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 
     def place(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
-        asked = sum(count.total for count in group.questions.values())
+        asked = sum(map(count, group.questions.values()))
         dataset = (-of_dataset[group.dataset], datasets.index(group.dataset))
         block = (-of_block[group.block], -asked, group.block)
         return *dataset, *block, summary is None, sign * summary.center if summary else 0.0
