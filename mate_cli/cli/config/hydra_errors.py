@@ -3,7 +3,7 @@
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, UnsupportedInterpolationType
 from yaml import YAMLError  # type: ignore[import-untyped]
 
@@ -38,7 +38,13 @@ MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
 FORM = "a key is names with dots between them, and one = behind it"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
-    (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
+    (
+        r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""",
+        lambda match: re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", match[2].replace(" ·", "")),
+        "keys stand without quotes",
+    ),
+    (r"""^([^=]+)\+=['"]?(\[.*?\])['"]?$""", r"\1=\2", "lists are replaced as a whole"),
+    (r"^([^=]+)\+=", r"\1=", "a value is replaced as a whole"),
     (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", FORM),
     (r"\.{2,}(?=[^=]*=)", ".", FORM),
     (r"^([+~]*[\w./@-]*\w)\W*=+", r"\1=", FORM),
@@ -95,7 +101,7 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
     """Return an error of Hydra, OmegaConf or YAML as one that names the key and the remedy."""
     if isinstance(error, OverrideParseException):
-        return _unreadable(error.override, config_name, words)
+        return _unreadable(error.override)
     if isinstance(error, MissingConfigException):
         return _no_choice(error)
     if isinstance(error, YAMLError):
@@ -191,46 +197,23 @@ def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or 
     return True
 
 
-def _unreadable(override: str, config_name: str, words: Sequence[str]) -> ConfigError:
+def _unreadable(override: str) -> ConfigError:
     """Return the error of an override that Hydra's grammar does not read, with the nearest that it does."""
     key, equals, value = override.partition("=")
     if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
-    if key.endswith("+"):
-        return _explain_added(key, value, known_keys(config_name, words))
     spelled = override
     for pattern, replacement, problem in SPELLINGS:
         spelled = re.sub(pattern, replacement, spelled)
-        if spelled != override and _is_readable(spelled):
-            return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
+        with suppress(HydraException):
+            if spelled != override and OverridesParser.create().parse_override(spelled):
+                return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
     quoted = quote_for_shell(f"{key}={write_value(value)}")
     is_function = re.fullmatch(r"\w+\(.*\)", value)
     remedy = (
         f"{FUNCTIONS}. A text: {quoted}" if is_function else f"Put special characters in quotes inside quotes: {quoted}"
     )
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
-
-
-def _explain_added(typed: str, value: str, config: DictConfig) -> ConfigError:
-    """Return the error of `key+=value`: nothing in Hydra adds to a value."""
-    name, text = typed.strip("+~"), value.strip("'\"")
-    key = name if has_key(config, name) else nearest_key(name, config) or name
-    is_list = text.startswith("[") or isinstance(OmegaConf.select(config, key), ListConfig)
-    setting = f"{key}=[{text.removeprefix('[').removesuffix(']')}]" if is_list else f"{key}={value}"
-    problem = f"{'lists are' if is_list else 'a value is'} replaced as a whole"
-    return ConfigError(problem, where=typed, remedy=f"Type {quote_for_shell(setting)}")
-
-
-def _is_readable(override: str) -> bool:
-    try:
-        return bool(OverridesParser.create().parse_override(override))
-    except HydraException:
-        return False
-
-
-def escape_key(text: str) -> str:
-    """Return a text as a key of a mapping, which the grammar has without quotes; no dot stands between its words."""
-    return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
 
 
 def _not_utf8() -> ConfigError:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import typing
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import importlib
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-import pydantic
 
 from mate_cli.cli.config_dir import PACKAGE
 
-KNOWN = {
-    **{kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict, Path, Mapping, Sequence)},
-    **{name: getattr(typing, name) for name in ("Any", "Annotated", "Literal", "Optional", "Union")},
-    **{name: getattr(pydantic, name) for name in ("Field", "PositiveInt", "PositiveFloat")},
-    **{name: getattr(pydantic, name) for name in ("NonNegativeInt", "NonNegativeFloat")},
-    **{name: getattr(pydantic, name) for name in ("BeforeValidator", "AfterValidator")},
-}
-"""Names that an annotation may be made of."""
+KNOWN = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict)}
+PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
+"""Modules that an annotation may take names from, beside our own."""
 
 
 @functools.cache
@@ -78,6 +70,8 @@ class _Names(dict[str, Any]):
         module, original = _imports(self._module).get(name, ("", ""))
         if module.startswith("mate_cli."):
             return _names(module)[original]
+        if module in PLAIN:
+            return getattr(importlib.import_module(module), original)
         for node in _tree(self._module).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return dict(_evaluated({name: node.value}, self))[name]

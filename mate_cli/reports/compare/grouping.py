@@ -40,7 +40,7 @@ def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> lis
             for same in split_by_questions(part):
                 counted = repeats(same, bool(options.status), by_seed=not options.by)
                 groups.append(Configuration(fields, tuple(same), counted, apart, options=options))
-    return with_labels(with_blocks(drop_unfinished_differences(groups)), keys, every_field=bool(options.by))
+    return with_labels(with_blocks(drop_unfinished_differences(groups)))
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:

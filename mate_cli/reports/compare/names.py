@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import PurePath
@@ -11,17 +11,11 @@ from pathlib import PurePath
 from mate_cli.reports.compare.configuration import FIELDS, Configuration, settings
 from mate_cli.runs.identity import ABSENT, differing_keys, of_stage, telling_settings
 
-# What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
-TELLING: dict[str, Callable[[str], str]] = {
-    "init": lambda value: f"init {value}",
-    "trainer.max_epochs": lambda value: f"{float(value):g} epoch{'' if float(value) == 1 else 's'}",
-    "trainer.max_steps": lambda value: f"at most {with_commas(value)} steps",
-    "trainer.batch_size": lambda value: f"batch {value}",
-    "optimizer.lr": lambda value: f"lr {value}",
-    "encoding.max_tokens": lambda value: f"{with_commas(value)} tokens",
-    "attention": lambda value: f"attention {value}",
-    "device": lambda value: f"on {value}",
-}
+TELLING = (
+    *("init", "trainer.max_epochs", "trainer.max_steps", "trainer.batch_size", "optimizer.lr"),
+    *("encoding.max_tokens", "attention", "device"),
+)
+"""What a reader asks first; the rest of the configuration is on the page and in config.yaml."""
 OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
 NAMED_KEYS = {"data.name", "system.compared_by", "model._target_", "attention._target_"} | {
     *("task._target_", "data._target_", "system._target_")
@@ -69,7 +63,9 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
-    named = ((title, members, tuple(short_labels(members))) for title, members in families.items())
+    named = (
+        (title, members, tuple(group.label for group in with_labels(members))) for title, members in families.items()
+    )
     return tuple(Comparison(title, common(same), differences(same, labels), labels) for title, same, labels in named)
 
 
@@ -82,15 +78,11 @@ def family_title(group: Configuration) -> str:
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     """Say which telling settings are the same in all runs."""
     runs = [run for group in groups for run in group.runs]
-    keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else tuple(TELLING)
+    keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
-    facts = [f"{with_commas(size)} training examples"] if size else []
-    return (*facts, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
-
-
-def with_commas(number: str) -> str:
-    """Write `80000` as `80,000`, and what is no whole number as it is."""
-    return f"{int(number):,}" if number.isdecimal() else number
+    facts = [f"{int(size):,} training examples"] if size.isdecimal() else []
+    values = {key: shared_value(run.setting(key) for run in runs) for key in keys}
+    return (*facts, *(setting_text(key, value) for key, value in values.items() if value))
 
 
 def shared_value(values: Iterable[str]) -> str:
@@ -114,8 +106,7 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
                 values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(label)
         if len(values) > 1 and not is_named(key) and not is_in_labels(key, values):
             entries.append(Difference(key.removesuffix(TARGET), {v: tuple(names) for v, names in values.items()}))
-    telling = list(TELLING)
-    return tuple(sorted(entries, key=lambda entry: telling.index(entry.key) if entry.key in telling else len(telling)))
+    return tuple(sorted(entries, key=lambda entry: [*TELLING, entry.key].index(entry.key)))
 
 
 def values_of(group: Configuration) -> dict[str, str]:
@@ -205,13 +196,7 @@ RUN = ".run"
 """Ends the configuration keys of finished runs that stand in for stages."""
 
 
-def short_labels(groups: Sequence[Configuration]) -> list[str]:
-    """Name configurations as if there were no others: for a table of a few, where shorter names do."""
-    keys = tuple(groups[0].fields) if groups else ()
-    return [group.label for group in with_labels(list(groups), keys, every_field=keys != FIELDS)]
-
-
-def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
+def with_labels(groups: Sequence[Configuration]) -> list[Configuration]:
     """Name each configuration by its fields that tell it apart, its differences, and a number if need be.
 
     Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
@@ -219,7 +204,7 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     finished = [group for group in groups if group.counted] or groups
     names: dict[int, str] = {}
     for part in (groups, finished):
-        names |= zip(map(id, part), find_distinct_names(part, keys, every_field=every_field), strict=True)
+        names |= zip(map(id, part), find_distinct_names(part), strict=True)
     counts: Counter[str] = Counter()
     for group in sorted(groups, key=lambda group: not group.counted):
         label = names[id(group)]
@@ -228,13 +213,14 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     return [replace(group, label=names[id(group)]) for group in groups]
 
 
-def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
+def find_distinct_names(groups: Sequence[Configuration]) -> list[str]:
     """Name configurations by as few fields and settings as tell them apart, if these do.
 
     The settings are those that their users chose; where names would be the same, all in which they differ.
     """
+    keys = tuple(groups[0].fields) if groups else ()
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
-    shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
+    shown = drop_implied_fields(groups, varying) if keys == FIELDS else varying or keys[:1]
     names: list[str] = []
     for differences in (chosen_settings(groups), [group.differences for group in groups]):
         texts = [short_differences(difference) for difference in differences]

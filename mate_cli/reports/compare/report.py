@@ -176,16 +176,11 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
         return "its process no longer exists: it was killed"
     if silent > SILENT_SECONDS:
         return f"no output for {duration_text(silent)}: it may have been killed"
-    return f"running for {duration_text(running)}" if (running := age(run, now)) is not None else "still running"
-
-
-def age(run: LoadedRun, now: datetime) -> float | None:
-    """Return the seconds since a run started, None when its record does not say."""
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()
     except (ValueError, TypeError):  # no time at all, or one without a zone
-        return None
-    return max(seconds, 0.0)
+        return "still running"
+    return f"running for {duration_text(max(seconds, 0.0))}"
 
 
 def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
@@ -244,7 +239,7 @@ def published_notes(
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
     """Pick the metric to show: of dev the one most configurations have, else of another split; then by `preference`."""
     counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
-    return min(counts, key=lambda name: (not_dev(name), -counts[name], *preference(name)), default=None)
+    return min(counts, key=lambda name: (preference(name)[0], -counts[name], *preference(name)), default=None)
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
@@ -263,12 +258,7 @@ def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
     return dev if dev in known else None
 
 
-def not_dev(name: str) -> bool:
-    """Say whether a metric is of another split than dev, so that no choice may rest on it."""
-    return MetricName.parse(name).split != "dev"
-
-
 def preference(name: str) -> tuple[bool, bool, int, int, str]:
     """Order metrics by how well they sum up a run: dev first, all questions first, then the metric's importance."""
     metric = MetricName.parse(name)
-    return (not_dev(name), bool(metric.part), -metric.spec.importance, metric.spec.order, name)
+    return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, name)

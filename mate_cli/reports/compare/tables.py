@@ -22,7 +22,7 @@ from mate_cli.reports.compare.configuration import (
     known_metrics,
     mean_over_folds,
 )
-from mate_cli.reports.compare.names import short_labels
+from mate_cli.reports.compare.names import with_labels
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
 
@@ -95,8 +95,7 @@ class ResultTable:
     @property
     def unit(self) -> str:
         """The unit of the numbers: `in percent`, or `shares in percent` beside others; empty where none is a share."""
-        shares = [column.is_share for column in self.columns]
-        return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
+        return unit_of(self.columns)
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -152,12 +151,16 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
     return sorted(tables, key=lambda table: table.is_test)
 
 
+def unit_of(columns: Iterable[MetricName]) -> str:
+    """Return the unit of some metrics; empty where none is a share."""
+    shares = [column.is_share for column in columns]
+    return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
+
+
 def units(tables: Sequence[ResultTable]) -> str:
     """Say what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
-    distinct = {table.unit for table in tables}
-    if distinct <= {"in percent"}:
-        return "Scores in percent"
-    return "" if distinct == {""} else "Shares in percent"
+    unit = unit_of(column for table in tables for column in table.columns)
+    return f"Scores {unit}" if unit == "in percent" else unit.capitalize()
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
@@ -218,15 +221,17 @@ def build(
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
     members = drop_copies({group: row for group, row in cells.items() if any(row)})
     rows = [
-        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
-        for group, short in zip(members, short_labels(members), strict=True)
+        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short.label)
+        for group, short in zip(members, with_labels(members), strict=True)
     ]
     splits = list(dict.fromkeys(column.split for column in columns))
     asked = count_questions(groups[0].questions, splits)
     if f"· {splits[0]}" in title:
         asked = asked.replace(f" {splits[0]} ", " ")
     asked = " in ".join(filter(None, (asked, groups[0].folds)))
-    baselines, published = baseline_rows(groups, columns), paper_rows(papers, columns)
+    figures = [(paper.label, tuple(paper_cell(paper, column.full) for column in columns)) for paper in papers]
+    published = [ResultRow(label, None, cells) for label, cells in figures if any(cells)]
+    baselines = baseline_rows(groups, columns)
     return ResultTable(title, groups[0].block, asked, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
 
@@ -239,14 +244,6 @@ def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[
         return all(pipeline is not None and cells[pipeline] == cells[group] for pipeline in pipelines)
 
     return [group for group in cells if not is_copy(group)]
-
-
-def paper_rows(papers: Iterable[PublishedResult], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
-    """Yield a row per published result that has a figure for any of the columns."""
-    for paper in papers:
-        cells = tuple(paper_cell(paper, column.full) for column in columns)
-        if any(cells):
-            yield ResultRow(paper.label, None, cells)
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
