@@ -225,10 +225,8 @@ def hash_file(file: Path) -> str:
 
 def hash_package() -> str:
     """Return a hash of the sources of this program."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(mate_cli.__file__).parent.rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+    files = sorted(Path(mate_cli.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: Path) -> None:
@@ -246,13 +244,12 @@ def _find_root(top: str) -> Path | None:
     if top == "mate_cli" or top in sys.stdlib_module_names or not top.isidentifier():
         return None
     find_beside([top])
-    try:
+    with suppress(ValueError):
         spec = find_spec(top)
-    except ValueError:
-        return None
-    places = [*(spec.submodule_search_locations or [])] or [spec.origin or ""] if spec else []
-    root = Path(places[0]).resolve().parent if places else Path("/")
-    return root if places and places[0] and not INSTALLED & set(root.parts) else None
+        places = [*(spec.submodule_search_locations or []), spec.origin] if spec else []
+        root = Path(places[0]).resolve().parent if places and places[0] else None
+        return root if root and not INSTALLED & set(root.parts) else None
+    return None
 
 
 def _module_files(root: Path, name: str) -> Iterator[Path]:

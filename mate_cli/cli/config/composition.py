@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -121,8 +121,7 @@ class Composition:
         typed = {word.group: self.choices.get(word.group) for word in (*self.typed, *self.own) if word.group}
         chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
         settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
-        raw = (flat_keys(OmegaConf.to_container(part)) for part in (self.base, self.config))
-        for key, before, _ in differences(*raw, REPEATED):
+        for key, before, _ in differences(_leaves(self.base), _leaves(self.config), REPEATED):
             if "${" in str(before):  # without what is typed of it, it would be what it refers to
                 OmegaConf.update(trial := copy.deepcopy(self.config), key, before, merge=False)
                 unset = OmegaConf.select(trial, key)
@@ -135,8 +134,7 @@ class Composition:
     @cached_property
     def values(self) -> dict[str, str]:
         """Its values by dotted key, as texts."""
-        leaves = flat_keys(OmegaConf.to_container(self.config, resolve=True))
-        return {key: value_text(value) for key, value in leaves.items()}
+        return {key: value_text(value) for key, value in _leaves(self.config, resolve=True).items()}
 
     def value(self, key: str) -> str | None:
         """Return a choice or a value as text; None without the key, and for a choice that it keeps."""
@@ -357,3 +355,8 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
         part = values.get(name)
         if field_info.annotation == Node and not (isinstance(part, dict) and "_target_" in part):
             yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
+
+
+def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
+    """Return the values of a configuration by dotted key, as files write them or resolved."""
+    return flat_keys(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=resolve)))

@@ -268,11 +268,10 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
 
 def several_values(override: str, command: str = "train") -> ConfigError:
     """Return the error of an override with several values outside a sweep."""
-    if command != "train":
-        return ConfigError("has several values", where=override, remedy="Name one")
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
-    return ConfigError("has several values", where=override, remedy=f"Add -m to run each{a_list}")
+    remedy = f"Add -m to run each{a_list}" if command == "train" else "Name one"
+    return ConfigError("has several values", where=override, remedy=remedy)
 
 
 def _first_line(message: str) -> str:

@@ -22,8 +22,6 @@ BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
 ENDLESS = re.compile(r"[0-9_]{4000}")
 """More digits than Python reads as a number."""
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""What Hydra's --info may be asked for."""
 
 
 OTHER_CONFIGS = ("--config-name", "--config-path", "--experimental-rerun")
@@ -54,7 +52,7 @@ class Syntax:
         """
         for place, (before, word) in enumerate(zip(["", *words], words, strict=False)):
             flag, after = LONG.get(before, before), next(iter(words[place + 1 :]), "")
-            if self.takes(word) or flag in VALUED or (flag == "--info" and word in INFO):
+            if self.takes(word) or flag in VALUED or (flag == "--info" and "=" not in word):
                 continue
             if word.startswith("-"):
                 self._check_flag(word, after, words)
@@ -164,8 +162,8 @@ class Syntax:
         if word.startswith("+"):
             raise ConfigError("this group is chosen already", where=word, remedy=suggest(f"{group}={value}"))
         names, is_needed = choices(group), defaults[group] is not None
-        deleted = word.startswith("~") and is_needed and not (value and NONE in names)
-        nothing = not word.startswith("~") and value.lower() in NOTHING and value not in names
+        deleted = word.startswith("~")
+        nothing = not deleted and value.lower() in NOTHING and value not in names
         if (deleted or nothing or value == "[]") and is_needed and NONE not in names:
             remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
             raise ConfigError(f"mate {self.command} needs a choice of this group", where=word, remedy=remedy)

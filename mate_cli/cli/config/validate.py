@@ -181,8 +181,7 @@ class Parameters(NamedTuple):
         for kind in (target, *bases[1:]):
             if takes_any:
                 parameters = inspect.signature(kind).parameters.values()
-                named = (p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
-                names |= dict.fromkeys(named)
+                names |= {p.name: None for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
                 with contextlib.suppress(NameError):  # a type that is imported for the type checker only
                     hints = typing.get_type_hints(_annotated(kind), include_extras=True) | hints
                 takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)

@@ -225,10 +225,8 @@ def published_notes(
     sources = dict.fromkeys(part for row in shown for part in row.source.split("; "))
     if not sources:
         return []
-    lines = [
-        "published rows are never marked; they differ in model size, amount of training data and test split: "
-        + "; ".join(sources)
-    ]
+    differ = "published rows are never marked; they differ in model size, amount of training data and test split"
+    lines = [f"{differ}: {'; '.join(sources)}"]
     others = {row.statistic for row in shown if row.errors and (row.statistic == "mean") != (statistic == "mean")}
     for other in sorted(others):
         what = f"published rows with an error have the {CENTERS[other]} ± {SPREADS[other]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +30,8 @@ RUNS_METHOD = (
 )
 
 
-class Bootstrap(NamedTuple):
+@dataclass(frozen=True)
+class Bootstrap:
     """The bootstrap estimate of a mean difference.
 
     Args:
@@ -48,16 +48,12 @@ class Bootstrap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Bootstrap):
     """A configuration against the one of reference, as fractions, on the questions that both have.
 
     Args:
         label: of the configuration.
         score: its mean.
-        difference: its mean less that of the reference.
-        low: lower end of the 95 % interval of the difference.
-        high: upper end.
-        p: two-sided, of the questions.
         runs_p: two-sided, of the runs; None where they cannot say, see `welch_p` and `paired_p`.
         questions: how many both have.
         runs: how many are behind its scores.
@@ -65,10 +61,6 @@ class Difference:
 
     label: str
     score: float
-    difference: float
-    low: float
-    high: float
-    p: float
     runs_p: float | None
     questions: int
     runs: int
@@ -123,9 +115,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         else:
             name = MetricName.parse(metric)
             remedy = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
-            lines.append(
-                f"{reference.label} has no {name.score} for single questions of the {name.split} split: {remedy}"
-            )
+            lines.append(f"{reference.label} has no {name.score} for single questions of {name.split}: {remedy}")
     return Significance(metric, label, tuple(tests), (*lines, *notes(tests, others)))
 
 
@@ -188,7 +178,8 @@ def compare_pair(
     runs = [mean_scores(side, metric, common) for side in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
     p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
-    return Difference(group.label, float(values.mean()), *estimate, p, questions=len(common), runs=len(runs[0]))
+    told = {"label": group.label, "score": float(values.mean()), "runs_p": p}
+    return Difference(**vars(estimate), **told, questions=len(common), runs=len(runs[0]))
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:

@@ -269,15 +269,14 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
                     means.append(round(mean, 6) if is_finite(mean) else None)
                 if any(mean is not None for mean in means):
                     recorded.setdefault(name, {}).setdefault(tuple(means), group.label)
-    return [
-        ResultRow(
-            f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else ""),
-            None,
-            tuple(None if value is None else summarize([value]) for value in values),
-        )
-        for name, outcomes in recorded.items()
-        for values, label in islice(outcomes.items(), MAX_OUTCOMES)
-    ]
+    rows = []
+    for name, outcomes in recorded.items():
+        for values, label in islice(outcomes.items(), MAX_OUTCOMES):
+            title = f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else "")
+            rows.append(
+                ResultRow(title, None, tuple(None if value is None else summarize([value]) for value in values))
+            )
+    return rows
 
 
 @dataclass(frozen=True)
