@@ -189,7 +189,6 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
 
 CONF = "conf"
 """Before the names of files of configuration, which lie in the working folder."""
-INSTALLED = {"site-packages", "dist-packages"}
 
 
 def hash_modules(targets: Iterable[str]) -> dict[str, str]:
@@ -248,7 +247,7 @@ def _find_root(top: str) -> Path | None:
         spec = find_spec(top)
         places = [*(spec.submodule_search_locations or []), spec.origin] if spec else []
         root = Path(places[0]).resolve().parent if places and places[0] else None
-        return root if root and not INSTALLED & set(root.parts) else None
+        return root if root and not {"site-packages", "dist-packages"} & {*root.parts} else None
     return None
 
 

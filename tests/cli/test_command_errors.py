@@ -29,8 +29,8 @@ HYDRA_SEES = {
     ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
-    ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
-    ("benchmark", "-m", "benchmark=attention"): "-m: is a flag of mate train. Leave it out.",
+    ("evaluate", "--dry"): "--dry: mate evaluate does not have this flag. Leave it out.",
+    ("benchmark", "-m", "benchmark=attention"): "--multirun: mate benchmark does not have this flag. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     (
         "train",

@@ -122,11 +122,10 @@ class Composition:
         chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
         settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
         for key, before, _ in differences(_leaves(self.base), _leaves(self.config), REPEATED):
+            unset = before
             if "${" in str(before):  # without what is typed of it, it would be what it refers to
                 OmegaConf.update(trial := copy.deepcopy(self.config), key, before, merge=False)
                 unset = OmegaConf.select(trial, key)
-            else:
-                unset = before
             if (value := self.values.get(key, value_text(None))) != value_text(unset):
                 settings[key] = value
         return settings

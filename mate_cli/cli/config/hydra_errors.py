@@ -38,11 +38,7 @@ MAX_LIST = 130
 """Letters of a list of choices that an error message may hold; `mate list` shows longer ones."""
 FORM = "a key is names with dots between them, and one = behind it"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
-    (
-        r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""",
-        lambda match: re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", match[2].replace(" ·", "")),
-        "keys stand without quotes",
-    ),
+    (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
     (r"""^([^=]+)\+=['"]?(\[.*?\])['"]?$""", r"\1=\2", "lists are replaced as a whole"),
     (r"^([^=]+)\+=", r"\1=", "a value is replaced as a whole"),
     (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", FORM),
@@ -107,8 +103,10 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
     if isinstance(error, YAMLError):
         mark = getattr(error, "problem_mark", None)
         return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
-    if isinstance(error, UnicodeDecodeError):
-        return _not_utf8()
+    if isinstance(error, UnicodeDecodeError):  # which does not name the file
+        files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
+        file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
+        return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
     message = str(error) or str(error.__cause__)
     for pattern, where, problem, remedy in SENTENCES:
         if match := re.search(pattern, message):
@@ -137,10 +135,9 @@ def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
     typed = map(Override.parse, words)
     chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
     with open_hydra():
-        try:
+        with suppress(HydraException):
             return compose(config_name, chosen)
-        except HydraException:
-            return compose(config_name)
+        return compose(config_name)
 
 
 def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
@@ -182,12 +179,6 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
     return question.removeprefix("Did you mean ").removesuffix("?") if question else None
 
 
-def choices_with(group: str, key: str) -> list[str]:
-    """Return the choices of a group in whose files a key or section stands."""
-    leaves = {name: flat_keys(read_config(find_config(f"{group}/{name}"))) for name in choices(group)}
-    return [name for name, keys in leaves.items() if any(f"{leaf}.".startswith(f"{key}.") for leaf in keys)]
-
-
 def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
     """Say whether a configuration has such a key or section, set or not."""
     for part in key.split(".") if key else ():
@@ -209,18 +200,15 @@ def _unreadable(override: str) -> ConfigError:
             if spelled != override and OverridesParser.create().parse_override(spelled):
                 return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
     quoted = quote_for_shell(f"{key}={write_value(value)}")
-    is_function = re.fullmatch(r"\w+\(.*\)", value)
-    remedy = (
-        f"{FUNCTIONS}. A text: {quoted}" if is_function else f"Put special characters in quotes inside quotes: {quoted}"
-    )
+    remedy = f"Put special characters in quotes inside quotes: {quoted}"
+    if re.fullmatch(r"\w+\(.*\)", value):
+        remedy = f"{FUNCTIONS}. A text: {quoted}"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
-def _not_utf8() -> ConfigError:
-    """Name the file of the user's that Hydra could not decode; its error does not."""
-    files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
-    file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
-    return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
+def escape_key(text: str) -> str:
+    """Return a text as a key of a mapping, which the grammar has without quotes; no dot stands between its words."""
+    return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
 
 
 def _no_choice(error: MissingConfigException) -> ConfigError:
@@ -248,7 +236,8 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
 def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigError:
     group, _, name = key.partition(".")
     config = known_keys(config_name, words)
-    if name and (others := choices_with(group, name)):
+    files = {choice: flat_keys(read_config(find_config(f"{group}/{choice}"))) for choice in choices(group)}
+    if others := [choice for choice, keys in files.items() if any(f"{key}.".startswith(f"{name}.") for key in keys)]:
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
         chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")

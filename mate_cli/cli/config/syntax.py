@@ -66,11 +66,10 @@ class Syntax:
 
         flag, equals, value = word.partition("=")
         long = LONG.get(flag, flag)
-        if long in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
-            raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
-        if long in OTHER_CONFIGS:
-            problem = f"mate {self.command} does not have this flag"
-            raise ConfigError(problem, where=long, remedy="Use --config-dir FOLDER")
+        of_train = long in (DRY, PRINT_SCRIPT, "--multirun")
+        if long in OTHER_CONFIGS or (of_train and self.command != "train"):
+            remedy = "Leave it out" if of_train else "Use --config-dir FOLDER"
+            raise ConfigError(f"mate {self.command} does not have this flag", where=long, remedy=remedy)
         if flag in FLAGS:
             return
         key: str | None = flag.lstrip("-").replace("-", "_") or None
@@ -99,9 +98,8 @@ class Syntax:
         if begun.endswith(","):
             return ConfigError("no spaces between values", where=before, remedy=suggest(before + word))
         if key in self.texts and equals:
-            return ConfigError(
-                "a text with spaces needs quotes", where=before, remedy=suggest(" ".join([before, *bare]))
-            )
+            sentence = suggest(" ".join([before, *bare]))
+            return ConfigError("a text with spaces needs quotes", where=before, remedy=sentence)
         if question := nearest(word, self.actions, prefix=f"mate {self.command} "):
             return ConfigError(f"mate {self.command} has no such action", where=word, remedy=question)
         return ConfigError(FORM, where=word, remedy=self._guess_setting(word, "".join(bare[1:2])))

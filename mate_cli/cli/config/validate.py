@@ -183,16 +183,11 @@ class Parameters(NamedTuple):
                 parameters = inspect.signature(kind).parameters.values()
                 names |= {p.name: None for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
                 with contextlib.suppress(NameError):  # a type that is imported for the type checker only
-                    hints = typing.get_type_hints(_annotated(kind), include_extras=True) | hints
+                    is_plain = dataclasses.is_dataclass(kind) or not inspect.isclass(kind)  # whose fields are its own
+                    holder: Any = kind if is_plain else vars(kind).get("__init__", kind.__init__)
+                    hints = typing.get_type_hints(holder, include_extras=True) | hints
                 takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
         return cls([*names], hints, takes_any)
-
-
-def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
-    """Return the holder of a target's annotations: a dataclass itself, whose fields may come from several modules."""
-    if dataclasses.is_dataclass(target) or not inspect.isclass(target):
-        return target
-    return vars(target).get("__init__", target.__init__)
 
 
 @functools.cache
@@ -211,11 +206,8 @@ def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
 
 
 def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
-    adapter = _adapter(hint)
-    if adapter is None:
-        return
     try:
-        # As JSON, a list can be a tuple and text a path, but "3" is no number: what YAML means too.
-        adapter.validate_json(json.dumps(value))
+        if adapter := _adapter(hint):  # as JSON a list can be a tuple and text a path, but "3" is no number, as in YAML
+            adapter.validate_json(json.dumps(value))
     except ValidationError as error:
         yield from validation_messages(error, value, place)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import PurePath
 
 from mate_cli.reports.compare.configuration import FIELDS, Configuration, settings
@@ -104,7 +104,9 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
         for label, settled in zip(labels, group_values, strict=True):
             if has_stage(key, settled) and (key in settled or not is_replaced(key, settled, group_values)):
                 values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(label)
-        if len(values) > 1 and not is_named(key) and not is_in_labels(key, values):
+        name = of_stage(key)[1]
+        is_named = name in NAMED_KEYS or name.startswith("init.")  # or it only proposes values for others
+        if len(values) > 1 and not is_named and not is_in_labels(key, values):
             entries.append(Difference(key.removesuffix(TARGET), {v: tuple(names) for v, names in values.items()}))
     return tuple(sorted(entries, key=lambda entry: [*TELLING, entry.key].index(entry.key)))
 
@@ -119,12 +121,6 @@ def values_of(group: Configuration) -> dict[str, str]:
 def class_name(key: str, value: str) -> str:
     """Return a value; of a class the name alone."""
     return value.rpartition(".")[2] if key.endswith(TARGET) else value
-
-
-def is_named(key: str) -> bool:
-    """Say whether the names of configurations tell this setting already, or it only proposes values for others."""
-    name = of_stage(key)[1]
-    return name in NAMED_KEYS or name.startswith("init.")
 
 
 def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
@@ -205,11 +201,10 @@ def with_labels(groups: Sequence[Configuration]) -> list[Configuration]:
     names: dict[int, str] = {}
     for part in (groups, finished):
         names |= zip(map(id, part), find_distinct_names(part), strict=True)
-    counts: Counter[str] = Counter()
+    numbers: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
     for group in sorted(groups, key=lambda group: not group.counted):
-        label = names[id(group)]
-        counts[label] += 1
-        names[id(group)] += f" ({counts[label]})" * (counts[label] > 1) + f" {UNTRAINED_MARK}" * group.is_untrained
+        number = next(numbers[names[id(group)]])
+        names[id(group)] += f" ({number})" * (number > 1) + f" {UNTRAINED_MARK}" * group.is_untrained
     return [replace(group, label=names[id(group)]) for group in groups]
 
 
@@ -240,11 +235,11 @@ def telling_names(rows: Sequence[tuple[Sequence[str], Sequence[str]]]) -> set[st
     """
     telling: set[str] = set()
 
-    def count(names: Collection[str]) -> int:
+    def number(names: Collection[str]) -> int:
         return len({(*fields, *(text for text in texts if setting_name(text) in names)) for fields, texts in rows})
 
     for name in dict.fromkeys(setting_name(text) for _, texts in rows for text in texts):
-        if count({*telling, name}) > count(telling):
+        if number({*telling, name}) > number(telling):
             telling.add(name)
     return telling
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -247,13 +248,9 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
             asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
     cases = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
     cases.sort(key=lambda case: (-case.spread, case.question.question_id))
-    turns: Counter[tuple[tuple[str, bool], ...]] = Counter()
-
-    def place(case: Disagreement) -> tuple[float, int, str]:
-        turns[case.pattern] += 1
-        return -case.spread, turns[case.pattern], case.question.question_id
-
-    return tuple(sorted((case for case in cases if case.spread > 0), key=place)[:most])
+    turns: defaultdict[tuple[tuple[str, bool], ...], count[int]] = defaultdict(count)
+    differing = (case for case in cases if case.spread > 0)
+    return tuple(sorted(differing, key=lambda case: (-case.spread, next(turns[case.pattern])))[:most])
 
 
 def _answer(label: str, answers: Sequence[tuple[Prediction, float]]) -> ModelAnswer:

@@ -86,7 +86,8 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
         ConfigError: there is no such status, metric or configuration to test against.
     """
     asked = Options(**options)
-    check_statuses(asked.status)
+    if wrong := [word for word in asked.status if word not in STATUSES]:
+        raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
     loaded = load_runs(folders)
     runs = select_runs(loaded.runs, asked.status)
     groups = group_runs(runs, asked)
@@ -94,7 +95,8 @@ def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None
     chosen = choose_metric(groups, asked.metric, known)
     ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
     tables = result_tables(ranked, published=asked.published)
-    papers = find_published(runs) if asked.published else ()
+    datasets = sorted({run.setting("dataset") for run in runs}) if asked.published else ()
+    papers = tuple(row for name in datasets for row in published_results(name))
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
@@ -128,12 +130,6 @@ def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[Loade
     return selected
 
 
-def check_statuses(status: Sequence[str]) -> None:
-    """Refuse a status that does not exist."""
-    if wrong := [word for word in status if word not in STATUSES]:
-        raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
-
-
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
     """Return the metric asked for, or the one most configurations have.
 
@@ -154,11 +150,6 @@ def near_metrics(asked: str, known: Collection[str]) -> str:
     if alike:
         return f"Did you mean {' or '.join(alike[:MAX_NEAR])}?"
     return f"Choose from {', '.join(sorted(name for name in known if name.count('/') < 2))}"
-
-
-def find_published(runs: Sequence[LoadedRun]) -> tuple[PublishedResult, ...]:
-    """Return what papers report on the datasets of the runs."""
-    return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_results(name))
 
 
 def state_text(runs: Sequence[LoadedRun]) -> str:

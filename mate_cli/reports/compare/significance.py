@@ -178,8 +178,10 @@ def compare_pair(
     runs = [mean_scores(side, metric, common) for side in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
     p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
-    told = {"label": group.label, "score": float(values.mean()), "runs_p": p}
-    return Difference(**vars(estimate), **told, questions=len(common), runs=len(runs[0]))
+    score = float(values.mean())
+    return Difference(
+        **vars(estimate), label=group.label, score=score, runs_p=p, questions=len(common), runs=len(runs[0])
+    )
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:

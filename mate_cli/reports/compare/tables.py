@@ -25,6 +25,7 @@ from mate_cli.reports.compare.configuration import (
 from mate_cli.reports.compare.names import with_labels
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
+from mate_cli.reports.runs.load import LoadedRun
 
 MAX_COLUMNS, MAX_OUTCOMES = 6, 8
 """Columns of a table, and rows of a baseline that depends on what a run was trained with."""
@@ -91,16 +92,6 @@ class ResultTable:
         """True if the title says the score as well, so that headings need only say the part of the questions."""
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
-
-    @property
-    def unit(self) -> str:
-        """The unit of the numbers: `in percent`, or `shares in percent` beside others; empty where none is a share."""
-        return unit_of(self.columns)
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """The marks that occur."""
-        return frozenset(self.mark(column, cell) for row in self.rows for column, cell in enumerate(row.cells))
 
     def mark(self, column: int, cell: Summary | None) -> Mark:
         """Say whether a cell is the best of its column, or within the error of the best, or neither.
@@ -187,8 +178,9 @@ def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
     """Yield title and columns of each table of some metrics: one per split where parts of questions make it wide."""
-    metrics = [metric for metric in map(MetricName.parse, known_metrics(groups)) if metric.spec.table == table]
-    metrics.sort(key=MetricName.rank)
+    metrics = sorted(
+        (m for m in map(MetricName.parse, known_metrics(groups)) if m.spec.table == table), key=MetricName.rank
+    )
     if table.layout == "accuracies" and not wide:
         tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
         metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]
@@ -237,13 +229,9 @@ def build(
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
     """Leave a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
-    owners = {run: group for group in cells for run in group.runs}
-
-    def is_copy(group: Configuration) -> bool:
-        pipelines = {owners.get(run.parent) if run.parent else None for run in group.runs}
-        return all(pipeline is not None and cells[pipeline] == cells[group] for pipeline in pipelines)
-
-    return [group for group in cells if not is_copy(group)]
+    owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
+    wholes = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
+    return [part for part in cells if not all(whole and cells[whole] == cells[part] for whole in wholes[part])]
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
