@@ -138,7 +138,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     from mate_cli.cli import help as texts
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
-    from mate_cli.cli.config.user_config import use_user_config
+    from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
     from mate_cli.cli.words import Override
 
     if "--version" in words:
@@ -161,7 +161,9 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     with (
         typed_config_dir(flags.get("--config-dir")),
         wrap_hydra_errors(module.CONFIG, words, module.__file__),
-        hydra_arguments(name, [*filter(None, chain(*flags.items())), *overrides]),  # side by side, as argparse wants
+        hydra_arguments(
+            name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]
+        ),  # side by side for argparse
     ):
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
@@ -193,9 +195,6 @@ def answer_by_hydra(config_name: str) -> None:
     """Let Hydra's main function answer flags that only ask something, such as `--cfg` and `--info`."""
     import hydra
 
-    from mate_cli.cli.config.user_config import with_user_experiment
-
-    sys.argv[1:] = with_user_experiment(sys.argv[1:])
     hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=config_name)(print)()
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from mate_cli.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
-EXPERIMENT_LAST = "recipe/experiment"
-"""The group in which an experiment of the user's is laid over the scale and its recipes."""
 _typed: list[Path] = []
 """The folder of `--config-dir`, which takes the place of `./conf`."""
 
@@ -62,7 +60,6 @@ def config_folders() -> list[Path]:
 
 def find_config(name: str) -> Path | None:
     """Find the file of a choice, such as `model/mate`; None where there is none."""
-    name = name.removeprefix("recipe/") if name.startswith(f"{EXPERIMENT_LAST}/") else name
     places = (folder / f"{name}.yaml" for folder in config_folders())
     return next((place for place in places if place.is_file()), None)
 

@@ -63,6 +63,6 @@ def report_sections(
         among: only these; all where there are none.
     """
     place = SECTIONS.index(errors_section) + 1
-    for build in among or (*SECTIONS[:place], *report.added_sections, *SECTIONS[place:]):
+    for build in among or (*SECTIONS[:place], *report.options.added_sections, *SECTIONS[place:]):
         if (section := build(report, wide=wide)) is not None:
             yield section

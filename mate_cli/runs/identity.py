@@ -111,10 +111,8 @@ def is_ignored(key: str, ignored: tuple[str, ...] = REPEATED) -> bool:
     stage, setting = of_stage(key)
     if stage and setting == "run":
         return key in ignored
-    return any(
-        setting == name.rstrip(".") or (name.endswith(".") and setting.startswith(name)) or key == name
-        for name in ignored
-    )
+    below = f"{setting}."
+    return any(below.startswith(name) if name.endswith(".") else name in (key, setting) for name in ignored)
 
 
 def telling_values(leaves: Mapping[str, Any], ignored: tuple[str, ...] = REPEATED) -> dict[str, Any]:
@@ -191,7 +189,6 @@ def configuration_name(experiment: str, settings: Sequence[str]) -> str:
 
 CONF = "conf"
 """Before the names of files of configuration, which lie in the working folder."""
-INSTALLED = {"site-packages", "dist-packages"}
 
 
 def hash_modules(targets: Iterable[str]) -> dict[str, str]:
@@ -227,10 +224,8 @@ def hash_file(file: Path) -> str:
 
 def hash_package() -> str:
     """Return a hash of the sources of this program."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(mate_cli.__file__).parent.rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+    files = sorted(Path(mate_cli.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def warn_changed(recorded: Mapping[str, str], modules: Mapping[str, str], run: Path) -> None:
@@ -248,13 +243,12 @@ def _find_root(top: str) -> Path | None:
     if top == "mate_cli" or top in sys.stdlib_module_names or not top.isidentifier():
         return None
     find_beside([top])
-    try:
+    with suppress(ValueError):
         spec = find_spec(top)
-    except ValueError:
-        return None
-    places = [*(spec.submodule_search_locations or [])] or [spec.origin or ""] if spec else []
-    root = Path(places[0]).resolve().parent if places else Path("/")
-    return root if places and places[0] and not INSTALLED & set(root.parts) else None
+        places = [*(spec.submodule_search_locations or []), spec.origin] if spec else []
+        root = Path(places[0]).resolve().parent if places and places[0] else None
+        return root if root and not {"site-packages", "dist-packages"} & {*root.parts} else None
+    return None
 
 
 def _module_files(root: Path, name: str) -> Iterator[Path]:

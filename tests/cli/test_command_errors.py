@@ -29,8 +29,8 @@ HYDRA_SEES = {
     ("train", "~foo"): "~foo: no such key to delete.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("compare", "watch=true"): "watch: unknown key. Search for it: mate compare --help watch.",
-    ("evaluate", "--dry"): "--dry: is a flag of mate train. Leave it out.",
-    ("benchmark", "-m", "benchmark=attention"): "-m: is a flag of mate train. Leave it out.",
+    ("evaluate", "--dry"): "--dry: mate evaluate does not have this flag. Leave it out.",
+    ("benchmark", "-m", "benchmark=attention"): "--multirun: mate benchmark does not have this flag. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
     (
         "train",
@@ -57,7 +57,7 @@ HYDRA_SEES = {
         "nowhere: this is not a run folder. Give a folder below outputs/train/."
     ),
     ("benchmark", "benchmark.real.hybridqa=/x"): (
-        "hybridqa: this key is below a list, which is replaced as a whole. Type key=[a,b]."
+        "hybridqa: lists are replaced as a whole. Type key=[a,b]."
     ),
     ("train", "experiment=hybridqa_mate", "system=pointr", "--dry"): (
         "system: joins stages, and this experiment has none. Leave it out."

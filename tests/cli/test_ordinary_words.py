@@ -61,15 +61,18 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["~model._target_"], "model: has no _target_. Choose a file of conf/model: model=NAME."),
         (
             ["logger.wandb.tags+=[x]"],
-            "logger.wandb.tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'.",
+            "logger.wandb.tags+=[x]: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'.",
         ),
-        (["logger.wandb.tags+=x"], "Type 'logger.wandb.tags=[x]'."),
+        (["logger.wandb.tags+=x"], "logger.wandb.tags+=x: a value is replaced as a whole. Type logger.wandb.tags=x."),
         (['logger.wandb.tags+="[x]"'], "Type 'logger.wandb.tags=[x]'."),
-        (["trainer.max_epochs+=1"], "trainer.max_epochs+: a value is replaced as a whole. Type trainer.max_epochs=1."),
+        (
+            ["trainer.max_epochs+=1"],
+            "trainer.max_epochs+=1: a value is replaced as a whole. Type trainer.max_epochs=1.",
+        ),
         (["name=r${seed"], "name=r${seed: } is missing at the end. Type 'name=r${seed}'."),
         (["paths.outputs="], "paths.outputs: must be text (got '')."),
         (["experiment=quickstart", "~stages"], "~stages: a run needs this key. Leave it out."),
-        (["tags+=[x]"], "tags+: lists are replaced as a whole. Type 'logger.wandb.tags=[x]'."),
+        (["tags+=[x]"], "tags+=[x]: lists are replaced as a whole. Type 'tags=[x]'."),
         (["model=glob(ma*)"], "model=glob(ma*): has several values. Add -m to run each."),
         (
             ["name=r${hydra:job.num}"],

@@ -34,7 +34,10 @@ def build_run(
     content = run_record(model, seed, task, status, reason) | {"metrics": final if metrics is None else metrics}
     if status != "finished" and metrics is None:
         content["metrics"] = {}
-    (folder / "record.json").write_text(json.dumps(content | record, indent=2))
+    content |= record
+    counts = {split: count for split, count in content["data"].items() if split in ("dev", "test")}
+    questions = {"questions": {split: f"{count}:1" for split, count in counts.items()}}
+    (folder / "record.json").write_text(json.dumps(questions | content, indent=2))
     write_config(folder, {"seed": seed} | base_config(model, task) | (config or {}))
     write_curves(folder, final, rng, steps if status == "finished" else steps // 3)
     return folder

@@ -10,20 +10,20 @@ def only(folder):
     return comparison
 
 
-def test_what_all_runs_share_is_said_in_words(tmp_path):
+def test_what_all_runs_share_is_said_as_it_is_typed(tmp_path):
     for seed in (1, 2):
         build_run(tmp_path / str(seed), seed=seed, config={"encoding": {"max_tokens": 512}})
     comparison = only(tmp_path)
     assert comparison.title == "hybridqa · cell selection"
     assert comparison.common == (
         "62,613 training examples",
-        "init minilm",
-        "5 epochs",
-        "batch 32",
-        "lr 5e-05",
-        "512 tokens",
-        "attention segments",
-        "on cpu (16 threads)",
+        "init=minilm",
+        "max_epochs=5",
+        "batch_size=32",
+        "lr=5e-05",
+        "max_tokens=512",
+        "attention=segments",
+        "device=cpu (16 threads)",
     )
     assert comparison.differences == ()
 
@@ -33,7 +33,7 @@ def test_differences_name_each_value_and_who_has_it(tmp_path):
     build_run(tmp_path / "b", model="tapas", config={"trainer": {"batch_size": 8, "max_epochs": 5}, "x": {"y": 1}})
     build_run(tmp_path / "c", model="sat", config={"trainer": {"batch_size": 8, "max_epochs": 5}})
     comparison = only(tmp_path)
-    assert "batch 32" not in comparison.common
+    assert "batch_size=32" not in comparison.common
     assert [(one.key, one.text) for one in comparison.differences] == [
         ("trainer.batch_size", "32: mate; 8: tapas and sat"),
         ("x.y", "absent: mate and sat; 1: tapas"),
@@ -80,7 +80,7 @@ def test_each_dataset_and_task_is_held_against_itself(tmp_path):
 def test_a_system_is_not_said_to_train(tmp_path):
     stages = {"reader": {"after": "predictions", "optimizer": {"lr": 1e-5}}}
     build_run(tmp_path / "a", task="pointr", config={"system": {"_target_": "x.PointR"}, "stages": stages})
-    assert only(tmp_path).common == ("62,613 training examples", "init minilm", "on cpu (16 threads)")
+    assert only(tmp_path).common == ("62,613 training examples", "init=minilm", "device=cpu (16 threads)")
 
 
 def test_a_run_is_told_apart_by_its_pre_training_and_still_trains(tmp_path):
@@ -91,7 +91,7 @@ def test_a_run_is_told_apart_by_its_pre_training_and_still_trains(tmp_path):
         build_run(tmp_path / name, init=init, config=config)
     found = only(tmp_path)
     assert found.labels == ("mate · minilm + a + b", "mate · minilm + a", "mate · minilm")
-    assert "lr 0.0001" in found.common
+    assert "lr=0.0001" in found.common
     assert found.differences == ()
 
 

@@ -40,7 +40,7 @@ def test_marks_and_published_rows(tmp_path):
     assert "| tapas | 63.0† | 1 |" in text
     assert "| PointR + MATE (published) | 63.4 ±0.2 |  |" in text
     assert "†: within the" in text
-    assert "- hybridqa · cell selection: 62,613 training examples, init minilm" in text
+    assert "- hybridqa · cell selection: 62,613 training examples, init=minilm" in text
 
 
 def test_names_cannot_break_the_table(tmp_path):

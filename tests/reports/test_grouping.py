@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from mate_cli.reports.compare.configuration import Options
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.runs.load import load_runs
 from tests.reports.runs import build_demo, build_run
 
 
 def groups_of(folder, **options):
-    return group_runs(load_runs([folder]).runs, **options)
+    return group_runs(load_runs([folder]).runs, Options(**options))
 
 
 def test_seeds_share_a_row_and_only_finished_ones_count(tmp_path):
@@ -179,7 +180,7 @@ def test_the_run_with_the_median_dev_score_stands_for_its_row(tmp_path):
     assert (group.median_run.text("seed"), group.summary("test/em").center) == ("3", 0.1)
     assert group.summary("dev/em").center == 0.8
     assert group.summary("test/em").spread == pytest.approx(groups_of(tmp_path)[0].summary("test/em").half_range)
-    (group,) = groups_of(tmp_path, statistic="median_dev", ranked_by="dev/em")
+    (group,) = groups_of(tmp_path, statistic="median_dev", metric="dev/em")
     assert group.summary("test/em").center == 0.2
     assert groups_of(tmp_path)[0].summary("test/em").center == pytest.approx(0.25)
 

@@ -82,9 +82,8 @@ def test_equal_numbers_of_other_questions_stand_apart_too(tmp_path):
     asked(tmp_path / "a", "mate", 0.5, 40, "aaa")
     asked(tmp_path / "b", "sat", 0.4, 40, "aaa")
     asked(tmp_path / "c", "tapas", 0.9, 40, "bbb")
-    asked(tmp_path / "d", "etc", 0.3, 40)
     report = build_report([tmp_path], published=False)
-    assert [names for _, names in labels(report)] == [["mate", "sat", "TableETC"], ["tapas"]]
+    assert [names for _, names in labels(report)] == [["mate", "sat"], ["tapas"]]
     assert len({group.block for group in report.groups}) == 2
 
 
@@ -105,7 +104,7 @@ def test_nothing_is_marked_where_few_questions_explain_the_difference(tmp_path):
     asked(tmp_path / "a", "mate", 16 / 21, 21)
     asked(tmp_path / "b", "sat", 15 / 21, 21)
     (table,) = build_report([tmp_path], published=False).tables
-    assert table.marks == {""}
+    assert {table.mark(0, row.cells[0]) for row in table.rows} == {""}
     asked(tmp_path / "c", "tapas", 2 / 21, 21)
     (table,) = build_report([tmp_path], published=False).tables
     assert [table.mark(0, row.cells[0]) for row in table.rows] == ["best", "close", ""]

@@ -52,7 +52,7 @@ def run(cfg: Compare) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.reports.compare.report import build_report
-    from mate_cli.reports.compare.significance import find_group
+    from mate_cli.reports.compare.significance import find_groups
     from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers
     from mate_cli.terminal.console import report_console
 
@@ -63,18 +63,15 @@ def run(cfg: Compare) -> None:
         raise ConfigError("names rows of LaTeX alone", where="labels", remedy="Add latex=FILE")
     report = build_report(
         cfg.runs,
-        metric=cfg.metric,
-        by=cfg.by,
-        status=cfg.status,
-        ignore=cfg.ignore,
-        statistic=cfg.statistic,
-        published=cfg.published,
-        against=cfg.against,
+        **cfg.model_dump(include={"metric", "by", "status", "ignore", "statistic", "published", "against"}),
         cache=Path(cfg.paths.cache).expanduser(),
         added_sections=[instantiate(node) for node in cfg.added_sections.values() if node],
     )
-    asked = (cfg.labels or {}).items()
-    names = {find_group(report.groups, words, report.metric, "labels").label: name for words, name in asked}
+    names = {
+        group.label: name
+        for words, name in (cfg.labels or {}).items()
+        for group in find_groups(report.groups, words, report.metric, "labels")
+    }
     if cfg.sections == "wrong":
         print_wrong_answers(report, console)
     else:

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -21,16 +21,15 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from mate_cli.cli.config.hydra_errors import OPEN, explain, has_key, open_hydra, several_values
+from mate_cli.cli.config.hydra_errors import explain, has_key, open_hydra, several_values
 from mate_cli.cli.config.schema import StageOptions
-from mate_cli.cli.config.user_config import with_user_experiment
+from mate_cli.cli.config.user_config import WHOLE, read_words, with_user_experiment, without_debug
 from mate_cli.cli.config.validate import plain_problems, refuse, resolve_values
 from mate_cli.cli.config_dir import (
     choices,
     extended_choice,
     extended_files,
     find_config,
-    group_choices,
     list_defaults,
     override_choices,
     read_config,
@@ -40,14 +39,12 @@ from mate_cli.cli.config_dir import (
 from mate_cli.cli.words import Override, last_value, texts
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.run_spec import MACHINE, After, Stage, resolve_finished_run
-from mate_cli.quoting import write_value
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.identity import (
     CONF,
     REPEATED,
     Names,
     differences,
-    find_value,
     flat_keys,
     hash_file,
     is_ignored,
@@ -55,8 +52,6 @@ from mate_cli.runs.identity import (
 )
 
 COMMAND, RANDOM = "train", "random"
-WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
-"""Parts of the configuration that are no stage's."""
 
 
 @dataclass(frozen=True)
@@ -120,41 +115,34 @@ class Composition:
 
     def find_settings(self) -> dict[str, str]:
         """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
-        settings: dict[str, str] = {}
+        words = (*map(Override.parse, self.options.overrides), *self.beside)
+        usual = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
+        usual |= {word.group: word.value for word in words if word.group}
+        typed: dict[str, str | None] = {}
         for word in (*self.typed, *self.own):
-            if not word.group:
-                values, base = _leaves(self.config, word.key), self._base_leaves(word.key)
-                settings |= {key: value_text(value) for key, _, value in differences(base, values, REPEATED)}
-            elif not is_ignored(word.group):
-                choice = self.choices.get(word.group)
-                if choice is None and (word.value or "").startswith("["):  # Hydra keeps no list of choices
-                    choice = str(word.value).replace(" ", "")
-                if str(choice) != str(self._usual_choices().get(word.group)):
-                    settings[word.group] = value_text(choice)
+            if word.group:
+                choice, text = self.choices.get(word.group), (word.value or "").replace(" ", "")
+                typed[word.group] = text if choice is None and text.startswith("[") else choice  # Hydra keeps no list
+        chosen = {group: choice for group, choice in typed.items() if str(choice) != str(usual.get(group))}
+        settings = {group: value_text(choice) for group, choice in chosen.items() if not is_ignored(group)}
+        for key, before, _ in differences(_leaves(self.base), _leaves(self.config), REPEATED):
+            unset = before
+            if "${" in str(before):  # without what is typed of it, it would be what it refers to
+                OmegaConf.update(trial := copy.deepcopy(self.config), key, before, merge=False)
+                unset = OmegaConf.select(trial, key)
+            if (value := self.values.get(key, value_text(None))) != value_text(unset):
+                settings[key] = value
         return settings
 
-    def _usual_choices(self) -> dict[str, str | None]:
-        """Return the choice of each group that the files of its experiment make."""
-        groups = dict(list_defaults(COMMAND)) | override_choices("experiment", self.options.experiment)
-        words = (*map(Override.parse, self.options.overrides), *self.beside)
-        return groups | {word.group: word.value for word in words if word.group}
-
-    def _base_leaves(self, key: str) -> dict[str, Any]:
-        """Return the values at a key and below without overrides of it; what they refer to is as it was typed."""
-        raw = find_value(OmegaConf.to_container(self.base), key)
-        if "${" not in str(raw):
-            return _leaves(self.base, key)
-        trial = copy.deepcopy(self.config)
-        OmegaConf.update(trial, key, raw, merge=False)
-        return _leaves(trial, key)
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """Its values by dotted key, as texts."""
+        return {key: value_text(value) for key, value in _leaves(self.config, resolve=True).items()}
 
     def value(self, key: str) -> str | None:
         """Return a choice or a value as text; None without the key, and for a choice that it keeps."""
-        if key in self.options.keeps:
-            return None
-        if key in self.choices:
-            return str(self.choices[key])
-        return value_text(_leaves(self.config, key).get(key)) if has_key(self.config, key) else None
+        value = str(self.choices[key]) if key in self.choices else self.values.get(key)
+        return None if key in self.options.keeps else value
 
     def to_run_config(self) -> RunConfig:
         """Return the typed configuration.
@@ -167,9 +155,7 @@ class Composition:
             refuse(_parts_without_class(values))
             refuse(plain_problems(values, COMMAND))
         except ConfigError as error:
-            if not self.name:
-                raise
-            raise ConfigError(str(error), where=f"stages.{self.name}") from error
+            raise ConfigError(str(error), where=f"stages.{self.name}" if self.name else None) from error
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
 
     def to_stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
@@ -259,12 +245,15 @@ def compose_stage(
         beside = [word for word in beside if base.takes(word)]
         scaled = set() if is_users else _scaled_keys(base, first, [*beside, *now])
         files = [*beside, *first] if is_users else [*(word for word in first if word.key not in scaled), *beside]
-        debug = flat_keys(read_config(find_config(f"debug/{last_value(now, 'debug')}")))
-        base = base.with_values(word for word in files if word.key not in debug)
+        base = base.with_values(without_debug(files, now))
         fits = [word for word in of_all if base.takes(word)]
         composed = base.with_values([*fits, *alone])
     except ConfigCompositionException as error:
-        raise _stage_error(error, name, texts([*first, *beside, *now])) from error
+        explained = explain(error, COMMAND, texts([*first, *beside, *now]))
+        where, remedy = ".".join(filter(None, [f"stages.{name}", explained.where])), explained.remedy
+        if remedy and explained.problem == "unknown key":
+            remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
+        raise ConfigError(explained.problem, where=where, remedy=remedy) from error
     return replace(composed, base=base.config, name=name, options=options, own=own, typed=fits, beside=beside)
 
 
@@ -279,15 +268,6 @@ def _scaled_keys(base: Composition, first: Sequence[Override], typed: Sequence[O
     return {key for key in {*values[0], *values[1]} if values[0].get(key) != values[1].get(key)}
 
 
-def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[str]) -> ConfigError:
-    """Return Hydra's error as one that names the stage."""
-    explained = explain(error, COMMAND, words)
-    where, remedy = ".".join(filter(None, [f"stages.{name}", explained.where])), explained.remedy
-    if remedy and explained.problem == "unknown key":
-        remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
-    return ConfigError(explained.problem, where=where, remedy=remedy)
-
-
 def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
     """Read what an experiment of the user's sets beside its stages, and the names of stages that it overrides.
 
@@ -296,7 +276,7 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
     """
     users, beside, stages = user_experiment_files(str(experiment)), list[Override](), set[str]()
     for file in extended_files("experiment", str(experiment)):
-        words = [*_beside_stages(file)]
+        words = [*read_words(file)]
         if words and file not in users:
             problem = f"{words[0].key} is set outside the stages, so no stage uses it"
             remedy = "Move it to stages.NAME.overrides, or type it, which sets it in every stage that has the key"
@@ -305,18 +285,6 @@ def read_user_stages(experiment: str | None) -> tuple[list[Override], set[str]]:
         beside += words
         stages |= {name for name, node in nodes if isinstance(node, dict) and "overrides" in node}
     return beside, stages
-
-
-def _beside_stages(file: Path) -> Iterator[Override]:
-    """Yield the choices and values of an experiment's file that are no part of its stages, as overrides."""
-    content: Any = OmegaConf.to_container(OmegaConf.load(file))
-    for group, name in group_choices(content):
-        group = group.removeprefix("override ").removeprefix("/")
-        if group != "system":
-            yield Override("", group, str(name))
-    for key, value in flat_keys(content).items():
-        if key.partition(".")[0] not in WHOLE:
-            yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))
 
 
 def hash_own_files(chosen: Mapping[str, str | None]) -> dict[str, str]:
@@ -362,7 +330,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
         raise ConfigCompositionException(f"config group '{key}' does not exist")
     section, _, name = key.rpartition(".")
     try:
-        items = OmegaConf.select(config, section, throw_on_missing=False) if section else None
+        items = OmegaConf.select(config, section, throw_on_missing=False) if section else config
         if isinstance(items, ListConfig) and (override.is_delete() or name not in map(str, range(len(items)))):
             raise ConfigError("lists are replaced as a whole", where=key, remedy=f"Type '{section}=[...]'")
         current = OmegaConf.select(config, key, throw_on_missing=False)
@@ -372,7 +340,7 @@ def _apply(override: HydraOverride, config: DictConfig) -> None:
             if value not in (None, current):
                 raise ConfigCompositionException(f"~{key}={value}: its value is {current}")
             with open_dict(config):
-                del (OmegaConf.select(config, section) if section else config)[name]
+                del items[name]
         elif override.is_add() and not (current is None or isinstance(value, (dict, list))):
             raise ConfigCompositionException(f"An item is already at '{key}'")
         else:
@@ -392,7 +360,6 @@ def _parts_without_class(values: Mapping[str, Any]) -> Iterator[str]:
             yield str(ConfigError("has no _target_", where=name, remedy=f"Choose a file of conf/{name}: {name}=NAME"))
 
 
-def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
-    """Return the values at a key and below, by dotted key."""
-    node = OmegaConf.select(config, key, throw_on_missing=False)
-    return flat_keys({key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node})
+def _leaves(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
+    """Return the values of a configuration by dotted key, as files write them or resolved."""
+    return flat_keys(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=resolve)))

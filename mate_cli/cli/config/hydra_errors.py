@@ -3,7 +3,7 @@
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, UnsupportedInterpolationType
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.messages import offer, translate_key
-from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
+from mate_cli.cli.config.user_config import OPEN, use_user_config
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.help import groups_of, nearest, nearest_choice
 from mate_cli.cli.words import Override
@@ -39,6 +39,8 @@ MAX_LIST = 130
 FORM = "a key is names with dots between them, and one = behind it"
 SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
     (r"""(?<=[{,])\s*(['"])(.*?)\1\s*(?=:)""", lambda match: escape_key(match[2]), "keys stand without quotes"),
+    (r"""^([^=]+)\+=['"]?(\[.*?\])['"]?$""", r"\1=\2", "lists are replaced as a whole"),
+    (r"^([^=]+)\+=", r"\1=", "a value is replaced as a whole"),
     (r"^([^=\[]+)\[(\d+)\]", r"\1.\2", FORM),
     (r"\.{2,}(?=[^=]*=)", ".", FORM),
     (r"^([+~]*[\w./@-]*\w)\W*=+", r"\1=", FORM),
@@ -46,22 +48,12 @@ SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str], str], ...] = (
 )
 """What people write that the grammar does not read, what it is replaced by, and what is wrong."""
 TRAINER = "mate explain trainer lists its keys; other keywords of pl.Trainer are +trainer.options.NAME=..."
-OPEN = ("trainer.options.", "callbacks.", "logger.", "task.metrics")
-"""What may be added, whatever the files have."""
 NOT_HERE = "It was made by another version of mate, or by code outside the Python path"
 FLAGS_APART = "The jobs of a sweep: -m --dry; the configuration of one of them: --cfg job without -m"
 SENTENCES = (
     (r"Error locating target '([^']+)'", "{}", "no such class here", NOT_HERE),
-    (
-        r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
-        *("{}", "mate {command} does not use this group", None),
-    ),
-    (
-        r"invalid literal for int\(\) with base 10: '([^']+)'",
-        "{}",
-        "this key is below a list, which is replaced as a whole",
-        "Type key=[a,b]",
-    ),
+    (r"Could not override '([^']+)'\.(?: No match|\nDid you)", "{}", "mate {command} does not use this group", None),
+    (r"invalid literal for int\(\) with base 10: '([^']+)'", "{}", "lists are replaced as a whole", "Type key=[a,b]"),
     (r"An item is already at '([^']*)'", "{}", "this key exists already", "Leave out the +"),
     (r"Config group override must be (.*)", "", "a group needs the name of a choice", "Name one, or leave it out"),
     (r"Only one of (--run, --multirun, --cfg)", "{}", "exclude each other", FLAGS_APART),
@@ -105,14 +97,16 @@ def _is_a_bug(error: Exception, file: str | None) -> bool:
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
     """Return an error of Hydra, OmegaConf or YAML as one that names the key and the remedy."""
     if isinstance(error, OverrideParseException):
-        return _unreadable(error.override, config_name, words)
+        return _unreadable(error.override)
     if isinstance(error, MissingConfigException):
         return _no_choice(error)
     if isinstance(error, YAMLError):
         mark = getattr(error, "problem_mark", None)
         return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
-    if isinstance(error, UnicodeDecodeError):
-        return _not_utf8()
+    if isinstance(error, UnicodeDecodeError):  # which does not name the file
+        files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
+        file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
+        return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
     message = str(error) or str(error.__cause__)
     for pattern, where, problem, remedy in SENTENCES:
         if match := re.search(pattern, message):
@@ -141,10 +135,9 @@ def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
     typed = map(Override.parse, words)
     chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
     with open_hydra():
-        try:
-            return compose(config_name, with_user_experiment(chosen))
-        except HydraException:
-            return compose(config_name)
+        with suppress(HydraException):
+            return compose(config_name, chosen)
+        return compose(config_name)
 
 
 def parse_overrides(words: Sequence[str]) -> list[HydraOverride]:
@@ -186,12 +179,6 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
     return question.removeprefix("Did you mean ").removesuffix("?") if question else None
 
 
-def choices_with(group: str, key: str) -> list[str]:
-    """Return the choices of a group in whose files a key or section stands."""
-    leaves = {name: flat_keys(read_config(find_config(f"{group}/{name}"))) for name in choices(group)}
-    return [name for name, keys in leaves.items() if any(f"{leaf}.".startswith(f"{key}.") for leaf in keys)]
-
-
 def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or a value of one
     """Say whether a configuration has such a key or section, set or not."""
     for part in key.split(".") if key else ():
@@ -201,18 +188,17 @@ def has_key(node: Any, key: str) -> bool:  # noqa: ANN401 - a configuration, or 
     return True
 
 
-def _unreadable(override: str, config_name: str, words: Sequence[str]) -> ConfigError:
+def _unreadable(override: str) -> ConfigError:
     """Return the error of an override that Hydra's grammar does not read, with the nearest that it does."""
     key, equals, value = override.partition("=")
     if not equals and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
-    if key.endswith("+"):
-        return _explain_added(key, value, known_keys(config_name, words))
     spelled = override
     for pattern, replacement, problem in SPELLINGS:
         spelled = re.sub(pattern, replacement, spelled)
-        if spelled != override and _is_readable(spelled):
-            return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
+        with suppress(HydraException):
+            if spelled != override and OverridesParser.create().parse_override(spelled):
+                return ConfigError(problem, where=override, remedy=f"Type {quote_for_shell(spelled)}")
     quoted = quote_for_shell(f"{key}={write_value(value)}")
     remedy = f"Put special characters in quotes inside quotes: {quoted}"
     if re.fullmatch(r"\w+\(.*\)", value):
@@ -220,33 +206,9 @@ def _unreadable(override: str, config_name: str, words: Sequence[str]) -> Config
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
-def _explain_added(typed: str, value: str, config: DictConfig) -> ConfigError:
-    """Return the error of `key+=value`: nothing in Hydra adds to a value."""
-    name = typed.strip("+~")
-    key = name if has_key(config, name) else nearest_key(name, config) or name
-    is_list = value.strip("'\"").startswith("[") or isinstance(OmegaConf.select(config, key), ListConfig)
-    items = value.strip("'\"").removeprefix("[").removesuffix("]")
-    remedy = f"Type {quote_for_shell(f'{key}=[{items}]' if is_list else f'{key}={value}')}"
-    return ConfigError(f"{'lists are' if is_list else 'a value is'} replaced as a whole", where=typed, remedy=remedy)
-
-
-def _is_readable(override: str) -> bool:
-    try:
-        return bool(OverridesParser.create().parse_override(override))
-    except HydraException:
-        return False
-
-
 def escape_key(text: str) -> str:
     """Return a text as a key of a mapping, which the grammar has without quotes; no dot stands between its words."""
     return re.sub(r"[=:,(){}\[\]]", r"\\\g<0>", text.replace(" ·", ""))
-
-
-def _not_utf8() -> ConfigError:
-    """Name the file of the user's that Hydra could not decode; its error does not."""
-    files = sorted((user_config_dir() or config_dir()).rglob("*.yaml"))
-    file = next((file for file in files if "\ufffd" in file.read_text(encoding="utf-8", errors="replace")), None)
-    return ConfigError("is not in UTF-8", where=str(file) if file else None, remedy="Save it as UTF-8")
 
 
 def _no_choice(error: MissingConfigException) -> ConfigError:
@@ -274,7 +236,8 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
 def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigError:
     group, _, name = key.partition(".")
     config = known_keys(config_name, words)
-    if name and (others := choices_with(group, name)):
+    files = {choice: flat_keys(read_config(find_config(f"{group}/{choice}"))) for choice in choices(group)}
+    if others := [choice for choice, keys in files.items() if any(f"{key}.".startswith(f"{name}.") for key in keys)]:
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
         chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
@@ -294,11 +257,10 @@ def _unknown_key(key: str, config_name: str, words: Sequence[str]) -> ConfigErro
 
 def several_values(override: str, command: str = "train") -> ConfigError:
     """Return the error of an override with several values outside a sweep."""
-    if command != "train":
-        return ConfigError("has several values", where=override, remedy="Name one")
     key, _, value = override.partition("=")
     a_list = "" if "(" in value else f", or write '{key}=[{value}]' for a list"
-    return ConfigError("has several values", where=override, remedy=f"Add -m to run each{a_list}")
+    remedy = f"Add -m to run each{a_list}" if command == "train" else "Name one"
+    return ConfigError("has several values", where=override, remedy=remedy)
 
 
 def _first_line(message: str) -> str:

@@ -30,9 +30,8 @@ NAMES = {
     **dict.fromkeys(("log_every_n_steps", "logging_steps"), "trainer.log_every"),
     **dict.fromkeys(("model_checkpoint", "save_steps", "save_top_k"), "trainer.checkpoint_every=..."),
     **{f"limit_{name}_batches": f"trainer.limit_{short}=..." for name, short in (("train", "train"), ("val", "dev"))},
-    **{"limit_test_batches": "trainer.limit_test=...", "compile": "trainer.compile"},
+    **{"limit_test_batches": "trainer.limit_test=...", "compile": "trainer.compile", "learning_rate": "optimizer.lr"},
     **{name: f"+trainer.options.{name}" for name in ("profiler", "max_time", "detect_anomaly", "benchmark")},
-    **dict.fromkeys(("learning_rate",), "optimizer.lr"),
     **dict.fromkeys(("warmup", "warmup_steps", "warmup_ratio", "num_warmup_steps"), "scheduler.warmup=..."),
     **dict.fromkeys(("max_length", "max_seq_length", "max_len", "seq_len"), "encoding.max_tokens"),
     **dict.fromkeys(("data_dir", "data_path", "dataset_path"), "data.root"),
@@ -46,21 +45,14 @@ NAMES = {
 """What the last part of a key of Lightning, transformers and their templates is called here: a key, or whole words
 where the value means something else."""
 KINDS = {
-    "int_type": "an integer",
-    "int_from_float": "an integer",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "text",
-    "string_too_short": "text",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a group of keys",
-    "model_type": "a group of keys",
-    "dataclass_type": "a group of keys",
-    "none_required": "null",
-    "too_short": "one or more",
+    **dict.fromkeys(("int", "integer"), "an integer"),
+    **dict.fromkeys(("float", "number"), "a number"),
+    **dict.fromkeys(("bool", "boolean"), "true or false"),
+    **dict.fromkeys(("list", "tuple", "array"), "a list"),
+    **dict.fromkeys(("dict", "model", "dataclass", "object"), "a group of keys"),
+    **{"string": "text", "none": "null", "null": "null", "too_short": "one or more"},
 }
-"""The type that a value must have, by pydantic's name of the error."""
+"""Types of values in words, by the names that pydantic's errors begin with, and by those of a JSON schema."""
 MAX_SHOWN = 200
 """Letters of a value that a sentence quotes."""
 
@@ -114,7 +106,7 @@ def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
     """Return the sentence about one value: its bound if it has the right type, else the types it may have."""
     if details[0]["type"] == "missing":
         return str(ConfigError("is missing", where=place))
-    bounds = [detail for detail in details if detail["type"] not in {*KINDS, "literal_error"}]
+    bounds = [detail for detail in details if _kind(detail) is None and detail["type"] != "literal_error"]
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
     shown = repr(value) if len(repr(value)) <= MAX_SHOWN else f"{repr(value)[:MAX_SHOWN]} ..."
@@ -122,11 +114,16 @@ def _explain_value(place: str, details: Sequence[ErrorDetails]) -> str:
     return str(ConfigError(f"must be {' or '.join(phrases)} (got {shown})", where=place, remedy=remedy))
 
 
+def _kind(detail: ErrorDetails) -> str | None:
+    """Return the type that a value must have; None where it has the right one."""
+    return KINDS.get(detail["type"], KINDS.get(detail["type"].partition("_")[0]))
+
+
 def _demand(detail: ErrorDetails) -> str:
     if detail["type"] == "literal_error":
         return str(detail["ctx"]["expected"])
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return KINDS.get(detail["type"], message[:1].lower() + message[1:])
+    return _kind(detail) or message[:1].lower() + message[1:]
 
 
 def translate_key(key: str) -> str | None:

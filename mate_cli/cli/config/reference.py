@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import pydoc
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,13 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.hydra_errors import has_key, nearest_key, open_hydra
-from mate_cli.cli.config.messages import find_section
+from mate_cli.cli.config.messages import KINDS, find_section
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.user_config import with_user_experiment
 from mate_cli.cli.config.validate import Parameters
-from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
+from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir, user_experiment_files
+from mate_cli.cli.words import Override, last_value
 from mate_cli.errors import ConfigError
 from mate_cli.runs.identity import find_value
 
@@ -35,10 +37,6 @@ LINE = re.compile(
     r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
 )
 """A key of a YAML file, its value, and the comment behind it."""
-KINDS = {
-    **{"integer": "an integer", "number": "a number", "string": "text", "boolean": "true or false"},
-    **{"array": "a list", "object": "a group of keys", "null": "null"},
-}
 LIMITS = {
     **{"exclusiveMinimum": "greater than", "minimum": "at least"},
     **{"exclusiveMaximum": "less than", "maximum": "at most"},
@@ -77,14 +75,12 @@ class Sources:
     """Files and words that a command's configuration is composed of.
 
     Args:
-        files: in their order, each with the part of the configuration that it is about; "" for all.
-        typed: values that were typed, by key.
+        settings: the places that set each key, the last one counts.
     """
 
     name: str
     config: DictConfig
-    files: tuple[tuple[Path, str], ...]
-    typed: Mapping[str, str]
+    settings: Mapping[str, list[Setting]]
 
     @classmethod
     def of(cls, name: str, words: Sequence[str]) -> Sources:
@@ -100,20 +96,22 @@ class Sources:
         files: dict[Path, str] = {}
         for entry in entries:
             if file := find_config(str(entry.config_path)):
-                files.pop(file, None)  # an experiment of the user's counts where it is laid last
                 files[file] = "" if entry.package in (None, "_global_") else str(entry.package)
-        pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
-        return cls(name, config, tuple(files.items()), {key: value for key, value in pairs if not choices(key)})
+        typed = [*map(Override.parse, words)]
+        users = user_experiment_files(str(last_value(typed, "experiment")))  # they count where they are laid last
+        for file in (*users, find_config(f"debug/{last_value(typed, 'debug')}")):
+            files |= {file: files.pop(file)} if file in files else {}
+        settings: dict[str, list[Setting]] = defaultdict(list)
+        for file, part in files.items():
+            for key, (value, comment) in read_keys(file).items():
+                settings[".".join(filter(None, [part, key]))].append(Setting(_place(file), value, comment))
+        for key, value in {word.key: word.value or "" for word in typed if not choices(word.key)}.items():
+            settings[key].append(Setting("typed", value))
+        return cls(name, config, settings)
 
     def explain(self, key: str) -> KeyDescription:
         """Explain a key that there is."""
-        settings = []
-        for file, part in self.files:
-            for name, (value, comment) in read_keys(file).items():
-                if ".".join(filter(None, [part, name])) == key:
-                    settings.append(Setting(_place(file), value, comment))
-        if key in self.typed:
-            settings.append(Setting("typed", self.typed[key]))
+        settings = self.settings.get(key, [])
         return KeyDescription(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
 
     def _value(self, key: str) -> str:
@@ -128,7 +126,7 @@ class Sources:
             file = find_config(f"{section}/{other}")
             if file and (comment := read_keys(file).get(name, ("", ""))[1]):
                 return comment
-        return _find_description(_docstrings(self._target(section)), name) if section else ""
+        return _find_description(_read_class(self._target(section))[1], name) if section else ""
 
     def _target(self, section: str) -> str:
         """Return the name of the class that a section is built of; empty for a plain section."""
@@ -138,7 +136,7 @@ class Sources:
     def _bounds(self, key: str) -> str:
         section, _, name = key.rpartition(".")
         if section and (target := self._target(section)):
-            return type_text(_types(target).get(name))
+            return type_text(_read_class(target)[0].get(name))
         schema = find_section(SCHEMAS[self.name], key.split(".")[:-1])
         if schema is None or name not in schema.model_fields:
             return ""
@@ -197,35 +195,28 @@ def _phrase(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         *most, last = map(str, schema["enum"])
         return f"{', '.join(most)} or {last}" if most else last
-    limits = [f"{phrase} {_number(schema[name])}" for name, phrase in LIMITS.items() if name in schema]
-    kind = KINDS.get(str(schema.get("type", "")), "")
-    return " ".join([kind, " and ".join(limits)]).strip()
+    bounds = {phrase: schema[name] for name, phrase in LIMITS.items() if name in schema}
+    limits = (f"{phrase} {value if isinstance(value, int) else f'{value:g}'}" for phrase, value in bounds.items())
+    return " ".join([KINDS.get(str(schema.get("type", "")), ""), " and ".join(limits)]).strip()
 
 
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:g}"
+def _read_class(target: str) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the arguments of a class with their types, and its docstring with those of the classes that it extends.
 
-
-def _types(target: str) -> Mapping[str, Any]:
-    """Return the arguments of a class with their types; a class that is not ours is imported."""
-    foreign_class: Any = None if target.startswith("mate_cli.") else pydoc.locate(target)
-    return Parameters.of(foreign_class).hints if foreign_class else parameter_types(target)
-
-
-def _docstrings(target: str) -> list[str]:
-    """Return the docstrings of a class and of those that it inherits from; one that is not ours is imported."""
+    A class that is not ours is imported.
+    """
     if target.startswith("mate_cli."):
-        return docstrings(target)
-    return [inspect.cleandoc(kind.__doc__ or "") for kind in getattr(pydoc.locate(target), "__mro__", ())]
+        return parameter_types(target), docstrings(target)
+    kind: Any = pydoc.locate(target) if target else None
+    texts = [inspect.cleandoc(base.__doc__ or "") for base in getattr(kind, "__mro__", ())]
+    return (Parameters.of(kind).hints if kind else {}), texts
 
 
 def _find_description(texts: Sequence[str], name: str) -> str:
     """Return the text about an argument in the first docstring that has it."""
-    for text in texts:
-        match = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
-        if match:
-            return " ".join(match[1].split())
-    return ""
+    pattern = re.compile(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", re.MULTILINE)
+    match = next(filter(None, map(pattern.search, texts)), None)
+    return " ".join(match[1].split()) if match else ""
 
 
 def _place(file: Path) -> str:

@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import (
     COMMAND,
-    WHOLE,
     Composition,
     compose_choices,
     compose_stage,
@@ -33,6 +32,7 @@ from mate_cli.cli.config.composition import (
 from mate_cli.cli.config.hydra_errors import nearest_key, omegaconf_error
 from mate_cli.cli.config.messages import offer, validation_messages
 from mate_cli.cli.config.schema import StageOptions, as_list
+from mate_cli.cli.config.user_config import WHOLE
 from mate_cli.cli.config.validate import refuse
 from mate_cli.cli.help import nearest
 from mate_cli.cli.words import Override, last_value
@@ -60,12 +60,14 @@ def resolve(words: Sequence[str]) -> RunSpec:
     top, experiment = [word for word in typed if not word.stage], last_value(typed, "experiment")
     with composing([str(word) for word in every if word.is_below("hydra")]):
         chosen = compose_choices(top)
-        whole = chosen.with_values([*(word for word in top if word.is_below(*WHOLE)), *_option_words(typed)])
+        options = (word for word in typed if word.stage and word.inner.key in StageOptions.model_fields)
+        newly = (replace(word, sign=word.sign or "++") for word in options)  # such as stages.NAME.run
+        whole = chosen.with_values([*(word for word in top if word.is_below(*WHOLE)), *newly])
         name, resume, trust, system, nodes = (_resolve_part(whole.config, key) for key in PARTS)
         recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
         spec = RunSpec((), whole.names, recorded, system, resume and str(resume), name=_check_name(name))
-        options = _stage_options(nodes or {}, typed)
-        if not options:
+        stage_options = _stage_options(nodes or {}, typed)
+        if not stage_options:
             if system:
                 raise ConfigError("joins stages, and this experiment has none", where="system", remedy="Leave it out")
             plain = chosen.with_values(top)
@@ -75,7 +77,7 @@ def resolve(words: Sequence[str]) -> RunSpec:
             return replace(spec, stages=(stage,), settings=join_settings([plain]))
         beside, users = read_user_stages(experiment)
         composed = [
-            compose_stage(name, stage, typed, beside, is_users=name in users) for name, stage in options.items()
+            compose_stage(name, stage, typed, beside, is_users=name in users) for name, stage in stage_options.items()
         ]
     for_all = [word for word in typed if not word.is_below(*WHOLE)]
     _refuse_untaken([*beside, *for_all], composed)
@@ -90,12 +92,6 @@ def resolve(words: Sequence[str]) -> RunSpec:
         taken={str(word): tuple(stage.name for stage in composed if word in stage.shared) for word in for_all},
         settings=[*options_changed, *join_settings([stage for stage in composed if not stage.options.run])],
     )
-
-
-def _option_words(typed: Iterable[Override]) -> list[Override]:
-    """Return the overrides of options of stages, such as `stages.NAME.run`, which may be new there."""
-    options = [word for word in typed if word.stage and word.inner.key in StageOptions.model_fields]
-    return [replace(word, sign=word.sign or "++") for word in options]
 
 
 def _resolve_part(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
@@ -243,11 +239,9 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
     name = ranked_by.removeprefix(FROM_STAGE)
     if name != ranked_by and not any(earlier.name == name and earlier.after == "rows" for earlier in before):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
-        raise ConfigError(
-            f"no earlier stage named {name} ranks rows",
-            where=f"stages.{stage.name}.encoding.ranked_by",
-            remedy=f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows",
-        )
+        remedy = f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows"
+        where = f"stages.{stage.name}.encoding.ranked_by"
+        raise ConfigError(f"no earlier stage named {name} ranks rows", where=where, remedy=remedy)
 
 
 def _names_of(whole: Composition, stages: Sequence[Stage], system: Node | None) -> Names:

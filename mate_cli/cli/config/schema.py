@@ -68,15 +68,6 @@ class Evaluate(Section):
     trust: Texts
 
 
-class TableLimits(Section):
-    """The largest table that is read; see `Limits` of `tables/read_options.py`."""
-
-    rows: PositiveInt
-    columns: PositiveInt
-    cells: PositiveInt
-    megabytes: PositiveInt
-
-
 class Predict(Section):
     """`mate predict`."""
 
@@ -102,7 +93,7 @@ class Predict(Section):
     abstain: float | None = Field(ge=0, le=1)
     input: str | None
     output: str | None
-    limits: TableLimits
+    limits: dict[Literal["rows", "columns", "cells", "megabytes"], PositiveInt]
     data: Node
     sources: Nodes
     trust: Texts

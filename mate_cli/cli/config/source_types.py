@@ -5,23 +5,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import typing
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import importlib
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-import pydantic
 
 from mate_cli.cli.config_dir import PACKAGE
 
-KNOWN = {
-    **{kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict, Path, Mapping, Sequence)},
-    **{name: getattr(typing, name) for name in ("Any", "Annotated", "Literal", "Optional", "Union")},
-    **{name: getattr(pydantic, name) for name in ("Field", "PositiveInt", "PositiveFloat")},
-    **{name: getattr(pydantic, name) for name in ("NonNegativeInt", "NonNegativeFloat")},
-    **{name: getattr(pydantic, name) for name in ("BeforeValidator", "AfterValidator")},
-}
-"""Names that an annotation may be made of."""
+KNOWN = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict)}
+PLAIN = ("typing", "pydantic", "pathlib", "collections.abc")
+"""Modules that an annotation may take names from, beside our own."""
 
 
 @functools.cache
@@ -41,12 +33,11 @@ def docstrings(target: str) -> list[str]:
 def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
     """Yield a class of ours and those that it inherits from, with their modules."""
     module, _, name = target.rpartition(".")
-    tree = _tree(module)
-    for node in tree.body if tree else ():
+    for node in _tree(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             yield module, node
-            for base in node.bases:
-                yield from _classes(_home(module, ast.unparse(base).partition("[")[0]))
+            for base in (ast.unparse(base).partition("[")[0] for base in node.bases):
+                yield from _classes(".".join(_imports(module).get(base, (module, base))))
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
@@ -73,15 +64,16 @@ class _Names(dict[str, Any]):
 
     def __init__(self, module: str) -> None:
         super().__init__(KNOWN)
-        self._tree = _tree(module)
+        self._module = module
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type
-        for node in self._tree.body if self._tree else ():
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mate_cli."):
-                for alias in node.names:
-                    if (alias.asname or alias.name) == name:
-                        return _names(str(node.module))[alias.name]
-            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+        module, original = _imports(self._module).get(name, ("", ""))
+        if module.startswith("mate_cli."):
+            return _names(module)[original]
+        if module in PLAIN:
+            return getattr(importlib.import_module(module), original)
+        for node in _tree(self._module).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return dict(_evaluated({name: node.value}, self))[name]
         raise KeyError(name)
 
@@ -89,18 +81,16 @@ class _Names(dict[str, Any]):
 _names = functools.cache(_Names)
 
 
-def _home(module: str, name: str) -> str:
-    """Return the full name of a class that a module defines or imports."""
-    tree = _tree(module)
-    for node in tree.body if tree else ():
-        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
-            return f"{node.module}.{name}"
-    return f"{module}.{name}"
+@functools.cache
+def _imports(module: str) -> dict[str, tuple[str, str]]:
+    """Return where each name that a module of ours imports comes from: a module, and its name there."""
+    nodes = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
+    return {alias.asname or alias.name: (str(node.module), alias.name) for node in nodes for alias in node.names}
 
 
 @functools.cache
-def _tree(module: str) -> ast.Module | None:
-    """Parse the source of a module of ours; None for others."""
+def _tree(module: str) -> ast.Module:
+    """Parse the source of a module of ours; of others nothing."""
     file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
     ours = module.startswith("mate_cli.") and file.is_file()
-    return ast.parse(file.read_text(encoding="utf-8")) if ours else None
+    return ast.parse(file.read_text(encoding="utf-8") if ours else "")

@@ -22,8 +22,6 @@ BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
 ENDLESS = re.compile(r"[0-9_]{4000}")
 """More digits than Python reads as a number."""
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""What Hydra's --info may be asked for."""
 
 
 OTHER_CONFIGS = ("--config-name", "--config-path", "--experimental-rerun")
@@ -54,7 +52,7 @@ class Syntax:
         """
         for place, (before, word) in enumerate(zip(["", *words], words, strict=False)):
             flag, after = LONG.get(before, before), next(iter(words[place + 1 :]), "")
-            if self.takes(word) or flag in VALUED or (flag == "--info" and word in INFO):
+            if self.takes(word) or flag in VALUED or (flag == "--info" and "=" not in word):
                 continue
             if word.startswith("-"):
                 self._check_flag(word, after, words)
@@ -67,11 +65,11 @@ class Syntax:
         from mate_cli.cli.config.hydra_errors import known_keys, nearest_key
 
         flag, equals, value = word.partition("=")
-        if LONG.get(flag, flag) in (DRY, PRINT_SCRIPT, "--multirun") and self.command != "train":
-            raise ConfigError("is a flag of mate train", where=flag, remedy="Leave it out")
-        if LONG.get(flag, flag) in OTHER_CONFIGS:
-            problem = f"mate {self.command} does not have this flag"
-            raise ConfigError(problem, where=LONG.get(flag, flag), remedy="Use --config-dir FOLDER")
+        long = LONG.get(flag, flag)
+        of_train = long in (DRY, PRINT_SCRIPT, "--multirun")
+        if long in OTHER_CONFIGS or (of_train and self.command != "train"):
+            remedy = "Leave it out" if of_train else "Use --config-dir FOLDER"
+            raise ConfigError(f"mate {self.command} does not have this flag", where=long, remedy=remedy)
         if flag in FLAGS:
             return
         key: str | None = flag.lstrip("-").replace("-", "_") or None
@@ -80,22 +78,19 @@ class Syntax:
             begun = [other for other in alike if len(other) > 2 and flag.startswith(f"{other}-")]
             if question := nearest(flag, begun or alike, cutoff=0.7):
                 raise ConfigError("unknown flag", where=word, remedy=question)
-            key = nearest_key(str(key), known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
+            key = nearest_key(key, known_keys(self.command, [w for w in words if "=" in w and w[0] != "-"]))
         if key is None:
             remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.command} --help"
             raise ConfigError("unknown flag", where=word, remedy=remedy)
         value = value if equals else after if after and not after.startswith("--") else "..."
-        raise ConfigError(
-            f"{FORM}, without dashes", where=word, remedy=suggest(key if "=" in key else f"{key}={value}")
-        )
+        remedy = suggest(key if "=" in key else f"{key}={value}")
+        raise ConfigError(f"{FORM}, without dashes", where=word, remedy=remedy)
 
     def _explain_bare_word(self, before: str, word: str, rest: Sequence[str]) -> ConfigError:
         """Return the error of a word without `=`."""
         key, equals, begun = before.partition("=")
-        bare = [word]
-        bare += takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)
-        following = [part for part in rest[:2] if not part.startswith("--")]
-        text = " ".join([*([before] if before.endswith("=") else []), word, *following])
+        bare = [word, *takewhile(lambda part: "=" not in part and not part.startswith("--"), rest)]
+        text = " ".join([*[before] * before.endswith("="), word, *(part for part in rest[:2] if part[:2] != "--")])
         if spaced := SPACED.match(text):
             return _explain_spaces(spaced["key"], spaced["value"])
         if closing := _missing_bracket(begun):
@@ -144,13 +139,12 @@ class Syntax:
         key, _, value = word.partition("=")
         name = key.lstrip("+~")
         if key != key.strip() or not key:
-            raise _explain_spaces(
-                key.strip() or "key", value.strip() or next((part for part in rest if not part.startswith("--")), "")
-            )
+            following = (part for part in rest if not part.startswith("--"))
+            raise _explain_spaces(key.strip() or "key", value.strip() or next(following, ""))
         self._check_choice(word, name, value)
         if name == "hydra.run.dir":
             path = Path(value)
-            named = f"{format_setting('name', path.name or 'NAME')} " if "resume" in top_keys(self.command) else ""
+            named = f"{format_setting('name', path.name or 'NAME')} " * ("resume" in top_keys(self.command))
             remedy = f"Type {named}{format_setting('paths.outputs', path.parent)}"
             raise ConfigError("a run creates its own folder", where=word, remedy=remedy)
         if name not in self.texts and ENDLESS.search(value):
@@ -166,8 +160,8 @@ class Syntax:
         if word.startswith("+"):
             raise ConfigError("this group is chosen already", where=word, remedy=suggest(f"{group}={value}"))
         names, is_needed = choices(group), defaults[group] is not None
-        deleted = word.startswith("~") and is_needed and not (value and NONE in names)
-        nothing = not word.startswith("~") and value.lower() in NOTHING and value not in names
+        deleted = word.startswith("~")
+        nothing = not deleted and value.lower() in NOTHING and value not in names
         if (deleted or nothing or value == "[]") and is_needed and NONE not in names:
             remedy = f"Type {group}=NAME; mate list {group} shows all {len(names)}"
             raise ConfigError(f"mate {self.command} needs a choice of this group", where=word, remedy=remedy)
@@ -192,16 +186,17 @@ def _explain_spaces(key: str, value: str) -> ConfigError:
 def _missing_bracket(value: str) -> str:
     """Return the sign at which a list, group or reference would end that begins, without quotes, and does not end."""
     begun = value[:1] if value[:1] in BRACKETS else "{" if "${" in value else ""
-    if not begun or any(mark in value for mark in "'\"\\") or value.count(begun) <= value.count(BRACKETS[begun]):
-        return ""
-    return BRACKETS[begun]
+    closing = BRACKETS.get(begun, "")
+    is_open = begun and not re.search("['\"\\\\]", value) and value.count(begun) > value.count(closing)
+    return closing if is_open else ""
 
 
 def _explain_list(setting: str, closing: str, rest: Sequence[str]) -> ConfigError:
     """Return the error of a list that the shell took apart, or that does not end."""
-    ends = [place for place, word in enumerate(rest, 1) if word.endswith(closing)]
-    if ends:
-        whole, problem = " ".join([setting, *rest[: ends[0]]]), "a list with spaces needs quotes"
-    else:
-        whole, problem = f"{setting.rstrip(', ')}{closing}", f"{closing} is missing at the end"
-    return ConfigError(problem, where=setting, remedy=suggest(whole))
+    end = next((place for place, word in enumerate(rest, 1) if word.endswith(closing)), None)
+    if end is None:
+        remedy = suggest(f"{setting.rstrip(', ')}{closing}")
+        return ConfigError(f"{closing} is missing at the end", where=setting, remedy=remedy)
+    return ConfigError(
+        "a list with spaces needs quotes", where=setting, remedy=suggest(" ".join([setting, *rest[:end]]))
+    )

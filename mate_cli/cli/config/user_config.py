@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from mate_cli.cli.config_dir import (
-    EXPERIMENT_LAST,
-    defaults_of,
+    find_config,
+    group_choices,
+    list_defaults,
     read_config,
     user_config_dir,
     user_experiment_files,
 )
-from mate_cli.cli.words import Override
+from mate_cli.cli.words import Override, last_value, texts
+from mate_cli.quoting import write_value
+from mate_cli.runs.identity import flat_keys
 
-PACKAGE = re.compile(r"\s*#\s*@package\s+(\S+)")
-"""The first line of a file that says where its keys go."""
+WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
+"""Parts of the configuration that are no stage's."""
+OPEN = ("trainer.options.", "callbacks.", "logger.", "task.metrics")
+"""Sections to which anything may be added."""
 
 
 class UserConfig(SearchPathPlugin):
@@ -34,72 +36,34 @@ class UserConfig(SearchPathPlugin):
         """Put the user's folder in front."""
         if folder := user_config_dir():
             search_path.prepend("user", f"file://{folder}", anchor="main")
-            search_path.append("user_experiment", f"{UserExperiments.scheme()}://")
-
-
-class UserExperiments(ConfigSource):
-    """Gives Hydra an experiment of the user's once more, to lay it over the scale and its recipes.
-
-    It is the file without the shipped one that it extends, and without groups that it adds: those are composed where
-    `experiment` stands.
-    """
-
-    @staticmethod
-    def scheme() -> str:
-        """Return the scheme of its search path."""
-        return "experiment"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        """Read the values of a file, and the names of the user's files that it extends."""
-        file = _files(config_path)[-1]
-        config = OmegaConf.load(file)
-        if isinstance(config, DictConfig) and config.pop("defaults", None):
-            config.defaults = [name for entry in defaults_of(read_config(file)) if (name := _repeat(entry))]
-        package = PACKAGE.match(file.read_text(encoding="utf-8"))
-        header = {"package": package[1] if package else "experiment"}
-        return ConfigResult(self.provider, self.full_path(), config, header)
-
-    def is_config(self, config_path: str) -> bool:
-        """Say whether the user has such an experiment."""
-        return config_path.startswith(EXPERIMENT_LAST) and bool(_files(config_path))
-
-    def is_group(self, config_path: str) -> bool:
-        """Say whether it is the group of these experiments."""
-        return config_path.strip("/") == EXPERIMENT_LAST
-
-    def available(self) -> bool:
-        """Say that there is such a folder: it is searched only then."""
-        return True
-
-    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        """List nothing: the names are those of the group `experiment`."""
-        return []
-
-
-def _files(config_path: str) -> list[Path]:
-    """Return the user's files of an experiment, by its path in the group that is laid last."""
-    return user_experiment_files(config_path.strip("/").removeprefix(f"{EXPERIMENT_LAST}/").removesuffix(".yaml"))
-
-
-def _repeat(entry: Any) -> Any:  # noqa: ANN401 - an entry of a list of defaults
-    """Return an entry as it stands above the recipes; None for one that is composed below them alone."""
-    if not isinstance(entry, str):
-        return entry if any(str(key).startswith("override ") for key in entry) else None
-    name = entry.removeprefix("/experiment/")
-    return entry if entry == "_self_" else f"/{EXPERIMENT_LAST}/{name}" if _files(name) else None
-
-
-def with_user_experiment(words: Sequence[str]) -> list[str]:
-    """Add the choice that lays an experiment of the user's over the scale, where words choose such a one."""
-    for place, word in reversed([*enumerate(map(Override.parse, words), 1)]):
-        if word.key == "experiment" and word.value:
-            is_user = user_experiment_files(word.value)
-            added = [f"{EXPERIMENT_LAST}={word.value}"] if is_user else []
-            return [*words[:place], *added, *words[place:]]  # beside it: argparse wants overrides side by side
-    return [*words]
 
 
 def use_user_config() -> None:
     """Let the user's files win wherever Hydra composes in this process."""
-    for plugin in (UserConfig, UserExperiments):
-        Plugins.instance().register(plugin)
+    Plugins.instance().register(UserConfig)
+
+
+def read_words(file: Path) -> Iterator[Override]:
+    """Yield the choices and values of an experiment's file that are no part of its stages, as overrides."""
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
+    for group, name in group_choices(content):
+        group = group.removeprefix("override ").removeprefix("/")
+        if group != "system":
+            yield Override("", group, str(name))
+    for key, value in flat_keys(content).items():
+        if key.partition(".")[0] not in WHOLE:
+            yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))
+
+
+def without_debug(words: Iterable[Override], typed: Iterable[Override]) -> list[Override]:
+    """Leave out the words that the chosen file of `debug` wins over."""
+    keys = flat_keys(read_config(find_config(f"debug/{last_value(typed, 'debug')}")))
+    return [word for word in words if word.key not in keys]
+
+
+def with_user_experiment(words: Sequence[str]) -> list[str]:
+    """Put what an experiment of the user's sets, if words choose one, before them: it wins over the scale."""
+    typed, groups = [*map(Override.parse, words)], dict(list_defaults("train"))
+    files = user_experiment_files(str(last_value(typed, "experiment")))
+    set_by_files = [word for file in files for word in read_words(file) if not word.group or word.key in groups]
+    return [*texts(without_debug(set_by_files, [*set_by_files, *typed])), *words]

@@ -26,7 +26,8 @@ from mate_cli.cli.config.messages import unknown_key, validation_messages
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.source_types import parameter_types
 from mate_cli.errors import ConfigError
-from mate_cli.files.targets import explain_missing, find_beside
+from mate_cli.files.targets import explain_missing, find_beside, find_targets
+from mate_cli.runs.identity import flat_keys
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
@@ -84,20 +85,13 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
 
 def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
     """Yield the problems of the parts that need no class of ours: quick, and without torch."""
-    yield from _endless_numbers(values)
+    for key, value in flat_keys(values).items():
+        if isinstance(value, float) and math.isinf(value):
+            yield str(ConfigError(f"must be a finite number (got {value})", where=key))
     try:
         SCHEMAS[command].model_validate_json(json.dumps(values))
     except ValidationError as error:
         yield from validation_messages(error, values, schema=SCHEMAS[command])
-
-
-def _endless_numbers(value: object, path: str = "") -> Iterator[str]:
-    """Yield the numbers that are infinite, at any depth; what is not a number is refused by its bounds."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _endless_numbers(part, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, float) and math.isinf(value):
-        yield str(ConfigError(f"must be a finite number (got {value})", where=path))
 
 
 def check_run_types(run: str, trust: Sequence[str] = ()) -> None:
@@ -148,7 +142,7 @@ def _node_problems(node: dict[str, Any], path: str, quick: bool) -> Iterator[str
             continue
         if key not in parameters.names:
             yield unknown_key(f"{path}.{key}", parameters.names)
-        elif key in parameters.hints and not _holds_target(value):
+        elif key in parameters.hints and not [*find_targets(value)]:
             if value is not None and not _can_be_written(parameters.hints[key]):
                 yield str(ConfigError("is derived from other keys", where=f"{path}.{key}", remedy="Leave it out"))
             yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
@@ -187,19 +181,13 @@ class Parameters(NamedTuple):
         for kind in (target, *bases[1:]):
             if takes_any:
                 parameters = inspect.signature(kind).parameters.values()
-                named = (p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
-                names |= dict.fromkeys(named)
+                names |= {p.name: None for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
                 with contextlib.suppress(NameError):  # a type that is imported for the type checker only
-                    hints = typing.get_type_hints(_annotated(kind), include_extras=True) | hints
+                    is_plain = dataclasses.is_dataclass(kind) or not inspect.isclass(kind)  # whose fields are its own
+                    holder: Any = kind if is_plain else vars(kind).get("__init__", kind.__init__)
+                    hints = typing.get_type_hints(holder, include_extras=True) | hints
                 takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
         return cls([*names], hints, takes_any)
-
-
-def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
-    """Return the holder of a target's annotations: a dataclass itself, whose fields may come from several modules."""
-    if dataclasses.is_dataclass(target) or not inspect.isclass(target):
-        return target
-    return vars(target).get("__init__", target.__init__)
 
 
 @functools.cache
@@ -218,17 +206,8 @@ def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
 
 
 def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
-    adapter = _adapter(hint)
-    if adapter is None:
-        return
     try:
-        # As JSON, a list can be a tuple and text a path, but "3" is no number: what YAML means too.
-        adapter.validate_json(json.dumps(value))
+        if adapter := _adapter(hint):  # as JSON a list can be a tuple and text a path, but "3" is no number, as in YAML
+            adapter.validate_json(json.dumps(value))
     except ValidationError as error:
         yield from validation_messages(error, value, place)
-
-
-def _holds_target(value: object) -> bool:
-    if isinstance(value, dict):
-        return "_target_" in value or any(map(_holds_target, value.values()))
-    return isinstance(value, list) and any(map(_holds_target, value))

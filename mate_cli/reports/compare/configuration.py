@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import plural
-from mate_cli.reports.runs.load import LoadedRun, is_number, read_flat_config
+from mate_cli.reports.runs.load import LoadedRun, read_flat_config
 from mate_cli.runs.identity import (
     ABSENT,
     FOLD,
@@ -25,64 +26,47 @@ from mate_cli.runs.identity import (
 )
 from mate_cli.runs.record import NOT_TRAINED
 
-
-class QuestionCount(NamedTuple):
-    """Questions: how many, and a hash of them, empty where no run recorded it."""
-
-    total: int
-    digest: str = ""
-
-
-QuestionSet = Mapping[str, QuestionCount]
-"""Questions by split, as `dev`, and by split and part, as `dev/table`."""
+COUNTED = re.compile(r"\d{1,18}:")
+QuestionSet = Mapping[str, str]
+"""Questions by split, as `dev`, and by split and part, as `dev/table`: how many, and a hash of them, as `40:1a2b`."""
 
 
 def read_question_set(run: LoadedRun) -> QuestionSet:
-    """Return the questions that the scores of a run are of; of an older record, which has no hash, their number."""
-    data = run.part("data")
-    asked: dict[str, QuestionCount] = {}
-    for split in SPLITS:
-        counts = [data[split]] if split in data else [data[key] for key in data if key.endswith(f"/{split}")]
-        totals = {int(count) for count in counts if is_number(count) and is_finite(count)}
-        if len(totals) == 1:
-            asked[split] = QuestionCount(totals.pop())
-    for key, text in run.part("questions").items():
-        count, _, digest = str(text).partition(":")
-        if count.isdecimal():
-            asked[key] = QuestionCount(int(count), digest)
-    return asked
+    """Return the questions that the scores of a run are of, as far as it recorded them."""
+    return {key: str(asked) for key, asked in run.part("questions").items() if COUNTED.match(str(asked))}
 
 
-def agree(first: QuestionSet, second: QuestionSet) -> bool:
-    """Say whether two sets may be the same: equal numbers, and equal hashes as far as they are known."""
-    both = [(first[split], second[split]) for split in SPLITS if split in first and split in second]
-    return all(a.total == b.total and (a.digest == b.digest or not (a.digest and b.digest)) for a, b in both)
+def count(asked: str) -> int:
+    """Return how many questions there are."""
+    return int(asked.partition(":")[0])
 
 
 def join_question_sets(sets: Sequence[QuestionSet]) -> list[QuestionSet]:
-    """Return for each set the joint one of all that agree with it, the same object for all of these."""
-    joint: list[dict[str, QuestionCount]] = []
+    """Return for each set the joint one of all that agree with it on the splits of both, the same object for these."""
+    joint: list[dict[str, str]] = []
     places: dict[int, QuestionSet] = {}
     for place in sorted(range(len(sets)), key=lambda place: -len(sets[place])):  # those that say most come first
-        if (match := next((known for known in joint if agree(known, sets[place])), None)) is None:
+        asked = sets[place]
+        agreeing = (
+            known for known in joint if all(asked.get(s, known.get(s)) == known.get(s, asked.get(s)) for s in SPLITS)
+        )
+        if (match := next(agreeing, None)) is None:
             joint.append(match := {})
-        match |= {key: asked for key, asked in sets[place].items() if asked.digest or key not in match}
+        match |= asked
         places[place] = match
     return [places[place] for place in range(len(sets))]
 
 
 def pool_question_sets(sets: Iterable[QuestionSet]) -> QuestionSet:
     """Return the questions of several folds together; those that all of them were asked, such as test, count once."""
-    pooled: dict[str, dict[QuestionCount, None]] = {}
+    pooled: dict[str, dict[str, int]] = {}
     for questions in sets:
         for key, asked in questions.items():
-            pooled.setdefault(key, {})[asked] = None
-    return {
-        key: next(iter(parts))
-        if len(parts) == 1
-        else QuestionCount(sum(count.total for count in parts), digest({count.digest: count.total for count in parts}))
-        for key, parts in pooled.items()
-    }
+            pooled.setdefault(key, {})[asked] = count(asked)
+    for key, parts in pooled.items():
+        if len(parts) > 1:
+            pooled[key] = {f"{sum(parts.values())}:{digest(parts)}": 0}
+    return {key: next(iter(parts)) for key, parts in pooled.items()}
 
 
 def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
@@ -96,10 +80,16 @@ def name_question_sets(dataset: str, sets: Sequence[QuestionSet]) -> list[str]:
     return [names[id(questions)] for questions in sets]
 
 
+def count_asked(asked: QuestionSet, name: MetricName) -> int | None:
+    """Return how many questions a metric is of, for a part of unknown size those of its split; None if unknown."""
+    questions = asked.get(f"{name.split}/{name.part}") or asked.get(name.split)
+    return count(questions) if questions else None
+
+
 def count_questions(asked: QuestionSet, splits: Iterable[str]) -> str:
     """Write how many questions there are: `40 dev, 38 test questions`; empty where nobody knows."""
-    *others, last = [(asked[split].total, split) for split in splits if split in asked] or [(0, "")]
-    told = [f"{count:,} {split}" for count, split in others]
+    *others, last = [(count(asked[split]), split) for split in splits if split in asked] or [(0, "")]
+    told = [f"{number:,} {split}" for number, split in others]
     return ", ".join([*told, plural(last[0], f"{last[1]} question")]) if last[1] else ""
 
 
@@ -136,6 +126,35 @@ def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
     return {key: config for key, config in configs.items() if config}
 
 
+@dataclass(frozen=True)
+class Options:
+    """What is compared, and how.
+
+    Args:
+        metric: to show and to rank by, of one on test by the same on dev; None picks that on dev which most have.
+        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row, but
+            never those of several datasets. Empty: FIELDS, and every configuration key that is not ignored keeps runs
+            apart.
+        status: keep only runs with one of these statuses and count all; empty keeps all and counts the finished.
+        ignore: further configuration keys that do not keep runs apart.
+        statistic: how repeats are summed up, see `Summary`.
+        published: show published results on the same datasets.
+        against: label, or a part of it, of the configuration that the others are tested against.
+        cache: a folder where what takes long to read may be kept; None: nowhere.
+        added_sections: functions that build sections of your own or of a paper, see `BuildSection`.
+    """
+
+    metric: str | None = None
+    by: Sequence[str] = ()
+    status: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    statistic: Statistic = "median"
+    published: bool = True
+    against: str | None = None
+    cache: Path | None = None
+    added_sections: Sequence[Callable[..., Any]] = ()
+
+
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 
 
@@ -149,8 +168,7 @@ class Configuration:
         runs: all of its runs, whatever became of them.
         counted: the runs whose metrics count: one per seed.
         label: a short name, unlike any other configuration's in the same comparison.
-        statistic: how repeats are summed up.
-        ranked_by: the metric asked for, None for the one that each run monitors.
+        options: of the comparison.
         questions: what its scores are of.
         block: the data set, with the number of questions where runs were asked different ones; configurations are
             ranked within their block.
@@ -161,8 +179,7 @@ class Configuration:
     counted: tuple[LoadedRun, ...]
     differences: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
-    statistic: Statistic = "median"
-    ranked_by: str | None = None
+    options: Options = field(default_factory=Options)
     questions: QuestionSet = field(default_factory=dict)
     block: str = ""
 
@@ -174,15 +191,14 @@ class Configuration:
         scores = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         once = [run for run, value in scores.items() if run.parent is None or scores.get(run.parent) != value]
         values = (mean_over_folds([(run, scores[run]) for run in folds], metric) for folds in join_folds(once))
-        summary = summarize(values, self.statistic, questions=self.count_questions(metric))
-        chosen = scores.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
+        summary = summarize(values, self.options.statistic, questions=self.count_questions(metric))
+        chosen = scores.get(self.median_run) if self.median_run and self.options.statistic == "median_dev" else None
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
 
     def count_questions(self, metric: str) -> int | None:
         """Return how many questions a share is of, for a part of unknown size those of its split; None if unknown."""
         name = MetricName.parse(metric)
-        asked = self.questions.get(f"{name.split}/{name.part}") or self.questions.get(name.split)
-        return asked.total if asked and name.is_share else None
+        return count_asked(self.questions, name) if name.is_share else None
 
     @property
     def is_untrained(self) -> bool:
@@ -205,17 +221,16 @@ class Configuration:
         """The run with the median score on the development split, of two in the middle the lower; None without any."""
         if self.folds:
             return None
-        asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
-        scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
-        known = sorted(
-            (score, place) for place, score in enumerate(scores.values()) if score is not None and is_finite(score)
-        )
-        return self.counted[known[(len(known) - 1) // 2][1]] if known else None
+        asked = self.options.metric or ""
+        of_dev = asked if asked.startswith("dev/") else ""
+        scores = {run: run.metrics.get(of_dev or run.text("monitor")) for run in self.counted}
+        known = {run: score for run, score in scores.items() if score is not None and is_finite(score)}
+        return sorted(known, key=lambda run: known[run])[(len(known) - 1) // 2] if known else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
         """Summarise another number of the records, such as `wall_seconds`, over the runs that count."""
         values = (run.number(key, inside) for run in self.counted)
-        return summarize((value for value in values if value is not None), self.statistic)
+        return summarize((value for value in values if value is not None), self.options.statistic)
 
     @cached_property
     def differ_by_seed(self) -> bool:
@@ -253,9 +268,7 @@ def mean_over_folds(scores: Sequence[tuple[LoadedRun, float]], metric: str) -> f
     if len(scores) == 1:
         return scores[0][1]
     name = MetricName.parse(metric)
-    asked = [read_question_set(run) for run, _ in scores]
-    counts = [questions.get(f"{name.split}/{name.part}") or questions.get(name.split) for questions in asked]
-    weights = [count.total if count else 1 for count in counts]
+    weights = [count_asked(read_question_set(run), name) or 1 for run, _ in scores]
     return sum(score * weight for (_, score), weight in zip(scores, weights, strict=True)) / sum(weights)
 
 
@@ -264,8 +277,8 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
     counted = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:
         return tuple(counted)
-    latest: dict[tuple[str, ...], LoadedRun] = {}
-    for run in sorted(counted, key=lambda run: run.text("started")):
-        inner = [config.get("seed", "") for config in stand_ins(run).values()]
-        latest[(run.text("seed") or run.name, fold_of(run), *inner)] = run
+    latest = {
+        (run.text("seed") or run.name, fold_of(run), *(inner.get("seed", "") for inner in stand_ins(run).values())): run
+        for run in sorted(counted, key=lambda run: run.text("started"))
+    }
     return tuple(run for run in counted if run in latest.values())

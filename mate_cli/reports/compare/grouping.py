@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mate_cli.reports.compare.configuration import (
     FIELDS,
     Configuration,
+    Options,
     fold_of,
     join_question_sets,
     name_question_sets,
@@ -17,34 +18,14 @@ from mate_cli.reports.compare.configuration import (
     split_by_settings,
 )
 from mate_cli.reports.compare.names import with_labels
-from mate_cli.reports.compare.statistics import Statistic
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.runs.identity import REPEATED, differing_keys
 
 
-def group_runs(
-    runs: Iterable[LoadedRun],
-    *,
-    by: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    count_all: bool = False,
-    statistic: Statistic = "median",
-    ranked_by: str | None = None,
-) -> list[Configuration]:
-    """Group runs into configurations, in order of appearance.
-
-    Args:
-        runs: the runs to group.
-        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row, but
-            never those of several datasets. Empty: FIELDS, and every configuration key that is not ignored keeps runs
-            apart.
-        ignore: further configuration keys that do not keep runs apart.
-        count_all: count unfinished runs too.
-        statistic: how repeats are summed up.
-        ranked_by: the metric asked for, which chooses a run where the statistic is "median_dev".
-    """
-    runs = list(runs)
-    keys = tuple(by) or FIELDS
+def group_runs(runs: Sequence[LoadedRun], options: Options | None = None) -> list[Configuration]:
+    """Group runs into configurations, in order of appearance."""
+    options = options or Options()
+    keys = tuple(options.by) or FIELDS
     if "dataset" not in keys and len({run.setting("dataset") for run in runs}) > 1:
         keys = (*keys, "dataset")
     families: dict[tuple[str, ...], list[LoadedRun]] = {}
@@ -54,20 +35,12 @@ def group_runs(
     groups: list[Configuration] = []
     for identity, members in families.items():
         fields = dict(zip(keys, identity, strict=True))
-        parts = [({}, members)] if by else split_by_settings(members, (*REPEATED, *ignore))
-        groups.extend(
-            Configuration(
-                fields,
-                tuple(same),
-                repeats(same, count_all, by_seed=not by),
-                apart,
-                statistic=statistic,
-                ranked_by=ranked_by,
-            )
-            for apart, part in parts
-            for same in split_by_questions(part)
-        )
-    return with_labels(with_blocks(drop_unfinished_differences(groups)), keys, every_field=bool(by))
+        parts = [({}, members)] if options.by else split_by_settings(members, (*REPEATED, *options.ignore))
+        for apart, part in parts:
+            for same in split_by_questions(part):
+                counted = repeats(same, bool(options.status), by_seed=not options.by)
+                groups.append(Configuration(fields, tuple(same), counted, apart, options=options))
+    return with_labels(with_blocks(drop_unfinished_differences(groups)))
 
 
 def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
@@ -87,29 +60,26 @@ def split_by_questions(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
 
 def with_blocks(groups: Sequence[Configuration]) -> list[Configuration]:
     """Say of each configuration what its scores are of, and name the block that it is ranked in."""
-    datasets: dict[str, list[int]] = {}
-    for place, group in enumerate(groups):
-        datasets.setdefault(group.dataset, []).append(place)
     blocks: dict[int, Configuration] = {}
-    for dataset, places in datasets.items():
-        scored = [[run for run in groups[place].runs if run.part("metrics")] for place in places]
+    for dataset in dict.fromkeys(group.dataset for group in groups):
+        same = [group for group in groups if group.dataset == dataset]
+        scored = [[run for run in group.runs if run.part("metrics")] for group in same]
         known = [join_question_sets([read_question_set(run) for run in runs]) for runs in scored]
         sets = join_question_sets([pool_question_sets(folds) for folds in known])
-        for place, joint, block in zip(places, sets, name_question_sets(dataset, sets), strict=True):
-            blocks[place] = replace(groups[place], questions=joint, block=block)
-    return [blocks[place] for place in range(len(groups))]
+        for group, joint, block in zip(same, sets, name_question_sets(dataset, sets), strict=True):
+            blocks[id(group)] = replace(group, questions=joint, block=block)
+    return [blocks[id(group)] for group in groups]
 
 
 def drop_unfinished_differences(groups: Sequence[Configuration]) -> list[Configuration]:
     """Keep of what sets finished configurations apart that in which they differ from finished ones."""
-    families: dict[tuple[str, ...], list[Configuration]] = {}
+    families: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
     for group in groups:
         if group.counted:
-            families.setdefault(tuple(group.fields.values()), []).append(group)
-    differing = {fields: differing_keys([group.differences for group in family]) for fields, family in families.items()}
-    return [
-        replace(group, differences={key: group.differences[key] for key in differing[tuple(group.fields.values())]})
-        if group.counted
-        else group
-        for group in groups
-    ]
+            families.setdefault(tuple(group.fields.values()), []).append(group.differences)
+    telling = {fields: {*differing_keys(several)} for fields, several in families.items()}
+    changed = []
+    for group in groups:
+        keys = telling[tuple(group.fields.values())] if group.counted else group.differences
+        changed.append(replace(group, differences={k: v for k, v in group.differences.items() if k in keys}))
+    return changed

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import PurePath
 
 from mate_cli.reports.compare.configuration import FIELDS, Configuration, settings
-from mate_cli.runs.identity import ABSENT, of_stage, telling_settings
+from mate_cli.runs.identity import ABSENT, differing_keys, of_stage, telling_settings
 
-# What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
-TELLING: dict[str, Callable[[str], str]] = {
-    "init": lambda value: f"init {value}",
-    "trainer.max_epochs": lambda value: f"{float(value):g} epoch{'' if float(value) == 1 else 's'}",
-    "trainer.max_steps": lambda value: f"at most {with_commas(value)} steps",
-    "trainer.batch_size": lambda value: f"batch {value}",
-    "optimizer.lr": lambda value: f"lr {value}",
-    "encoding.max_tokens": lambda value: f"{with_commas(value)} tokens",
-    "attention": lambda value: f"attention {value}",
-    "device": lambda value: f"on {value}",
-}
-OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
-NAMED_KEYS = (
-    "model._target_",
-    "attention._target_",
-    "task._target_",
-    "data._target_",
-    "data.name",
-    "system._target_",
-    "system.compared_by",
+TELLING = (
+    *("init", "trainer.max_epochs", "trainer.max_steps", "trainer.batch_size", "optimizer.lr"),
+    *("encoding.max_tokens", "attention", "device"),
 )
+"""What a reader asks first; the rest of the configuration is on the page and in config.yaml."""
+OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
+NAMED_KEYS = {"data.name", "system.compared_by", "model._target_", "attention._target_"} | {
+    *("task._target_", "data._target_", "system._target_")
+}
 MAX_LABELS = 3
 
 
@@ -73,13 +63,10 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
-    return tuple(compare_configurations(title, members) for title, members in families.items())
-
-
-def compare_configurations(title: str, groups: Sequence[Configuration]) -> Comparison:
-    """Hold configurations of one dataset and task against each other."""
-    labels = tuple(short_labels(groups))
-    return Comparison(title, common(groups), differences(groups, labels), labels)
+    named = (
+        (title, members, tuple(group.label for group in with_labels(members))) for title, members in families.items()
+    )
+    return tuple(Comparison(title, common(same), differences(same, labels), labels) for title, same, labels in named)
 
 
 def family_title(group: Configuration) -> str:
@@ -91,15 +78,11 @@ def family_title(group: Configuration) -> str:
 def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     """Say which telling settings are the same in all runs."""
     runs = [run for group in groups for run in group.runs]
-    keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else tuple(TELLING)
+    keys = OF_PIPELINES if any("system._target_" in run.config for run in runs) else TELLING
     size = shared_value(str(run.part("data").get("train", "")) for run in runs)
-    facts = [f"{with_commas(size)} training examples"] if size else []
-    return (*facts, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
-
-
-def with_commas(number: str) -> str:
-    """Write `80000` as `80,000`, and what is no whole number as it is."""
-    return f"{int(number):,}" if number.isdecimal() else number
+    facts = [f"{int(size):,} training examples"] if size.isdecimal() else []
+    values = {key: shared_value(run.setting(key) for run in runs) for key in keys}
+    return (*facts, *(setting_text(key, value) for key, value in values.items() if value))
 
 
 def shared_value(values: Iterable[str]) -> str:
@@ -116,38 +99,28 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
     """
     group_values = [values_of(group) for group in groups]
     entries = []
-    for key in dict.fromkeys(key for values in group_values for key in values):
+    for key in differing_keys(group_values):
         values: dict[str, list[str]] = {}
         for label, settled in zip(labels, group_values, strict=True):
-            if has_stage(key, settled) and (
-                key in settled or key.endswith("._target_") or not is_replaced(key, settled, group_values)
-            ):
-                values.setdefault(setting_shown(key, settled), []).append(label)
-        if len(values) > 1 and not is_named(key) and not is_in_labels(key, values):
-            entries.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
-    telling = list(TELLING)
-    return tuple(sorted(entries, key=lambda entry: telling.index(entry.key) if entry.key in telling else len(telling)))
+            if has_stage(key, settled) and (key in settled or not is_replaced(key, settled, group_values)):
+                values.setdefault(class_name(key, settled.get(key, ABSENT)), []).append(label)
+        name = of_stage(key)[1]
+        is_named = name in NAMED_KEYS or name.startswith("init.")  # or it only proposes values for others
+        if len(values) > 1 and not is_named and not is_in_labels(key, values):
+            entries.append(Difference(key.removesuffix(TARGET), {v: tuple(names) for v, names in values.items()}))
+    return tuple(sorted(entries, key=lambda entry: [*TELLING, entry.key].index(entry.key)))
 
 
 def values_of(group: Configuration) -> dict[str, str]:
     """Return the settings of a configuration, several values of mixed runs joined."""
-    values: dict[str, dict[str, None]] = {}
-    for run in group.runs:
-        for key, value in settings(run).items():
-            values.setdefault(key, {})[value] = None
-    return {key: ", ".join(texts) for key, texts in values.items()}
+    every = [settings(run) for run in group.runs]
+    keys = dict.fromkeys(key for values in every for key in values)
+    return {key: ", ".join(dict.fromkeys(values[key] for values in every if key in values)) for key in keys}
 
 
-def setting_shown(key: str, settled: Mapping[str, str]) -> str:
-    """Return a value as it is shown: of a class the name alone, and a word where there is none."""
-    value = settled.get(key, ABSENT)
-    return value.rpartition(".")[2] if key.endswith("._target_") else value
-
-
-def is_named(key: str) -> bool:
-    """Say whether the names of configurations tell this setting already, or it only proposes values for others."""
-    name = of_stage(key)[1]
-    return name in NAMED_KEYS or name.startswith("init.")
+def class_name(key: str, value: str) -> str:
+    """Return a value; of a class the name alone."""
+    return value.rpartition(".")[2] if key.endswith(TARGET) else value
 
 
 def is_in_labels(key: str, values: Mapping[str, Sequence[str]]) -> bool:
@@ -160,20 +133,16 @@ def shorten_labels(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence
     """Name configurations by one part of their names, the model say, where that tells apart who has which value."""
     parts = {label: label_parts(label) for labels in values.values() for label in labels}
     for place in next(iter(parts.values())):
-        names = {
-            value: list(dict.fromkeys(parts[label].get(place, "") for label in labels))
-            for value, labels in values.items()
-        }
-        every = [name for texts in names.values() for name in texts]
-        if all(every) and len(set(every)) == len(every):
+        names = {value: [*{parts[label].get(place, ""): 0 for label in labels}] for value, labels in values.items()}
+        every = [*chain(*names.values())]
+        if all(every) and len({*every}) == len(every):
             return names
     return values
 
 
 def label_parts(label: str) -> dict[str | int, str]:
     """Take a name apart: settings by their key, the choices before them by their place."""
-    parts = enumerate(label.split(BETWEEN))
-    return {part.partition("=")[0] if "=" in part else place: part for place, part in parts}
+    return {part.partition("=")[0] if "=" in part else place: part for place, part in enumerate(label.split(BETWEEN))}
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
@@ -183,10 +152,10 @@ def has_stage(key: str, settled: Mapping[str, str]) -> bool:
 
 
 def is_replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
-    """Say whether a setting is missing because another class stands in its place."""
+    """Say whether a setting is missing because another class stands in its place; a class never is."""
     stage, name = of_stage(key)
-    target = f"{stage}{name.partition('.')[0]}._target_"
-    return any(key in other and other.get(target) != settled.get(target) for other in others)
+    target = f"{stage}{name.partition('.')[0]}{TARGET}"
+    return not key.endswith(TARGET) and any(key in v and v.get(target) != settled.get(target) for v in others)
 
 
 def list_labels(labels: Sequence[str]) -> str:
@@ -223,62 +192,55 @@ RUN = ".run"
 """Ends the configuration keys of finished runs that stand in for stages."""
 
 
-def short_labels(groups: Sequence[Configuration]) -> list[str]:
-    """Name configurations as if there were no others: for a table of a few, where shorter names do."""
-    keys = tuple(groups[0].fields) if groups else ()
-    return [group.label for group in with_labels(list(groups), keys, every_field=keys != FIELDS)]
-
-
-def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
+def with_labels(groups: Sequence[Configuration]) -> list[Configuration]:
     """Name each configuration by its fields that tell it apart, its differences, and a number if need be.
 
     Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
     """
     finished = [group for group in groups if group.counted] or groups
-    names = dict(zip(map(id, groups), find_distinct_names(groups, keys, every_field=every_field), strict=True))
-    names |= dict(zip(map(id, finished), find_distinct_names(finished, keys, every_field=every_field), strict=True))
-    counts: dict[str, int] = {}
-    labels: dict[int, str] = {}
+    names: dict[int, str] = {}
+    for part in (groups, finished):
+        names |= zip(map(id, part), find_distinct_names(part), strict=True)
+    numbers: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
     for group in sorted(groups, key=lambda group: not group.counted):
-        label = names[id(group)]
-        counts[label] = counts.get(label, 0) + 1
-        label = label if counts[label] == 1 else f"{label} ({counts[label]})"
-        labels[id(group)] = f"{label} {UNTRAINED_MARK}" if group.is_untrained else label
-    return [replace(group, label=labels[id(group)]) for group in groups]
+        number = next(numbers[names[id(group)]])
+        names[id(group)] += f" ({number})" * (number > 1) + f" {UNTRAINED_MARK}" * group.is_untrained
+    return [replace(group, label=names[id(group)]) for group in groups]
 
 
-def find_distinct_names(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
+def find_distinct_names(groups: Sequence[Configuration]) -> list[str]:
     """Name configurations by as few fields and settings as tell them apart, if these do.
 
     The settings are those that their users chose; where names would be the same, all in which they differ.
     """
+    keys = tuple(groups[0].fields) if groups else ()
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
-    shown = (varying or keys[:1]) if every_field else drop_implied_fields(groups, varying)
+    shown = drop_implied_fields(groups, varying) if keys == FIELDS else varying or keys[:1]
     names: list[str] = []
     for differences in (chosen_settings(groups), [group.differences for group in groups]):
         texts = [short_differences(difference) for difference in differences]
-        telling = telling_names([[group.fields[key] for key in shown] for group in groups], texts)
+        fields = [[group.fields[key] for key in shown] for group in groups]
+        telling = telling_names([*zip(fields, texts, strict=True)])
         names = [name_of(group, shown, words, telling) for group, words in zip(groups, texts, strict=True)]
         if len(set(names)) == len(names):
             break
     return names
 
 
-def telling_names(fields: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> set[str]:
-    """Return the names of as few settings as tell configurations apart that equal fields do not."""
+def telling_names(rows: Sequence[tuple[Sequence[str], Sequence[str]]]) -> set[str]:
+    """Return the names of as few settings as tell configurations apart that equal fields do not.
+
+    Args:
+        rows: fields of each, and its settings as they are written.
+    """
     telling: set[str] = set()
-    parts = {(*values, *differences) for values, differences in zip(fields, texts, strict=True)}
-    known = {tuple(values) for values in fields}
-    for name in dict.fromkeys(setting_name(text) for differences in texts for text in differences):
-        if len(known) == len(parts):
-            break
-        tried = telling | {name}
-        more = {
-            (*values, *(text for text in differences if setting_name(text) in tried))
-            for values, differences in zip(fields, texts, strict=True)
-        }
-        if len(more) > len(known):
-            telling, known = tried, more
+
+    def number(names: Collection[str]) -> int:
+        return len({(*fields, *(text for text in texts if setting_name(text) in names)) for fields, texts in rows})
+
+    for name in dict.fromkeys(setting_name(text) for _, texts in rows for text in texts):
+        if number({*telling, name}) > number(telling):
+            telling.add(name)
     return telling
 
 
@@ -342,8 +304,5 @@ def setting_text(key: str, value: str) -> str:
     path = PurePath(value)
     if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":
         value = path.parent.parent.name
-    elif key.endswith(RUN):
-        value = path.name
-    elif key.endswith(TARGET):
-        value = value.rpartition(".")[2]
+    value = path.name if key.endswith(RUN) else class_name(key, value)
     return f"{key.removesuffix(RUN).removesuffix(TARGET).rpartition('.')[2]}={value}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mate_cli.files.safe_load import load_json
 from mate_cli.metrics.specs import MetricName
@@ -76,52 +77,30 @@ Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
 
 def load_questions(run: LoadedRun, split: str) -> Questions:
     """Read a run's predictions of a split, see `read_predictions`."""
-    return read_predictions(predictions_file(run, split))
+    return read_predictions(run.folder / "predictions" / f"{split}.json")
+
+
+_cached: dict[tuple[Path, int, int], Questions] = {}
+"""Answers that were read last, by file, the time when it was changed, and its size."""
 
 
 def read_predictions(file: Path) -> Questions:
-    """Read a file of predictions; nothing of one that is not there or cannot be read."""
-    version = _version(file)
-    return _read(version) if version else {}
-
-
-def predictions_file(run: LoadedRun, split: str) -> Path:
-    """Return where the predictions of a split are, if there are any."""
-    return run.folder / "predictions" / f"{split}.json"
-
-
-class Version(NamedTuple):
-    """A file as it is now: what was read from it holds for as long as this stays the same."""
-
-    path: Path
-    changed: int
-    size: int
-
-
-def _version(path: Path) -> Version | None:
-    """Return a file as it is now, None when there is none."""
+    """Read a file of predictions, once while it stays as it is; nothing of one that is not there or is damaged."""
     try:
-        status = path.stat()
+        status = file.stat()
     except (OSError, ValueError):
-        return None
-    return Version(path, status.st_mtime_ns, status.st_size)
-
-
-_cached: dict[Version, Questions] = {}
-"""What was read last."""
-
-
-def _read(version: Version) -> Questions:
+        return {}
+    version = (file, status.st_mtime_ns, status.st_size)
     if version not in _cached:
-        _cached[version] = _parse(version)
-        while len(_cached) > max(1, MAX_CACHED // max(1, version.size)):  # those of a comparison are about as large
+        _cached[version] = _parse(file)
+        while len(_cached) > max(1, MAX_CACHED // max(1, status.st_size)):  # those of a comparison are about as large
             del _cached[next(iter(_cached))]
     return _cached[version]
 
 
-def _parse(version: Version) -> Questions:
+def _parse(file: Path) -> Questions:
     try:
-        rows = load_json(version.path)
+        rows = load_json(file)
     except (OSError, ValueError, RecursionError):
         return {}
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -174,24 +153,23 @@ def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
-    name = MetricName.parse(metric)
-    versions = {run: _version(predictions_file(run, name.split)) for run in group.counted if metric in run.metrics}
-    scored = {run: _score_questions(version, name) for run, version in versions.items() if version}
-    joined = join_folds([run for run, questions in scored.items() if questions])
-    return {folds[0]: {key: pair for run in folds for key, pair in scored[run].items()} for folds in joined}
-
-
-def _score_questions(version: Version, name: MetricName) -> Scored:
+    name, scored = MetricName.parse(metric), dict[LoadedRun, Scored]()
+    for run in group.counted:
+        if metric in run.metrics and (questions := _score_questions(load_questions(run, name.split), name)):
+            scored[run] = questions
     return {
-        question: (prediction, value)
-        for question, prediction in _read(version).items()
-        if name.part in ("", question.source) and (value := _score(prediction, name.score)) is not None
+        folds[0]: {key: pair for run in folds for key, pair in scored[run].items()} for folds in join_folds([*scored])
     }
 
 
-def _score(prediction: Prediction, score: str) -> float | None:
-    """Return a prediction's score; how well a reader reads in the right cell is its exact match or F1."""
-    return prediction.scores.get(score, prediction.scores.get(score.removeprefix("gold_")))
+def _score_questions(questions: Questions, name: MetricName) -> Scored:
+    """Score answers; how well a reader reads in the right cell is its exact match or F1."""
+    scored: dict[ScoredQuestion, tuple[Prediction, float]] = {}
+    for question, prediction in questions.items():
+        value = prediction.scores.get(name.score, prediction.scores.get(name.score.removeprefix("gold_")))
+        if value is not None and name.part in ("", question.source):
+            scored[question] = (prediction, value)
+    return scored
 
 
 def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
@@ -269,15 +247,10 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         for question in common_questions(seeds):
             asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
     cases = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
-    cases = sorted(
-        (case for case in cases if case.spread > 0), key=lambda case: (-case.spread, case.question.question_id)
-    )
-    turns: Counter[tuple[tuple[str, bool], ...]] = Counter()
-    places = []
-    for case in cases:
-        turns[case.pattern] += 1
-        places.append((-case.spread, turns[case.pattern], case.question.question_id))
-    return tuple(case for _, case in sorted(zip(places, cases, strict=True), key=lambda pair: pair[0])[:most])
+    cases.sort(key=lambda case: (-case.spread, case.question.question_id))
+    turns: defaultdict[tuple[tuple[str, bool], ...], count[int]] = defaultdict(count)
+    differing = (case for case in cases if case.spread > 0)
+    return tuple(sorted(differing, key=lambda case: (-case.spread, next(turns[case.pattern])))[:most])
 
 
 def _answer(label: str, answers: Sequence[tuple[Prediction, float]]) -> ModelAnswer:

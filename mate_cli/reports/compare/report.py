@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from difflib import get_close_matches
-from pathlib import Path
+from typing import Any
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.compare.configuration import Configuration, join_folds, known_metrics
+from mate_cli.reports.compare.configuration import Configuration, Options, join_folds, known_metrics
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.names import UNTRAINED_MARK, Comparison, comparisons
 from mate_cli.reports.compare.significance import Significance, compare_with
@@ -25,7 +26,6 @@ from mate_cli.reports.compare.tables import (
 )
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.runs.load import MAX_TEXT, STATUSES, LoadedRun, clean, load_runs
-from mate_cli.reports.view import ReportSection
 from mate_cli.runs.lock import SILENT_SECONDS, is_dead
 from mate_cli.runs.record import NOT_LEARNT, NOT_TRAINED
 
@@ -44,15 +44,13 @@ class Report:
         tables: the results.
         metric: the metric that is shown and plotted, None when no run has any.
         ranked_by: the metric that orders the configurations, never one of test; None where they stand as found.
-        statistic: how repeats are summed up; `SPREADS` says what stands behind ±.
         comparisons: what configurations have in common and where they differ, per dataset and task.
         published: what papers report on the datasets compared, empty when nobody wants it.
         notes: what a reader must know to trust the numbers.
         warnings: one line per file that could not be read.
         created: when the comparison was made.
         significance: every configuration against the one asked for.
-        cache: a folder where what takes long to read is kept, None: nowhere.
-        added_sections: functions that build sections of your own or of a paper, see `BuildSection`.
+        options: of the comparison.
     """
 
     folders: tuple[str, ...]
@@ -61,15 +59,13 @@ class Report:
     tables: tuple[ResultTable, ...]
     metric: str | None
     ranked_by: str | None
-    statistic: Statistic
     comparisons: tuple[Comparison, ...]
     published: tuple[PublishedResult, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     created: datetime
-    significance: Significance | None = None
-    cache: Path | None = None
-    added_sections: tuple[Callable[..., ReportSection | None], ...] = ()
+    options: Options
+    significance: Significance | None
 
     @property
     def unfinished(self) -> tuple[LoadedRun, ...]:
@@ -77,50 +73,30 @@ class Report:
         return tuple(run for run in self.runs if run.status != "finished")
 
 
-def build_report(
-    folders: Sequence[str | os.PathLike[str]],
-    *,
-    metric: str | None = None,
-    by: Sequence[str] = (),
-    status: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    statistic: Statistic = "median",
-    published: bool = True,
-    against: str | None = None,
-    cache: Path | None = None,
-    added_sections: Sequence[Callable[..., ReportSection | None]] = (),
-    now: datetime | None = None,
-) -> Report:
+def build_report(folders: Sequence[str | os.PathLike[str]], now: datetime | None = None, **options: Any) -> Report:
     """Read the runs below the folders and compare them.
 
     Args:
         folders: folders that hold runs, or are runs, or patterns of such folders.
-        metric: to show and to rank by, of one on test by the same on dev; None picks that on dev which most have.
-        by: what to group by, see `group_runs`.
-        status: keep only runs with one of these statuses and count all; empty keeps all and counts the finished.
-        ignore: further configuration keys that do not keep runs apart.
-        statistic: how repeats are summed up, see `Summary`.
-        published: show published results on the same datasets.
-        against: label, or a part of it, of the configuration that the others are tested against.
-        cache: a folder where what takes long to read may be kept.
-        added_sections: see `Report`.
         now: the time to show, by default the present.
+        options: see `Options`.
 
     Raises:
         RunError: there are no such runs.
         ConfigError: there is no such status, metric or configuration to test against.
     """
-    check_statuses(status)
+    asked = Options(**options)
+    if wrong := [word for word in asked.status if word not in STATUSES]:
+        raise ConfigError(f"no such status: {wrong[0]}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
     loaded = load_runs(folders)
-    runs = select_runs(loaded.runs, status)
-    whole = bool(status)
-    groups = group_runs(runs, by=by, ignore=ignore, count_all=whole, statistic=statistic, ranked_by=metric)
+    runs = select_runs(loaded.runs, asked.status)
+    groups = group_runs(runs, asked)
     known = known_metrics(groups)
-    chosen = choose_metric(groups, metric, known)
+    chosen = choose_metric(groups, asked.metric, known)
     ranked = sort_by_metric(groups, ranked_by := ranking_metric(chosen, known))
-    tables = result_tables(ranked, published=published)
-    papers = find_published(runs) if published else ()
-    lines = notes(groups, statistic, mixed=bool(by), count_all=whole) + published_notes(tables, papers, statistic)
+    tables = result_tables(ranked, published=asked.published)
+    datasets = sorted({run.setting("dataset") for run in runs}) if asked.published else ()
+    papers = tuple(row for name in datasets for row in published_results(name))
     return Report(
         folders=tuple(map(str, loaded.folders)),
         runs=runs,
@@ -128,15 +104,13 @@ def build_report(
         tables=tuple(tables),
         metric=chosen,
         ranked_by=ranked_by,
-        statistic=statistic,
         comparisons=comparisons(ranked),
         published=papers,
-        notes=tuple(lines),
+        notes=(*notes(groups, asked), *published_notes(tables, papers, asked.statistic)),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
-        significance=compare_with(ranked, chosen, against) if against else None,
-        cache=cache,
-        added_sections=tuple(added_sections),
+        options=asked,
+        significance=compare_with(ranked, chosen, asked.against) if asked.against else None,
     )
 
 
@@ -154,13 +128,6 @@ def select_runs(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[Loade
         problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}"
         raise RunError(problem, remedy="Leave `status` out")
     return selected
-
-
-def check_statuses(status: Sequence[str]) -> None:
-    """Refuse a status that does not exist."""
-    for word in status:
-        if word not in STATUSES:
-            raise ConfigError(f"no such status: {word}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None, known: Collection[str]) -> str | None:
@@ -185,11 +152,6 @@ def near_metrics(asked: str, known: Collection[str]) -> str:
     return f"Choose from {', '.join(sorted(name for name in known if name.count('/') < 2))}"
 
 
-def find_published(runs: Sequence[LoadedRun]) -> tuple[PublishedResult, ...]:
-    """Return what papers report on the datasets of the runs."""
-    return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_results(name))
-
-
 def state_text(runs: Sequence[LoadedRun]) -> str:
     """Count runs by status: `3 finished`, `2 finished, 1 failed`."""
     counts = {status: sum(run.status == status for run in runs) for status in (*STATUSES, "unknown")}
@@ -205,27 +167,22 @@ def reason_text(run: LoadedRun, now: datetime) -> str:
         return "its process no longer exists: it was killed"
     if silent > SILENT_SECONDS:
         return f"no output for {duration_text(silent)}: it may have been killed"
-    return f"running for {duration_text(running)}" if (running := age(run, now)) is not None else "still running"
-
-
-def age(run: LoadedRun, now: datetime) -> float | None:
-    """Return the seconds since a run started, None when its record does not say."""
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()
     except (ValueError, TypeError):  # no time at all, or one without a zone
-        return None
-    return max(seconds, 0.0)
+        return "still running"
+    return f"running for {duration_text(max(seconds, 0.0))}"
 
 
-def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool, count_all: bool) -> list[str]:
+def notes(groups: Sequence[Configuration], options: Options) -> list[str]:
     """Say what was summed up and how, left out or mixed."""
     lines = []
     if any(len(join_folds(group.counted)) > 1 for group in groups):
-        over = "runs" if mixed or count_all else "finished seeds"
-        lines.append(f"{CENTERS[statistic]} ± {SPREADS[statistic]} over n {over}")
+        over = "runs" if options.by or options.status else "finished seeds"
+        lines.append(f"{CENTERS[options.statistic]} ± {SPREADS[options.statistic]} over n {over}")
     if any(group.folds for group in groups):
         lines.append("the score of a seed is the mean over the questions of all its folds")
-    finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
+    finished = sum(run.status == "finished" or bool(options.status) for group in groups for run in group.runs)
     older = finished - sum(len(group.counted) for group in groups)
     if older:
         lines.append(f"{plural(older, 'older repeat')} of the same configuration and seed left out")
@@ -236,7 +193,7 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
         lines.append(f"{NOT_LEARNT} by {' and by '.join(sorted(labels))}: {text}")
     for text, labels in collect_facts(groups, NOT_TRAINED).items():
         lines.append(f"{UNTRAINED_MARK} {NOT_TRAINED} ({' and '.join(sorted(labels))}): {text}")
-    if mixed:
+    if options.by:
         lines.append("grouped by the keys of by: runs in one row may differ in other settings")
     return lines
 
@@ -259,10 +216,8 @@ def published_notes(
     sources = dict.fromkeys(part for row in shown for part in row.source.split("; "))
     if not sources:
         return []
-    lines = [
-        "published rows are never marked; they differ in model size, amount of training data and test split: "
-        + "; ".join(sources)
-    ]
+    differ = "published rows are never marked; they differ in model size, amount of training data and test split"
+    lines = [f"{differ}: {'; '.join(sources)}"]
     others = {row.statistic for row in shown if row.errors and (row.statistic == "mean") != (statistic == "mean")}
     for other in sorted(others):
         what = f"published rows with an error have the {CENTERS[other]} ± {SPREADS[other]}"
@@ -272,12 +227,8 @@ def published_notes(
 
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
     """Pick the metric to show: of dev the one most configurations have, else of another split; then by `preference`."""
-    counts: dict[str, int] = {}
-    for names in per_configuration:
-        for name in names:
-            if MetricName.parse(name).is_score:
-                counts[name] = counts.get(name, 0) + 1
-    return min(counts, key=lambda name: (not_dev(name), -counts[name], *preference(name)), default=None)
+    counts = Counter(name for names in per_configuration for name in names if MetricName.parse(name).is_score)
+    return min(counts, key=lambda name: (preference(name)[0], -counts[name], *preference(name)), default=None)
 
 
 def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
@@ -296,12 +247,7 @@ def ranking_metric(metric: str | None, known: Collection[str]) -> str | None:
     return dev if dev in known else None
 
 
-def not_dev(name: str) -> bool:
-    """Say whether a metric is of another split than dev, so that no choice may rest on it."""
-    return MetricName.parse(name).split != "dev"
-
-
 def preference(name: str) -> tuple[bool, bool, int, int, str]:
     """Order metrics by how well they sum up a run: dev first, all questions first, then the metric's importance."""
     metric = MetricName.parse(name)
-    return (not_dev(name), bool(metric.part), -metric.spec.importance, metric.spec.order, name)
+    return (metric.split != "dev", bool(metric.part), -metric.spec.importance, metric.spec.order, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +30,8 @@ RUNS_METHOD = (
 )
 
 
-class Bootstrap(NamedTuple):
+@dataclass(frozen=True)
+class Bootstrap:
     """The bootstrap estimate of a mean difference.
 
     Args:
@@ -48,16 +48,12 @@ class Bootstrap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Bootstrap):
     """A configuration against the one of reference, as fractions, on the questions that both have.
 
     Args:
         label: of the configuration.
         score: its mean.
-        difference: its mean less that of the reference.
-        low: lower end of the 95 % interval of the difference.
-        high: upper end.
-        p: two-sided, of the questions.
         runs_p: two-sided, of the runs; None where they cannot say, see `welch_p` and `paired_p`.
         questions: how many both have.
         runs: how many are behind its scores.
@@ -65,10 +61,6 @@ class Difference:
 
     label: str
     score: float
-    difference: float
-    low: float
-    high: float
-    p: float
     runs_p: float | None
     questions: int
     runs: int
@@ -123,9 +115,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         else:
             name = MetricName.parse(metric)
             remedy = f"mate evaluate run=<folder> split={name.split} writes them for a run of an older version"
-            lines.append(
-                f"{reference.label} has no {name.score} for single questions of the {name.split} split: {remedy}"
-            )
+            lines.append(f"{reference.label} has no {name.score} for single questions of {name.split}: {remedy}")
     return Significance(metric, label, tuple(tests), (*lines, *notes(tests, others)))
 
 
@@ -145,20 +135,6 @@ def notes(tests: Sequence[Difference], others: int) -> list[str]:
     return lines
 
 
-def find_group(
-    groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
-) -> Configuration:
-    """Find the one configuration that is meant, see `find_groups`.
-
-    Raises:
-        ConfigError: naming the choices.
-    """
-    matches = find_groups(groups, asked, metric, key)
-    if len(matches) == 1:
-        return matches[0]
-    raise _explain_choices(asked, key, matches, matches)
-
-
 def find_groups(
     groups: Sequence[Configuration], asked: str, metric: str | None = None, key: str = "against"
 ) -> list[Configuration]:
@@ -171,23 +147,17 @@ def find_groups(
         ConfigError: naming the choices.
     """
     wanted = sorted(label_words(asked))
-    exact = [group for group in groups if sorted(label_words(group.label)) == wanted]
-    matches = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
+    matches = [group for group in groups if sorted(label_words(group.label)) == wanted]
+    matches = matches or [g for g in groups if wanted and all(word in g.label.casefold() for word in wanted)]
     matches = matches or [group for group in groups if asked == group.runs[0].text("experiment")]
     if len(matches) > 1:
         matches = [group for group in matches if metric in group.metric_names] or matches
         matches = [group for group in matches if not any(run.parent for run in group.runs)] or matches
     if matches and len({group.dataset for group in matches}) == len(matches):
         return matches
-    raise _explain_choices(asked, key, matches, groups)
-
-
-def _explain_choices(
-    asked: str, key: str, matches: Sequence[Configuration], groups: Sequence[Configuration]
-) -> ConfigError:
     problem = f"{len(matches)} configurations match {asked}" if matches else f"unknown configuration {asked}"
-    choices = " | ".join(group.label for group in matches or groups)
-    return ConfigError(problem, where=key, remedy=f"Choose one of: {choices}")
+    labels = " | ".join(group.label for group in matches or groups)
+    raise ConfigError(problem, where=key, remedy=f"Choose one of: {labels}")
 
 
 def label_words(label: str) -> list[str]:
@@ -208,7 +178,10 @@ def compare_pair(
     runs = [mean_scores(side, metric, common) for side in (group, reference)]
     are_repeats = group.differ_by_seed and reference.differ_by_seed
     p = welch_p(*(list(means.values()) for means in runs)) if are_repeats else paired_p(match_differences(*runs))
-    return Difference(group.label, float(values.mean()), *estimate, p, questions=len(common), runs=len(runs[0]))
+    score = float(values.mean())
+    return Difference(
+        **vars(estimate), label=group.label, score=score, runs_p=p, questions=len(common), runs=len(runs[0])
+    )
 
 
 def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:

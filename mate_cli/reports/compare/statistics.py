@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist, median, quantiles, stdev
 from typing import Literal
 
 Statistic = Literal["median", "mean", "median_dev"]
 SPREADS: dict[Statistic, str] = {
-    "median": "half the interquartile range",
+    **dict.fromkeys(("median", "median_dev"), "half the interquartile range"),
     "mean": "sample standard deviation",
-    "median_dev": "half the interquartile range",
 }
 CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
 """Names of the number before ±."""
@@ -106,12 +105,14 @@ def summarize(
     finite = [value for value in everything if is_finite(value)]
     if not finite:
         return None
-    mean = math.fsum(finite) / len(finite)
+    several = len(finite) > 1
+    # Source: the error margin of the TAPAS and MATE papers; how they interpolate quartiles is not stated.
+    lower, _, upper = quantiles(finite, n=4, method="inclusive") if several else (0.0, 0.0, 0.0)
     return Summary(
-        mean=mean,
-        deviation=stdev(finite) if len(finite) > 1 else None,
+        mean=math.fsum(finite) / len(finite),
+        deviation=stdev(finite) if several else None,
         median=median(finite),
-        half_range=half_interquartile_range(finite),
+        half_range=(upper - lower) / 2 if several else None,
         count=len(finite),
         low=min(finite),
         high=max(finite),
@@ -119,14 +120,3 @@ def summarize(
         statistic=statistic,
         questions=questions,
     )
-
-
-def half_interquartile_range(values: Sequence[float]) -> float | None:
-    """Return half the distance between the quartiles, interpolated linearly; None below two values.
-
-    Source: the error margin of the TAPAS and MATE papers; their way to interpolate is not stated.
-    """
-    if len(values) < 2:
-        return None
-    low, _, high = quantiles(values, n=4, method="inclusive")
-    return (high - low) / 2

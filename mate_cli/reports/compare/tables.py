@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import resources
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, Literal
 
 from omegaconf import OmegaConf
@@ -17,14 +16,16 @@ from omegaconf import OmegaConf
 from mate_cli.metrics.specs import BASELINE, OTHER, SPLITS, MetricName, MetricTable, metric_specs
 from mate_cli.reports.compare.configuration import (
     Configuration,
+    count,
     count_questions,
     join_folds,
     known_metrics,
     mean_over_folds,
 )
-from mate_cli.reports.compare.names import short_labels
+from mate_cli.reports.compare.names import with_labels
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.reports.format import center_text
+from mate_cli.reports.runs.load import LoadedRun
 
 MAX_COLUMNS, MAX_OUTCOMES = 6, 8
 """Columns of a table, and rows of a baseline that depends on what a run was trained with."""
@@ -92,17 +93,6 @@ class ResultTable:
         specs = {column.spec for column in self.columns}
         return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
 
-    @property
-    def unit(self) -> str:
-        """The unit of the numbers: `in percent`, or `shares in percent` beside others; empty where none is a share."""
-        shares = [column.is_share for column in self.columns]
-        return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
-
-    @property
-    def marks(self) -> frozenset[Mark]:
-        """The marks that occur."""
-        return frozenset(self.mark(column, cell) for row in self.rows for column, cell in enumerate(row.cells))
-
     def mark(self, column: int, cell: Summary | None) -> Mark:
         """Say whether a cell is the best of its column, or within the error of the best, or neither.
 
@@ -145,25 +135,23 @@ def result_tables(groups: Sequence[Configuration], *, published: bool = True, wi
     for members in blocks.values():
         dataset = members[0].dataset
         papers = published_results(dataset) if published else ()
-        for table in metric_tables():
+        for table in sorted({spec.table: 0 for spec in metric_specs().values()} | {OTHER: 0}, key=OTHER.__eq__):
             name = table.title + (f" on {dataset}" if dataset else "")
             parts = layout(members, table, name, wide=wide)
             tables.extend(build(members, columns, title, papers) for title, columns in parts)
     return sorted(tables, key=lambda table: table.is_test)
 
 
+def unit_of(columns: Iterable[MetricName]) -> str:
+    """Return the unit of some metrics; empty where none is a share."""
+    shares = [column.is_share for column in columns]
+    return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
+
+
 def units(tables: Sequence[ResultTable]) -> str:
     """Say what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
-    distinct = {table.unit for table in tables}
-    if distinct <= {"in percent"}:
-        return "Scores in percent"
-    return "" if distinct == {""} else "Shares in percent"
-
-
-def metric_tables() -> list[MetricTable]:
-    """List the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
-    tables = dict.fromkeys(spec.table for spec in metric_specs().values())
-    return [*(table for table in tables if table != OTHER), OTHER]
+    unit = unit_of(column for table in tables for column in table.columns)
+    return f"Scores {unit}" if unit == "in percent" else unit.capitalize()
 
 
 def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
@@ -178,7 +166,7 @@ def sort_by_metric(groups: Sequence[Configuration], metric: str | None) -> list[
 
     def place(group: Configuration) -> tuple[object, ...]:
         summary = group.summary(metric) if metric else None
-        asked = sum(count.total for count in group.questions.values())
+        asked = sum(map(count, group.questions.values()))
         dataset = (-of_dataset[group.dataset], datasets.index(group.dataset))
         block = (-of_block[group.block], -asked, group.block)
         return *dataset, *block, summary is None, sign * summary.center if summary else 0.0
@@ -190,8 +178,9 @@ def layout(
     groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
     """Yield title and columns of each table of some metrics: one per split where parts of questions make it wide."""
-    metrics = [metric for metric in map(MetricName.parse, known_metrics(groups)) if metric.spec.table == table]
-    metrics.sort(key=MetricName.rank)
+    metrics = sorted(
+        (m for m in map(MetricName.parse, known_metrics(groups)) if m.spec.table == table), key=MetricName.rank
+    )
     if table.layout == "accuracies" and not wide:
         tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
         metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]
@@ -224,35 +213,25 @@ def build(
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
     members = drop_copies({group: row for group, row in cells.items() if any(row)})
     rows = [
-        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
-        for group, short in zip(members, short_labels(members), strict=True)
+        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short.label)
+        for group, short in zip(members, with_labels(members), strict=True)
     ]
     splits = list(dict.fromkeys(column.split for column in columns))
     asked = count_questions(groups[0].questions, splits)
     if f"· {splits[0]}" in title:
         asked = asked.replace(f" {splits[0]} ", " ")
     asked = " in ".join(filter(None, (asked, groups[0].folds)))
-    baselines, published = baseline_rows(groups, columns), paper_rows(papers, columns)
+    figures = [(paper.label, tuple(paper_cell(paper, column.full) for column in columns)) for paper in papers]
+    published = [ResultRow(label, None, cells) for label, cells in figures if any(cells)]
+    baselines = baseline_rows(groups, columns)
     return ResultTable(title, groups[0].block, asked, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
 
 def drop_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
     """Leave a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
-    owners = {run: group for group in cells for run in group.runs}
-
-    def is_copy(group: Configuration) -> bool:
-        pipelines = {owners.get(run.parent) if run.parent else None for run in group.runs}
-        return all(pipeline is not None and cells[pipeline] == cells[group] for pipeline in pipelines)
-
-    return [group for group in cells if not is_copy(group)]
-
-
-def paper_rows(papers: Iterable[PublishedResult], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
-    """Yield a row per published result that has a figure for any of the columns."""
-    for paper in papers:
-        cells = tuple(paper_cell(paper, column.full) for column in columns)
-        if any(cells):
-            yield ResultRow(paper.label, None, cells)
+    owners: dict[LoadedRun | None, Configuration] = {run: group for group in cells for run in group.runs}
+    wholes = {group: [owners.get(run.parent) for run in group.runs] for group in cells}
+    return [part for part in cells if not all(whole and cells[whole] == cells[part] for whole in wholes[part])]
 
 
 def paper_cell(paper: PublishedResult, metric: str) -> Summary | None:
@@ -272,23 +251,20 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
         for folds in join_folds(group.counted):
             every = {name for run in folds for name in run.metrics if name.startswith(BASELINE)}
             for name in sorted({name.removeprefix(BASELINE).partition("/")[0] for name in every}):
-                full = (f"{BASELINE}{name}/{column.full}" for column in columns)
-                known = (
-                    mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
-                    for metric in full
-                )
-                values = tuple(round(value, 6) if is_finite(value) else None for value in known)
-                if any(value is not None for value in values):
-                    recorded.setdefault(name, {}).setdefault(values, group.label)
-    return [
-        ResultRow(
-            f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else ""),
-            None,
-            tuple(None if value is None else summarize([value]) for value in values),
-        )
-        for name, outcomes in recorded.items()
-        for values, label in islice(outcomes.items(), MAX_OUTCOMES)
-    ]
+                means = []
+                for metric in (f"{BASELINE}{name}/{column.full}" for column in columns):
+                    mean = mean_over_folds([(run, run.metrics.get(metric, math.nan)) for run in folds], metric)
+                    means.append(round(mean, 6) if is_finite(mean) else None)
+                if any(mean is not None for mean in means):
+                    recorded.setdefault(name, {}).setdefault(tuple(means), group.label)
+    rows = []
+    for name, outcomes in recorded.items():
+        for values, label in islice(outcomes.items(), MAX_OUTCOMES):
+            title = f"{name.replace('_', ' ')} baseline" + (f", {label}" if len(outcomes) > 1 else "")
+            rows.append(
+                ResultRow(title, None, tuple(None if value is None else summarize([value]) for value in values))
+            )
+    return rows
 
 
 @dataclass(frozen=True)
@@ -321,19 +297,18 @@ def published_results(dataset: str) -> tuple[PublishedResult, ...]:
     """Return the figures published for a dataset, best first as the file lists them; none for an unknown one."""
     files = resources.files("mate_cli.reports").joinpath("published").iterdir()
     file = next((file for file in files if file.name == f"{dataset}.yaml"), None)
-    if file is None:
-        return ()
-    content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8")))
+    content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8"))) if file else {"rows": ()}
     return tuple(published_row(row, content["sources"], content.get("statistic", "median")) for row in content["rows"])
 
 
-def published_row(
-    row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic = "median"
-) -> PublishedResult:
-    """Return one entry of a file, its percent turned into fractions and its sources joined."""
-    parts = list(parts_of(row))
+def published_row(row: Mapping[str, Any], sources: Mapping[str, str], statistic: Statistic) -> PublishedResult:
+    """Return one entry of a file with what a second source adds to it: its percent as fractions, its sources joined."""
+    parts = [row, *([row["also"]] if "also" in row else [])]
     source = "; ".join(sources[part["source"]] for part in parts)
-    figures = {key: fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES}
+    figures: dict[str, dict[str, float]] = {key: {} for key in FIGURES}
+    for key, known in figures.items():
+        for name, value in (pair for part in parts for pair in part.get(key, {}).items()):
+            known[name] = value / MetricName.parse(name).scale
     speed = row.get("examples_per_second")
     return PublishedResult(
         row["label"], row["model"], source=source, statistic=statistic, examples_per_second=speed, **figures
@@ -342,15 +317,3 @@ def published_row(
 
 FIGURES = ("metrics", "errors", "best")
 """Keys of an entry that hold figures."""
-
-
-def fractions(percent: Mapping[str, float]) -> Mapping[str, float]:
-    """Return figures by the full names of their metrics, in percent where these are shares, as runs have them."""
-    return MappingProxyType({name: value / MetricName.parse(name).scale for name, value in percent.items()})
-
-
-def parts_of(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield an entry and, under `also`, what a second source adds to it."""
-    yield row
-    if "also" in row:
-        yield row["also"]

@@ -69,7 +69,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
         "config": {
             "folders": list(report.folders),
             "metric": report.metric,
-            "statistic": report.statistic,
+            "statistic": report.options.statistic,
             "configurations": [group.label for group in report.groups],
             "runs": [run.name for run in report.runs],
         },

@@ -37,7 +37,7 @@ def report_json(report: Report) -> str:
         "created": report.created.isoformat(timespec="seconds"),
         "folders": report.folders,
         "metric": report.metric,
-        "statistic": report.statistic,
+        "statistic": report.options.statistic,
         "configurations": [configuration_entry(group) for group in report.groups],
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
         "published": [vars(row) | {key: dict(getattr(row, key)) for key in FIGURES} for row in report.published],

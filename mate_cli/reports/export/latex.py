@@ -75,7 +75,8 @@ def view_latex(view: View, report: Report, names: Mapping[str, str]) -> str:
         before = row.kind
     caption = [", ".join(filter(None, [escape(view.heading), view.unit])) + "."]
     if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
-        caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
+        statistic = report.options.statistic
+        caption.append(rf"{CENTERS[statistic].capitalize()} $\pm$ {SPREADS[statistic]} over $n$ runs.")
     caption += dict.fromkeys(note for mark, note in MARK_NOTES.items() if mark in view.marks)
     caption += [escape(sentences([note])) for note in view.notes]
     return environment("l" + "r" * len(places), body, " ".join(caption), view.title)

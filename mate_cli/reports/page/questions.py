@@ -53,7 +53,7 @@ def questions_content(report: Report) -> Mapping[str, Any] | None:
         return None
     labels = list(dict.fromkeys(answer.label for case in cases for answer in case.answers))
     places = {group.label: place for place, group in enumerate(groups)}
-    tables, missing = tables_of(cases, groups, MetricName.parse(metric).split, report.cache)
+    tables, missing = tables_of(cases, groups, MetricName.parse(metric).split, report.options.cache)
     note = f"The {plural(len(cases), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
     note += f"best {MAX_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     note += f" Tables are not shown: {missing.rstrip('.')}." if missing else ""

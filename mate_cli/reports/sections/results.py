@@ -10,7 +10,7 @@ from mate_cli.reports.compare.configuration import Configuration, known_metrics
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables, units
+from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables, unit_of, units
 from mate_cli.reports.format import center_text, plural, spread_text
 from mate_cli.reports.page.scores import blocks_of, score_names
 from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell, sentences
@@ -49,7 +49,9 @@ def result_view(table: ResultTable, *, wide: bool = False) -> View:
     columns = [column_of(metric, table, wide=wide) for metric in table.columns]
     count = Column("n", minor=all(column.part for column in table.columns))  # stands in the table of all questions
     notes = (chance,) if (chance := chance_note(table)) else ()
-    return View(table.title, (*columns, count), tuple(rows), unit=table.unit, notes=notes, detail=table.questions)
+    return View(
+        table.title, (*columns, count), tuple(rows), unit=unit_of(table.columns), notes=notes, detail=table.questions
+    )
 
 
 def chance_note(table: ResultTable) -> str:

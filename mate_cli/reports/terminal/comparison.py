@@ -94,7 +94,7 @@ def footer(report: Report, console: Console, marks: Collection[Mark], *, brief: 
     if "close" in marks:
         how = "Underlined" if console.is_terminal else "With a dagger (†)"
         lines[-1] += f" {how}: within its ±, or no further than chance among so many questions explains."
-    papers = published_notes(report.tables, report.published, report.statistic) if brief else []
+    papers = published_notes(report.tables, report.published, report.options.statistic) if brief else []
     lines += [sentences([note]) for note in report.notes if note not in papers]
     more = "Test figures, settings" if any(table.is_test for table in report.tables) else "Settings"
     return [*lines, *[f"{more} and more: sections=all, or the page."] * brief]
