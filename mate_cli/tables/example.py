@@ -128,7 +128,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class TableExample(Example):
-    """One question about one table.
+    """One question about one table; of one about documents each row is a document, a cell with its title and a link.
 
     Args:
         answer: None when it is not known.
@@ -137,6 +137,14 @@ class TableExample(Example):
         history: the questions before this one in its conversation, the first one first.
         previous_cells: the cells that answer the question before.
         subsets: parts of its split that are also scored by themselves, such as "simple".
+        options: to choose from, in their order; none of a question that is answered freely.
+        sentences: of each row, its text in sentences, as the data part it; none where they do not.
+        supporting: (row, sentence) of the sentences that lead to the answer, both from 0; also of those that are not
+            among the documents, behind the last row or sentence.
+        links: which document links to which, where the data say so.
+        unjudged: rows of which nobody knows whether they hold the answer.
+        answers_by_words: yes and no are scored by the words of an answer, too, as by the script of MuSiQue; by that of
+            HotpotQA they are right or wrong as a whole.
     """
 
     example_id: str
@@ -148,47 +156,17 @@ class TableExample(Example):
     history: tuple[str, ...] = ()
     previous_cells: Coordinates = ()
     subsets: tuple[str, ...] = ()
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Options to choose from; none of a question that is answered freely."""
-        return ()
-
-    @property
-    def sentences(self) -> tuple[tuple[str, ...], ...]:
-        """Sentences of each row's text, as the data part it; none where they do not."""
-        return ()
-
-    @property
-    def supporting(self) -> tuple[tuple[int, int], ...]:
-        """(row, sentence) of the sentences that lead to the answer; none where nobody says."""
-        return ()
-
-    @property
-    def links(self) -> tuple[DocumentLink, ...]:
-        """Links between the texts of rows; none where the data do not say."""
-        return ()
-
-    @property
-    def unjudged(self) -> tuple[int, ...]:
-        """Rows of which nobody knows whether they hold the answer."""
-        return ()
-
-    @property
-    def answers_by_words(self) -> bool:
-        """True if yes and no are scored by the words of an answer, too."""
-        return False
+    options: tuple[str, ...] = ()
+    sentences: tuple[tuple[str, ...], ...] = ()
+    supporting: tuple[tuple[int, int], ...] = ()
+    links: tuple[DocumentLink, ...] = ()
+    unjudged: tuple[int, ...] = ()
+    answers_by_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExample(TableExample):
-    """A question with options, of which one is right; the text that it is about is a table of one cell.
-
-    Args:
-        options: to choose from, in their order.
-    """
-
-    options: tuple[str, ...] = ()
+    """A question with options, of which one is right; the text that it is about is a table of one cell."""
 
     @property
     def outcome(self) -> str:
@@ -205,24 +183,3 @@ class ChoiceExample(TableExample):
             "options": len(self.options),
             "words in an option": words,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceExample(TableExample):
-    """A question about documents: each is a row of one cell, its title, which links to its text.
-
-    Args:
-        sentences: of each row, its text in sentences, as the data part it.
-        supporting: (row, sentence) of the sentences that lead to the answer, both from 0; also of those that are not
-            among the documents, behind the last row or sentence.
-        links: which document links to which, where the data say so.
-        unjudged: rows of which nobody knows whether they hold the answer.
-        answers_by_words: yes and no are scored by the words of an answer, too, as by the script of MuSiQue; by that of
-            HotpotQA they are right or wrong as a whole.
-    """
-
-    sentences: tuple[tuple[str, ...], ...] = ()
-    supporting: tuple[tuple[int, int], ...] = ()
-    links: tuple[DocumentLink, ...] = ()
-    unjudged: tuple[int, ...] = ()
-    answers_by_words: bool = False

@@ -264,14 +264,16 @@ class Survey:
             any(cell.isdecimal() and behind.isdecimal() and len(behind) < 3 for cell, behind in row) for row in pairs
         )
 
+    def _say(self, count: int, noun: str, what: str) -> None:
+        """Say what happened to some things; nothing where there are none."""
+        self.notes += [f"{count_noun(count, noun)} {what}."] if count else []
+
     def _say_what_is_ragged(self, header: int, width: int) -> None:
         shorter = sum(count for length, count in self._lengths.items() if length < header)
         longer = sum(count for size, count in self._widths.items() if size > header)
-        if shorter and not self.grid.omits_empty:
-            self.notes.append(f"{count_noun(shorter, 'row')} shorter than the header: filled with empty cells.")
-        if longer:
-            extra = count_noun(width - header, "column")
-            self.notes.append(f"{count_noun(longer, 'row')} longer than the header: {extra} added on the right.")
+        added = count_noun(width - header, "column")
+        self._say(0 if self.grid.omits_empty else shorter, "row", "shorter than the header: filled with empty cells")
+        self._say(longer, "row", f"longer than the header: {added} added on the right")
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
         """Return a name for every column: blank ones get their place, repeated ones a number."""
@@ -283,24 +285,17 @@ class Survey:
             while unique in names or (unique != plain and unique in known):
                 unique = f"{plain} ({next(numbers[plain])})"
             names[unique] = None
-        if blank:
-            self.notes.append(f"{count_noun(len(blank), 'column')} without a name: called {list_names(blank)}.")
+        self._say(len(blank), "column", f"without a name: called {list_names(blank)}")
         if repeated:
             self.notes.append(f"Columns of the same name were numbered: {list_names(map(repr, repeated))}.")
         return tuple(names)
 
     def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
-        if self._inside:
-            self.notes.append(f"{count_noun(self._inside, 'blank row')} left out.")
-        if self._below:
-            text = " ".join(cell for _, line, _ in self._below for cell in line)
-            self.notes.append(f"{count_noun(len(self._below), 'line')} below the table left out: {text[:80]!r}.")
-        if len(columns) < width:
-            self.notes.append(f"{count_noun(width - len(columns), 'blank column')} left out.")
-        if self._cut:
-            length, row, column = self._longest
-            place = names[columns.index(column)]
-            self.notes.append(
-                f"{count_noun(self._cut, 'cell')} cut to {MAX_CELL_LENGTH:,} characters; "
-                f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
-            )
+        below = " ".join(cell for _, line, _ in self._below for cell in line)
+        length, row, column = self._longest
+        self._say(self._inside, "blank row", "left out")
+        self._say(len(self._below), "line", f"below the table left out: {below[:80]!r}")
+        self._say(width - len(columns), "blank column", "left out")
+        place = names[columns.index(column)][:40] if self._cut else ""
+        longest = f"the longest, in row {row:,} of {place!r}, had {length:,}"
+        self._say(self._cut, "cell", f"cut to {MAX_CELL_LENGTH:,} characters; {longest}")

@@ -67,20 +67,18 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
 
 def _describe(fit: DialectFit, usual: str | None, options: ReadOptions) -> list[str]:
     """Say what is unusual about a dialect."""
-    dialect, notes = fit.dialect, list[str]()
-    if dialect.slices:
-        notes.append("Columns are aligned with spaces.")
-    elif fit.width < 2:
-        shown = "No delimiter" if dialect.delimiter == NO_DELIMITER else f"No {dialect.delimiter!r}"
-        notes.append(f"{shown} was found: the table has one column (delimiter=... splits it).")
-    elif dialect.delimiter != usual and not options.delimiter:
-        word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), "")
-        notes.append(f"Columns are separated by {word or repr(dialect.delimiter)}.")
-    if dialect.quote == "'" and options.quote is None:
-        notes.append("Apostrophes were read as quotation marks.")
-    if dialect.escape:
-        notes.append("Backslashes were read as escape characters.")
-    return notes
+    dialect = fit.dialect
+    shown = "No delimiter" if dialect.delimiter == NO_DELIMITER else f"No {dialect.delimiter!r}"
+    word = next((f"{word}s" for word, mark in DELIMITERS.items() if mark == dialect.delimiter), repr(dialect.delimiter))
+    is_unusual = fit.width > 1 and not dialect.slices and dialect.delimiter != usual and not options.delimiter
+    notes = {
+        "Columns are aligned with spaces.": dialect.slices,
+        f"{shown} was found: the table has one column (delimiter=... splits it).": fit.width < 2,
+        f"Columns are separated by {word}.": is_unusual,
+        "Apostrophes were read as quotation marks.": dialect.quote == "'" and options.quote is None,
+        "Backslashes were read as escape characters.": dialect.has_escapes,
+    }
+    return [note for note, is_true in notes.items() if is_true]
 
 
 def _texts(lines: Iterator[str], text: Text, limits: Limits, delimiter: str) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from itertools import pairwise, product
+from typing import Any
 
 from mate_cli.tables.formats.cell_text import is_mostly_digits
 from mate_cli.tables.formats.header import find_width, has_numbers
@@ -18,6 +19,9 @@ MAX_QUOTED_LINES = 10_000
 """A quotation mark that so many lines do not close counts as never closed."""
 MAX_INNER = 1_000
 """Characters of a quotation that may hold quotation marks which are not doubled."""
+STAND_IN = 0xF0000
+"""Private characters, of which no file makes use, begin here."""
+_STAND_INS = re.compile(f"[{chr(STAND_IN)}-{chr(STAND_IN + 0xFFFF)}]")
 
 
 @dataclass(frozen=True)
@@ -27,73 +31,29 @@ class Dialect:
     Args:
         delimiter: one character.
         quote: quotation mark, which is doubled inside a quotation; "" where none is one.
-        escape: a backslash where one makes the next quotation mark, delimiter or backslash text, else "".
+        has_escapes: a backslash makes the next quotation mark, delimiter or backslash text.
         slices: places of the columns, where they are aligned with spaces.
     """
 
     delimiter: str
     quote: str = '"'
-    escape: str = ""
+    has_escapes: bool = False
     slices: tuple[slice, ...] = ()
 
-    def read(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Read records; a quotation may go on over several lines.
 
-        Raises:
-            csv.Error: the quotation marks of a record do not fit together.
-        """
-        return csv.reader(
-            lines,
-            delimiter=self.delimiter,
-            quotechar=self.quote or None,
-            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
-            escapechar=self.escape or None,
-            skipinitialspace=True,
-            strict=True,
-        )
+@lru_cache
+def _find_cells(dialect: Dialect) -> list[re.Pattern[str]]:
+    """Return patterns of the cells of a line whose quotation marks do not fit together.
 
-    def prepare(self, line: str) -> str:
-        """Change what `csv` would read otherwise: spaces around a line of spaces, backslashes that escape nothing."""
-        if self.delimiter == " ":
-            return line.strip() + "\n"
-        if self.escape and self.escape in line:
-            return self._escapes.sub(lambda escape: escape[0] if escape[1] else "\\\\", line)
-        return line
-
-    def readings(self, line: str) -> Iterator[list[str]]:
-        """Read a line whose quotation marks do not fit together, in two ways.
-
-        A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
-        """
-        line = self.prepare(line).rstrip("\r\n")
-        for pattern in self._patterns:
-            cells, place = list[str](), -1
-            while place < len(line):
-                cell = pattern.match(line, place + 1)
-                assert cell  # a text may be empty
-                quoted, text = cell["quoted"], cell["text"]
-                if quoted is not None:
-                    text = quoted.replace(2 * self.quote, self.quote)
-                cells.append(self._escapes.sub(r"\1", text) if self.escape else text)
-                place = cell.end()
-            yield cells
-
-    @cached_property
-    def _escapes(self) -> re.Pattern[str]:
-        return re.compile(rf"\\(?:([{re.escape(self.quote + self.delimiter)}\\])|)")
-
-    @cached_property
-    def _patterns(self) -> list[re.Pattern[str]]:
-        mark, delimiter = re.escape(self.quote or "\0"), re.escape(self.delimiter)
-        end, escape = rf" *(?:(?={delimiter})|$)", re.escape(self.escape)
-        text, strict = f"[^{delimiter}{escape}]*", f"[^{mark}{escape}]*"  # no choice per letter: cells can be long
-        pair = f"{mark}{mark}|{escape}." if escape else mark + mark
-        strict = rf"{strict}(?:(?:{pair}){strict})*"
-        text += rf"(?:{escape}.?{text})*" if escape else ""
-        return [
-            re.compile(rf" *{mark}(?P<quoted>{quoted}){mark}{end}|(?P<text>{text})", re.DOTALL)
-            for quoted in (f".{{0,{MAX_INNER}}}?", strict)
-        ]
+    A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
+    """
+    mark, delimiter = re.escape(dialect.quote or "\0"), re.escape(dialect.delimiter)
+    strict = f"[^{mark}]*(?:{mark}{mark}[^{mark}]*)*"  # no choice per letter: cells can be long
+    cells = (
+        rf" *{mark}(?P<quoted>{quoted}){mark} *(?={delimiter}|$)|(?P<text>[^{delimiter}]*)"
+        for quoted in (f".{{0,{MAX_INNER}}}?", strict)
+    )
+    return [re.compile(f"(?:^|{delimiter})(?:{cell})", re.DOTALL) for cell in cells]
 
 
 class Records:
@@ -118,20 +78,30 @@ class Records:
         Raises:
             csv.Error: a cell is too long.
         """
-        if self.dialect.slices:
-            yield from ([line[place] for place in self.dialect.slices] for line in lines)
-            return
+        dialect = self.dialect
+        if dialect.slices:
+            yield from ([line[place] for place in dialect.slices] for line in lines)
+        elif dialect.has_escapes:
+            escapes = re.compile(rf"\\([{re.escape(dialect.quote + dialect.delimiter)}\\])")
+            hidden = (escapes.sub(lambda escape: chr(STAND_IN + ord(escape[1])), line) for line in lines)
+            for cells in self._read(hidden):
+                yield [_STAND_INS.sub(lambda sign: chr(ord(sign[0]) - STAND_IN), cell) for cell in cells]
+        else:
+            yield from self._read((line.strip() + "\n" for line in lines) if dialect.delimiter == " " else lines)
+
+    def _read(self, lines: Iterator[str]) -> Iterator[list[str]]:
         waiting, pending = deque[str](), list[str]()
-        prepare = self.dialect.prepare if self.dialect.escape or self.dialect.delimiter == " " else None
+        options: dict[str, Any] = {"delimiter": self.dialect.delimiter, "skipinitialspace": True, "strict": True}
+        options |= {"quotechar": self.dialect.quote} if self.dialect.quote else {"quoting": csv.QUOTE_NONE}
 
         def feed() -> Iterator[str]:
             while len(pending) < MAX_QUOTED_LINES and (line := waiting.popleft() if waiting else next(lines, "")):
                 pending.append(line)
-                yield prepare(line) if prepare else line
+                yield line
 
         while True:
             try:
-                for cells in self.dialect.read(feed()):
+                for cells in csv.reader(feed(), **options):
                     if len(pending) > 1 and self._swallows(pending, cells):
                         break
                     pending.clear()
@@ -146,12 +116,17 @@ class Records:
             waiting.extendleft(reversed(rest))
             yield self._mend(first)
 
+    def _read_misfit(self, line: str) -> Iterator[list[str]]:
+        """Read a line whose quotation marks do not fit together, in two ways."""
+        quote = self.dialect.quote
+        for pattern in _find_cells(self.dialect):
+            cells = pattern.finditer(line.rstrip("\r\n"))
+            yield [cell["text"] or (cell["quoted"] or "").replace(2 * quote, quote) for cell in cells]
+
     def _mend(self, line: str) -> list[str]:
         self.irregular += 1
-        cells = list[str]()
-        for cells in self.dialect.readings(line):
-            if len(cells) == self.width:
-                break
+        readings = list(self._read_misfit(line))
+        cells = next((cells for cells in readings if len(cells) == self.width), readings[-1])
         if len(cells) > self.width > 0 and (mark := self.dialect.quote):  # what an unclosed mark begins goes on
             place = next((place for place, cell in enumerate(cells) if cell.strip().startswith(mark)), len(cells))
             end = place + 1 + len(cells) - self.width
@@ -163,7 +138,7 @@ class Records:
         """Tell whether a quotation of several lines holds what look like records themselves."""
         if self.width < 2:
             return False
-        rows = [list(self.dialect.readings(line))[1] for line in lines]
+        rows = [list(self._read_misfit(line))[1] for line in lines]
         if any(len(row) != self.width for row in rows):
             return len(cells) != self.width == len(rows[0])
         if len(cells) != self.width or len(rows) > 3:
@@ -179,17 +154,13 @@ LIKELY, RARE = ",;\t|", "#^~ "
 SAMPLE = 1 << 17
 """Characters of the start of a file that decide."""
 SAMPLE_ROWS = 300
-CLOSE = 0.75
-"""A dialect is close to the best one with more than this share of its score."""
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
+_LIKELY = {"'": 1.05, " ": 0.5}
 MIN_SHARE = 0.8
 """Share of the lines that have the same width, where the first line has no delimiter."""
 _GROUPS = re.compile(r"\d{1,3}( \d{3})+")
-_CELL = r"(?:'(?:[^']|'')*'|[^'A-Za-z,;\t|]*)"
-_QUOTED = re.compile(rf"{_CELL}(?:[,;\t|]{_CELL})*")
-"""A line whose texts all stand in apostrophes."""
 
 
 @dataclass(frozen=True)
@@ -213,76 +184,66 @@ def find_dialect(
         delimiter: the one that was typed.
         quote: quotation mark that was typed, "" for none.
     """
+    start = read_start(lines())
+    text = "".join(start)
+    quotes = [quote] if quote is not None else ['"', "'"] if "'" in text else ['"']
+    delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
+    escapes = [False]
+    if re.search(r"""\\["',;\t|]""", text):
+        escapes = [True, False] if '\\"' in text else [False, True]  # of two that fit alike the first is taken
+    dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]
+    fits = [fit for dialect in dialects if (fit := measure_dialect(start, dialect)).score]
+    if quote is None:
+        fits = [fit for fit in fits if fit.dialect.quote != "'" or _has_apostrophes(fit, start)]
+    best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
+    is_inside = best and usual is None and best.dialect.delimiter not in text.split("\n")[0]  # of numbers
+    if not delimiter and "  " in text and (is_inside or not best) and (slices := find_slices(lines())):
+        return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
+    return best or measure_dialect(start, Dialect(delimiter or NO_DELIMITER, quotes[0], escapes[0]))
+
+
+def read_start(lines: Iterable[str]) -> list[str]:
+    """Return the first lines, of some length together."""
     start, length = list[str](), 0
-    for line in lines():
+    for line in lines:
         start.append(line[:SAMPLE])
         length += len(line)
         if length > SAMPLE:
             break
-    text = "".join(start)
-    quotes = [quote] if quote is not None else ['"', "'"] if "'" in text else ['"']
-    delimiters = [mark for mark in LIKELY + RARE if mark in text and (mark != " " or usual is None)]
-    escapes = [""]
-    if re.search(r"""\\["',;\t|]""", text):
-        escapes = ["\\", ""] if '\\"' in text else ["", "\\"]  # of two that fit alike the first is taken
-    dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]
-    fits = [measure_dialect(start, dialect, text) for dialect in dialects]
-    if quote is None:
-        fits = [fit for fit in fits if fit.dialect.quote != "'" or _has_apostrophes(fit, text)]
-    best = max((fit.score for fit in fits), default=0)
-    close = [fit for fit in fits if fit.score > CLOSE * best]
-    is_inside = usual is None and close and close[0].dialect.delimiter not in text.split("\n")[0]  # of numbers
-    slices = find_slices(lines()) if not delimiter and "  " in text and (is_inside or not close) else ()
-    if close and not slices:
-        return max(close, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50)
-    if slices:
-        return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
-    single = [Dialect(delimiter or NO_DELIMITER, quotes[0], escape) for escape in escapes]
-    return max((measure_dialect(start, dialect, text) for dialect in single), key=lambda fit: fit.score)
+    return start
 
 
-def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> DialectFit:
-    """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are.
-
-    Args:
-        lines: of the file, or the first of them.
-        dialect: to be scored.
-        text: the first lines.
-    """
-    parts, is_single = text.splitlines(), dialect.delimiter == NO_DELIMITER
-    parted = [(line.count(dialect.delimiter) + 1, (dialect.quote or "\0") not in line) for line in parts if line]
+def measure_dialect(lines: Sequence[str], dialect: Dialect) -> DialectFit:
+    """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are."""
+    delimiter, quote = dialect.delimiter, dialect.quote
+    parted = [(line.count(delimiter) + 1, (quote or "\0") not in line) for line in lines if line.strip("\r\n")]
     plain = [width for width, is_plain in parted if is_plain]
     is_same = len({width for width, _ in parted}) == 1  # also where most lines have a mark that nothing closes
-    records = Records(dialect, find_width(plain) if 3 * len(plain) >= len(parts) else parted[0][0] if is_same else 0)
-    all_rows, irregular = list[list[str]](), 0
+    records = Records(dialect, find_width(plain) if 3 * len(plain) >= len(lines) else parted[0][0] if is_same else 0)
+    rows, irregular = list[list[str]](), 0
     for row in records.read(iter(lines)):
-        if any(row) and (records.irregular == irregular or not all_rows):
-            all_rows.append(row)
+        if any(row) and (records.irregular == irregular or not rows):
+            rows.append(row)
         irregular = records.irregular
-    widths = list(map(len, all_rows))
+    widths = list(map(len, rows))
     width = find_width(widths)
-    if width < (1 if is_single else 2):
+    if width < (1 if delimiter == NO_DELIMITER else 2):
         return DialectFit(dialect, 0, width)
     first = widths.index(width)
     core = len(widths) - first - widths[::-1].index(width)
     share, coverage = widths.count(width) / core, core / len(widths)
-    rows = [row for row in all_rows[:SAMPLE_ROWS] if len(row) == width] or all_rows[:SAMPLE_ROWS]
-    is_named = dialect.delimiter == " " and first == 1 and widths[0] == width - 1 and text.startswith(dialect.quote)
+    rows = [row for row in rows[:SAMPLE_ROWS] if len(row) == width] or rows[:SAMPLE_ROWS]
     is_even = share == coverage == 1
-    if not is_single and not (
-        (share == 1 and is_named) or (is_even and _is_rare_table(dialect, rows))
-        if dialect.delimiter in RARE
-        else (widths[0] > 1 or (share >= MIN_SHARE and _is_below_one(dialect, rows, text)))
-    ):
-        return DialectFit(dialect, 0, width)
-    share_plain = sum(_plain(cell, dialect.delimiter) for row in rows for cell in row) / sum(map(len, rows))
-    likely = (
-        (1 - irregular / (len(widths) + irregular) / 2)
-        * {"'": 1.05}.get(dialect.quote, 1)
-        * {" ": 0.5}.get(dialect.delimiter, 1)
-        * (0.7 if widths[0] == 1 else 1)
-    )
-    return DialectFit(dialect, likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * share_plain, width, is_even)
+    if delimiter in RARE:
+        is_named = delimiter == " " and first == share == 1 and widths[0] == width - 1 and lines[0].startswith(quote)
+        is_table = is_named or (is_even and len(rows) > 2 and (delimiter != " " or _has_numbers_apart(rows)))
+    else:
+        is_below = share >= MIN_SHARE and _is_below_one(dialect, rows, lines)
+        is_table = delimiter == NO_DELIMITER or widths[0] > 1 or is_below
+    share_plain = sum(_plain(cell, delimiter) for row in rows for cell in row) / sum(map(len, rows))
+    likely = (1 - irregular / (len(widths) + irregular) / 2) * _LIKELY.get(delimiter, 1) * _LIKELY.get(quote, 1)
+    score = likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * share_plain * (0.7 if widths[0] == 1 else 1)
+    return DialectFit(dialect, score if is_table else 0, width, is_even)
 
 
 def _plain(cell: str, delimiter: str) -> float:
@@ -294,28 +255,25 @@ def _plain(cell: str, delimiter: str) -> float:
     return 1 if is_number or not cell else 0.9
 
 
-def _is_rare_table(dialect: Dialect, rows: list[list[str]]) -> bool:
-    if dialect.delimiter != " ":
-        return len(rows) > 2
-    lines = [" ".join(row) for row in rows[1:]]
-    return len(rows) > 2 and has_numbers(rows) and not all(map(_GROUPS.fullmatch, lines))
+def _has_numbers_apart(rows: list[list[str]]) -> bool:
+    """Tell whether spaces part numbers, and not only their groups of digits."""
+    return has_numbers(rows) and not all(_GROUPS.fullmatch(" ".join(row)) for row in rows[1:])
 
 
-def _is_below_one(dialect: Dialect, rows: list[list[str]], text: str) -> bool:
+def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str]) -> bool:
     """Tell whether lines below one without a delimiter are those of a table, and not prose, or numbers with commas."""
-    delimiter = dialect.delimiter
+    delimiter, text = dialect.delimiter, "".join(lines)
     if not re.search(rf"{re.escape(delimiter)}[^ \r\n]", text) and not has_numbers(rows):
         return False
     are_numbers = all(is_mostly_digits(delimiter.join(row)) for row in rows)
     return len(rows) > 1 and (not are_numbers or f"{dialect.quote}{delimiter}" in text)
 
 
-def _has_apostrophes(fit: DialectFit, text: str) -> bool:
-    """Tell whether apostrophes are quotation marks: they enclose all texts, or make all lines equally wide."""
-    lines = text.splitlines(keepends=True)
-    if all("'" in line and _QUOTED.fullmatch(line.strip()) for line in lines[:SAMPLE_ROWS] if line.strip()):
+def _has_apostrophes(fit: DialectFit, lines: Sequence[str]) -> bool:
+    """Tell whether apostrophes are quotation marks: each line has a pair, or they make all lines equally wide."""
+    if all(line.count("'") > 1 for line in lines if line.strip()):
         return True
-    return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"'), text).is_even
+    return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"')).is_even
 
 
 def is_rule(line: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -56,8 +57,9 @@ SIGNS = re.compile(
     r"[€£¥¢$°²³¹§ªº©®™×±¼½¾¶†‡]{1,3}|[a-zA-Z]{1,3}[²³¹ªº°®™©]|°[CFK]|µ[a-zA-Z]{0,2}|[€£¥](?:[kmKM]|bn|m)|(?:US|[A-Z])£"  # noqa: RUF001
 )
 """Signs, alone or where they stand beside letters."""
-_UNITS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
-_RUNS = re.compile(r"[^\x00-\x7f]+")
+_WORDS = re.compile(rf"[^\x00-\x40\[-`{{-\x7f{MARKS_OF_TEXT}]+")
+_STRANGE = re.compile(r"[^\x00-\x7f]{2,}$|.*[^\x00-\x7f]{4}")
+"""A word that has no plain letter, or too few, in a language that is written with Latin ones."""
 _NOT_WESTERN = re.compile("õ(?=[rlz])|œ[wkmr]")
 """Signs of Windows-1252 that are Hungarian and Polish letters of Windows-1250."""
 
@@ -67,7 +69,7 @@ def guess(sample: bytes) -> str:
 
     `sample` has lines with letters beyond ASCII; the last one may be cut.
     """
-    scores = {name: _natural(sample, name) for name in ALPHABETS}
+    scores = {name: _score(sample, name) for name in ALPHABETS}
     best = max(scores, key=scores.__getitem__)  # the first of equals, which is the commonest
     if scores[best] < FITS:
         from charset_normalizer import from_bytes
@@ -77,49 +79,36 @@ def guess(sample: bytes) -> str:
     return best
 
 
-def _natural(sample: bytes, encoding: str) -> float:
+def _score(sample: bytes, encoding: str) -> float:
     """Score how natural the words with letters beyond ASCII are in an encoding, in the language that fits best."""
-    try:
-        text = codecs.getincrementaldecoder(encoding)().decode(sample)
-    except UnicodeDecodeError:
-        return 0.0
-    units = [unit for unit in _UNITS.findall(text) if not unit.isascii()]
-    scores = (sum(_judge(unit, letters) for unit in units) for letters in ALPHABETS[encoding])
-    return max(scores) / len(units) * (0.9 if encoding in RARE else 1) if units else 1.0
+    words = [word for word in _WORDS.findall(sample.decode(encoding, "replace")) if not word.isascii()]
+    scores = (sum(_judge(word, letters) for word in words) for letters in ALPHABETS[encoding])
+    return max(scores) / len(words) * (0.9 if encoding in RARE else 1) if words else 1.0
 
 
 @lru_cache(maxsize=1 << 14)
-def _judge(unit: str, letters: str) -> float:
+def _judge(word: str, letters: str) -> float:
     """Score how natural a word is in a language with these letters, from 0 to 1."""
-    if SIGNS.fullmatch(unit):
+    if SIGNS.fullmatch(word):
         return 1.0
-    alphabet, is_latin = set(letters), ord(letters[0]) < 0x250
-    added = [letter for letter in unit.lower() if not letter.isascii()]
-    if (
-        _NOT_WESTERN.search(unit.lower())
-        or not alphabet.issuperset(added)
-        or unit not in (unit.lower(), unit.upper(), unit[0] + unit[1:].lower())
-    ):
-        return 0.0
-    is_strange = len(added) == len(unit) > 1 or max(map(len, _RUNS.findall(unit)), default=0) > 3
-    if is_strange if is_latin else len(added) < len(unit):
+    added = [letter for letter in word.lower() if not letter.isascii()]
+    has_case = word in (word.lower(), word.upper(), word[0] + word[1:].lower())
+    is_latin = letters[0] < "\u0250"
+    is_strange = _STRANGE.match(word) or _NOT_WESTERN.search(word.lower()) if is_latin else len(added) < len(word)
+    if is_strange or not has_case or not {*letters}.issuperset(added):
         return 0.0
     share = 1 if is_latin else sum(letter in letters[:COMMON] for letter in added) / len(added)
-    is_rare = len(unit) == 1 or unit.isupper() or len(letters) > 40  # of many languages at once
-    return (0.6 + 0.4 * share) * (0.8 if is_rare else 0.95 if "þ" in letters else 1.0)  # Turkish before Icelandic
+    is_doubtful = len(word) == 1 or len(letters) > 40  # of many languages at once
+    return (0.6 + 0.4 * share) * (0.8 if is_doubtful else 0.95 if "þ" in letters else 1.0)  # Turkish before Icelandic
 
 
 CHUNK = 1 << 20
 SAMPLE = 1 << 16
 """Bytes that are looked at where a guess is needed."""
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-"""How files begin that say their encoding; the longer marks come before those that they begin with."""
+PART = 1 << 12
+"""Bytes of a long line that are looked at together."""
+MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+"""How files begin that say their encoding."""
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x0e\x0f\x1b") | {127}
 FEW, MAX_CONTROL = 3, 0.02
 """Text has few control characters, or fewer than this share."""
@@ -143,6 +132,15 @@ class Text:
         """Return all of it."""
         with self.open() as file:
             return file.read()
+
+    def count_broken(self) -> int:
+        """Count the places that cannot be read.
+
+        Raises:
+            UnicodeError: there is one, and errors are strict.
+        """
+        with self.open("") as file:
+            return sum(piece.count("\ufffd") for piece in iter(partial(file.read, CHUNK), ""))
 
 
 def known_encoding(name: str) -> str:
@@ -171,47 +169,27 @@ def text_file(path: Path, encoding: str | None = None) -> Text:
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)
-    marked = next((name for mark, name in MARKS if start.startswith(mark)), None)
-    if encoding and not marked:
-        return _typed(path, encoding)
-    marked = marked or _unmarked_utf16(start) or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None)
-    if marked:
-        notes = [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
-        return Text(path, marked, notes=notes + _what_is_broken(path, marked))
-    if sum(byte in CONTROL for byte in start) > max(FEW, MAX_CONTROL * len(start)):
+    name, notes = next((name for mark, name in MARKS if start.startswith(mark)), None), list[str]()
+    if encoding and not name:
+        text = Text(path, encoding, "strict")
+        try:
+            text.count_broken()
+        except UnicodeError as error:
+            remedy = "Save it as UTF-8, or write text_encoding=NAME"
+            raise DataError(f"it is not in {encoding.upper()}", where=str(path), remedy=remedy) from error
+        return text
+    name = name or _unmarked_utf16(start) or ("iso2022_jp" if b"\x1b$B" in start and start.isascii() else None)
+    if name:
+        notes += [] if name == "utf-8-sig" else [f"The file is in {name.upper()}."]
+    elif sum(byte in CONTROL for byte in start) > max(FEW, MAX_CONTROL * len(start)):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
-    place = _first_undecodable(path)
-    if place is None:
-        return Text(path)
-    sample = _lines_from(path, place)
-    if _is_damaged_utf8(sample):
-        return Text(path, notes=_what_is_broken(path, "utf-8"))
-    name = guess(sample)
-    notes = [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
-    return Text(path, name, notes=notes + _what_is_broken(path, name))
-
-
-def _typed(path: Path, encoding: str) -> Text:
-    try:
-        for _ in _pieces(path, encoding, "strict"):
-            pass
-    except UnicodeError as error:
-        remedy = "Save it as UTF-8, or write text_encoding=NAME"
-        raise DataError(f"it is not in {encoding.upper()}", where=str(path), remedy=remedy) from error
-    return Text(path, encoding, "strict")
-
-
-def _pieces(path: Path, encoding: str, errors: str) -> Iterator[str]:
-    with path.open(encoding=encoding, errors=errors, newline="") as file:
-        while piece := file.read(CHUNK):
-            yield piece
-
-
-def _what_is_broken(path: Path, encoding: str) -> list[str]:
-    count = sum(piece.count("\ufffd") for piece in _pieces(path, encoding, "replace"))
-    if not count or encoding == "utf-8-sig":
-        return []
-    return [f"{count_noun(count, 'place')} in the file cannot be read as {encoding}: replaced by \ufffd."]
+    elif sample := _undecodable_lines(path):
+        name = "utf-8" if _is_damaged_utf8(sample) else guess(sample)
+        notes += [] if name == "utf-8" else [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
+    text = Text(path, name or "utf-8", notes=notes)
+    if name and (count := text.count_broken()):
+        notes.append(f"{count_noun(count, 'place')} in the file cannot be read as {name}: replaced by \ufffd.")
+    return text
 
 
 def _is_damaged_utf8(sample: bytes) -> bool:
@@ -229,25 +207,15 @@ def _unmarked_utf16(start: bytes) -> str | None:
     return "utf-16-le" if odd > even else "utf-16-be"
 
 
-def _first_undecodable(path: Path) -> int | None:
-    """Return the place of the first piece of a file that is not UTF-8."""
-    decoder, place, piece = codecs.getincrementaldecoder("utf-8")(), 0, b"-"
+def _undecodable_lines(path: Path) -> bytes:
+    """Return lines with letters beyond ASCII, from right before the first that is not UTF-8; none where all are."""
+    decoder, before = codecs.getincrementaldecoder("utf-8")(), b""
     with path.open("rb") as file:
-        while piece:
-            piece = file.read(CHUNK)
+        for line in chain(iter(partial(file.readline, PART), b""), [b""]):
             try:
-                decoder.decode(piece, final=not piece)
-            except UnicodeDecodeError as error:
-                return max(0, place + error.start - 8)
-            place += len(piece)
-    return None
-
-
-def _lines_from(path: Path, place: int) -> bytes:
-    """Return the lines with letters beyond ASCII, from that of a place on."""
-    start = max(0, place - SAMPLE)
-    with path.open("rb") as file:
-        file.seek(start)
-        before, after = file.read(place - start), file.read(4 * SAMPLE)
-    line = before[max(before.rfind(b"\n"), before.rfind(b"\r")) + 1 :]
-    return b"\n".join(row for row in (line + after).splitlines() if not row.isascii())[:SAMPLE]
+                decoder.decode(line, final=not line)
+            except UnicodeDecodeError:
+                text = before + line + file.read(4 * SAMPLE)
+                return b"\n".join(line for line in text.splitlines() if not line.isascii())[:SAMPLE]
+            before = line
+    return b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,7 +23,7 @@ CUT = 10
 LINES = (".jsonl", ".ndjson")
 """Files that have a row a line."""
 _LIST = re.compile(r"[\s\ufeff]*\[\s*[\[{]")
-_SPACES, _SPACES_OR_COMMAS = re.compile(r"[\s\ufeff]*"), re.compile(r"[\s\ufeff,]*")
+_SKIPPED = {"": re.compile(r"[\s\ufeff]*"), ",": re.compile(r"[\s\ufeff,]*")}
 
 
 def _make_decoder(notes: list[str]) -> json.JSONDecoder:
@@ -60,18 +60,24 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is not text, holds no table, or is too large. What is not JSON is refused when it is read.
     """
-    text = text_file(path, options.encoding)
+    text, has_lines = text_file(path, options.encoding), path.suffix.lower() in LINES
     with text.open() as file:
         begin = file.read(PIECE)
-    has_row_a_line = path.suffix.lower() in LINES and begin.lstrip().partition("\n")[0].rstrip().endswith("]")
-    in_lists = _LIST.match(begin) is not None and not has_row_a_line
-    values = _read_values(text, options.limits, in_lists)
+    is_row_a_line = has_lines and begin.lstrip().partition("\n")[0].rstrip().endswith("]")
+    in_lists = _LIST.match(begin) is not None and not is_row_a_line
+    values, header = _read_values(text, options.limits, in_lists), None
     start = list(islice(values, 2))
-    if len(start) == 1 and not in_lists and path.suffix.lower() not in LINES:
+    if len(start) == 1 and not in_lists and not has_lines:
         header, start = (None, start[0]) if isinstance(start[0], list) else find_table(start[0], path, text.notes)
-        if header is not None:
-            return Grid(_lists(start, path), [spreadsheet_text(name) for name in header], notes=text.notes)
-    return _of_values(chain(start, values), options, path, text.notes)
+    rows = chain(start, values)
+    if header is not None:
+        return Grid(_lists(rows, path), list(map(spreadsheet_text, header)), notes=text.notes)
+    if not start or not isinstance(start[0], list):
+        names: list[str] = []
+        return Grid(_objects(rows, names, path), names, notes=text.notes)
+    is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in start[0])
+    text.notes.extend(["The first list has numbers: it was read as a row, not as the header."] if is_row else [])
+    return Grid(_lists(rows, path), [] if is_row else None, notes=text.notes)
 
 
 class _Values:
@@ -81,10 +87,11 @@ class _Values:
         self._file, self._path, self._limits, self._decoder = file, text.path, limits, _make_decoder(text.notes)
         self._part, self._place, self._line = "", 0, 1
 
-    def skip(self, signs: re.Pattern[str]) -> str:
-        """Go on behind such signs; return the next one, "" at the end of the file."""
+    def skip(self, signs: str = "", count: int = 0) -> str:
+        """Go on behind so many characters, and spaces and signs; return the next one, "" at the end of the file."""
+        self._place += count
         while True:
-            match = signs.match(self._part, self._place)
+            match = _SKIPPED[signs].match(self._part, self._place)
             self._place = match.end() if match else self._place
             if self._place < len(self._part) or not self._read(PIECE):
                 return self._part[self._place : self._place + 1]
@@ -94,26 +101,13 @@ class _Values:
         while True:
             try:
                 value, self._place = self._decoder.raw_decode(self._part, self._place)
+                return value
             except json.JSONDecodeError as error:
                 is_cut = error.pos > len(self._part) - CUT or error.msg.startswith("Unterminated")
                 length = len(self._part) - self._place
                 if not is_cut or not self._read(max(0, min(length + PIECE, self._limits.whole + 1 - length))):
                     self._limits.check_bytes(self._path, length, whole=True)
                     raise self.fault(error.msg, error.pos) from error
-            else:
-                return value
-
-    def take_entries(self) -> Iterator[Any]:
-        """Yield the entries of the list that begins here."""
-        sign = ","
-        while sign == ",":
-            self._place += 1
-            self.skip(_SPACES)
-            yield self.take()
-            sign = self.skip(_SPACES)
-        if sign != "]":
-            raise self.fault("Expecting ',' or ']'")
-        self._place += 1
 
     def fault(self, problem: str, place: int = 0) -> DataError:
         """Return the error that names a line."""
@@ -132,28 +126,17 @@ def _read_values(text: Text, limits: Limits, in_lists: bool) -> Iterator[Any]:
     """Yield values that stand one after another, perhaps with commas between them, or the entries of such lists."""
     with text.open() as file:
         values = _Values(file, text, limits)
-        while sign := values.skip(_SPACES_OR_COMMAS):
+        while sign := values.skip(","):
             if in_lists and sign != "[":
                 raise values.fault("Extra data")
-            if in_lists:
-                yield from values.take_entries()
-            else:
+            values.skip(count=int(in_lists))
+            yield values.take()
+            while in_lists and (sign := values.skip()) == ",":
+                values.skip(count=1)
                 yield values.take()
-
-
-def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: list[str]) -> Grid:
-    """Return a grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
-    first = next(values, None)
-    if first is None:
-        return Grid([], notes=notes)
-    rest = chain([first], values)
-    if isinstance(first, list):
-        is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in first)
-        if is_row:
-            notes.append("The first list has numbers: it was read as a row, not as the header.")
-        return Grid(_lists(rest, path), [] if is_row else None, notes=notes)
-    header: list[str] = []
-    return Grid(_objects(rest, header, path), header, notes=notes)
+            if in_lists and sign != "]":
+                raise values.fault("Expecting ',' or ']'")
+            values.skip(count=int(in_lists))
 
 
 def _is_year(value: float) -> bool:
@@ -161,26 +144,22 @@ def _is_year(value: float) -> bool:
 
 
 def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
-    places: dict[str, int] = {}
+    """Yield rows of objects, whose keys become the header in the order of their first appearance."""
+    known = set[str]()
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
             problem = "it lists single values" if number == 1 else f"entry {number} is not an object, others are"
             raise DataError(problem, where=str(path), remedy=SHAPES)
-        for key in value:
-            if key not in places:
-                places[key] = len(places)
-                header.append(key)
-        row = [""] * len(places)
-        for key, content in value.items():
-            row[places[key]] = spreadsheet_text(content)
-        yield row
+        header += [key for key in value if key not in known]
+        known.update(value)
+        yield [spreadsheet_text(value.get(key)) for key in header]
 
 
 def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
             raise DataError(f"row {number} is not a list", where=str(path), remedy=SHAPES)
-        yield [spreadsheet_text(cell) for cell in value]
+        yield list(map(spreadsheet_text, value))
 
 
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
@@ -188,12 +167,15 @@ HEADERS, ROWS = ("header", "columns", "fields"), ("rows", "data", "values")
 MAX_DEPTH = 4
 """So deep a table may lie below keys."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
-Found = tuple[list[Any] | None, list[Any]]
-"""The header, and the rows as lists; or no header, and objects, or lists of which the first is one."""
+Shape = tuple[list[Any] | None, list[Any], str]
+"""The header, the rows as lists, and what to say; or no header, and objects, or lists of which the first is one."""
 
 
-def find_table(content: object, path: Path, notes: list[str]) -> Found:
+def find_table(content: object, path: Path, notes: list[str]) -> tuple[list[Any] | None, list[Any]]:
     """Find the table in the content of a JSON file that is no list.
+
+    Returns:
+        The header, and the rows as lists; or no header, and objects, or lists of which the first is one.
 
     Raises:
         DataError: there is none, or more than one.
@@ -202,10 +184,9 @@ def find_table(content: object, path: Path, notes: list[str]) -> Found:
     if len(tables) > 1:
         names = ", ".join(place for place, _ in tables[:5])
         raise DataError(f"it has several tables: {names}", where=str(path), remedy="Save each in its own file")
-    for place, read in tables:
-        if place:
-            notes.append(f"The table was read from {place!r}.")
-        return read(notes)
+    for place, (header, rows, note) in tables:
+        notes += filter(None, (f"The table was read from {place!r}." if place else "", note))
+        return header, rows
     raise DataError("it has no table", where=str(path), remedy=SHAPES)
 
 
@@ -214,102 +195,83 @@ def is_json_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Callable[[list[str]], Found]]]:
-    """Yield the tables in a content: the keys that lead to each, and what reads it."""
-    place = ".".join(keys)
-    if isinstance(content, list):
-        if (
-            content
-            and all(isinstance(entry, type(content[0])) for entry in content)
-            and isinstance(content[0], (dict, list))
-        ):
-            yield place, lambda notes: (None, content)
-        return
-    if not isinstance(content, dict) or not content or len(keys) > MAX_DEPTH:
-        return
-    schema = content.get("schema")
-    source, index = (schema, "primaryKey") if isinstance(schema, dict) else (content, "index")
-    header = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), None)
-    rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
-    values = list(content.values())
-    if header and rows is not None and (names := _names(header)):
-        yield place, lambda notes: _of_rows(names, rows, source.get(index))
-    elif all(isinstance(value, list) for value in values) and not _holds_rows(values):
-        yield place, lambda notes: _of_columns(content, notes)
-    elif _is_keyed(content):
-        yield place, lambda notes: _of_keyed(content, notes)
-    else:
+def _tables(content: object, keys: tuple[str, ...]) -> Iterator[tuple[str, Shape]]:
+    """Yield the tables in a content, with the keys that lead to each."""
+    if isinstance(content, dict) and content and len(keys) <= MAX_DEPTH:
+        if shape := _of_rows(content) or _of_columns(content) or _of_keyed(content):
+            yield ".".join(keys), shape
+            return
         for key, value in content.items():
             yield from _tables(value, (*keys, key))
+    elif isinstance(content, list) and (_are_all(content, dict) or _are_all(content, list)):
+        yield ".".join(keys), (None, content, "")
 
 
-def _names(header: list[Any]) -> list[Any]:
-    """Return the names of a header, which may be objects with a name each; none where it is something else."""
+def _are_all(values: list[Any], kind: type) -> bool:
+    return bool(values) and all(isinstance(value, kind) for value in values)
+
+
+def _of_rows(content: dict[str, Any]) -> Shape | None:
+    """Return rows that stand beside their header; the names of rows are a column unless they only count."""
+    schema = content.get("schema")
+    source, index = (schema, "primaryKey") if isinstance(schema, dict) else (content, "index")
+    header: list[Any] = next((source[key] for key in HEADERS if isinstance(source.get(key), list)), [])
+    rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
     names = [field.get("name") if isinstance(field, dict) else field for field in header]
-    return [] if any(isinstance(name, (list, dict)) for name in names) else names
-
-
-def _holds_rows(values: list[list[Any]]) -> bool:
-    """Tell whether one of the lists is a table itself: of objects, or of lists where it is the only one."""
-    full = list(filter(None, values))
-    return any(all(isinstance(row, dict) for row in value) for value in full) or (
-        len(full) == 1 and all(isinstance(row, list) for row in full[0])
-    )
-
-
-def _of_rows(names: list[Any], rows: list[Any], index: object) -> Found:
-    """Return rows below their header; the names of rows are a column unless they only count."""
-    if rows and all(isinstance(row, dict) for row in rows):
-        if index == ["index"] and _counts([row.get("index") for row in rows]):  # pandas' orient "table"
+    if rows is None or not names or any(isinstance(name, (list, dict)) for name in names):
+        return None
+    labels = source.get(index)
+    if _are_all(rows, dict):
+        if labels == ["index"] and _counts([row.get("index") for row in rows]):  # pandas' orient "table"
             names = [name for name in names if name != "index"]
-        return names, [[row.get(name) for name in names] for row in rows]
-    if not isinstance(index, list) or len(index) != len(rows) or _counts(index):
-        return names, rows
-    return ["", *names], [[label, *row] for label, row in zip(index, rows, strict=True)]
+        return names, [[row.get(name) for name in names] for row in rows], ""
+    if not isinstance(labels, list) or len(labels) != len(rows) or _counts(labels):
+        return names, rows, ""
+    return ["", *names], [[label, *row] for label, row in zip(labels, rows, strict=True)], ""
 
 
-def _of_columns(columns: dict[str, list[Any]], notes: list[str]) -> Found:
-    if len(set(map(len, columns.values()))) > 1:
-        notes.append("The lists differ in length: filled with empty cells.")
-    return list(columns), list(map(list, zip_longest(*columns.values())))
+def _of_columns(content: dict[str, Any]) -> Shape | None:
+    """Return lists of cells below their names, none of which is a table itself."""
+    columns = list(content.values())
+    full = list(filter(None, columns))
+    is_table = _are_all(columns, list) and not any(_are_all(column, dict) for column in full)
+    if not is_table or (len(full) == 1 and _are_all(full[0], list)):
+        return None
+    is_even = len(set(map(len, columns))) == 1
+    note = "" if is_even else "The lists differ in length: filled with empty cells."
+    return list(content), list(map(list, zip_longest(*columns))), note
 
 
-def _is_keyed(content: dict[str, Any]) -> bool:
-    """Tell whether objects of an object are its rows or columns: they have the same keys, or most of them."""
+def _of_keyed(content: dict[str, Any]) -> Shape | None:
+    """Return a table whose rows and columns both have keys: numbers, or else kinds, show which are which."""
     objects = list(content.values())
-    if not all(isinstance(entry, dict) and entry for entry in objects):
-        return False
-    keys = set().union(*objects)
-    is_flat = not any(isinstance(value, (dict, list)) for entry in objects for value in entry.values())
-    if len(objects) == 1:
-        return is_flat and (all(map(_WHOLE.fullmatch, keys)) or len(_kinds(objects[0].values())) < 2)
-    share = sum(map(len, objects)) / (len(keys) * len(objects))
-    return share == 1 or (is_flat and 3 * share >= 2)
-
-
-def _of_keyed(content: dict[str, dict[str, Any]], notes: list[str]) -> Found:
-    """Read a table whose rows and columns both have keys: numbers, or else kinds, show which are which."""
-    outer, inner = list(content), list(dict.fromkeys(key for entry in content.values() for key in entry))
+    if not _are_all(objects, dict) or not all(objects):
+        return None
+    outer, inner = list(content), list(dict.fromkeys(key for entry in objects for key in entry))
     are_whole = [all(map(_WHOLE.fullmatch, keys)) for keys in (outer, inner)]
+    is_flat = not any(isinstance(value, (dict, list)) for entry in objects for value in entry.values())
+    is_filled = sum(map(len, objects)) >= (2 / 3 if is_flat else 1) * len(inner) * len(objects)
+    as_columns = all(_are_alike(entry.values()) for entry in objects)
+    if not is_filled or (len(objects) == 1 and not (is_flat and (are_whole[1] or as_columns))):
+        return None
     if are_whole[0] != are_whole[1]:
         outer_is_rows = are_whole[0]
     else:
-        as_columns = all(len(_kinds(entry.values())) < 2 for entry in content.values())
-        as_rows = all(len(_kinds(entry.get(key) for entry in content.values())) < 2 for key in inner)
+        as_rows = all(_are_alike(entry.get(key) for entry in objects) for key in inner)
         outer_is_rows = as_rows if as_rows != as_columns else len(outer) > len(inner)
-    rows, columns = (outer, inner) if outer_is_rows else (inner, outer)
-    cells = [
-        [(content[row].get(name) if outer_is_rows else content[name].get(row)) for name in columns] for row in rows
-    ]
-    order = ("rows", "columns") if outer_is_rows else ("columns", "rows")
-    notes.append("The outer keys were read as {}, the inner ones as {}.".format(*order))
-    if _counts(rows):
-        return columns, cells
-    return ["", *columns], [[row, *line] for row, line in zip(rows, cells, strict=True)]
+    note = "The outer keys were read as {}, the inner ones as {}."
+    note = note.format("rows", "columns") if outer_is_rows else note.format("columns", "rows")
+    if not outer_is_rows:
+        outer, inner = inner, outer
+        objects = [{name: content[name].get(row) for name in inner} for row in outer]
+    cells = [[entry.get(name) for name in inner] for entry in objects]
+    if _counts(outer):
+        return inner, cells, note
+    return ["", *inner], [[row, *line] for row, line in zip(outer, cells, strict=True)], note
 
 
-def _kinds(values: Iterable[Any]) -> set[str]:
-    return {"number" if is_json_number(value) else type(value).__name__ for value in values if value is not None}
+def _are_alike(values: Iterable[Any]) -> bool:
+    return len({"number" if is_json_number(value) else type(value) for value in values if value is not None}) < 2
 
 
 def _counts(labels: Sequence[Any]) -> bool:

@@ -17,7 +17,7 @@ from mate_cli.papers.transformer_xh.relations import (
     relate,
 )
 from mate_cli.papers.transformer_xh.serializer import HAS_ANSWER, SUPPORTS, UNJUDGED, EvidenceSerializer, _shares
-from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
+from mate_cli.tables.example import Answer, DocumentLink, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.lexical import FEATURES
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
@@ -48,7 +48,7 @@ def question(answer=((1, 1),)):
 def documents(answer="Oslo", links=(), unjudged=()):
     rows = tuple((Cell(title, (str(place),)),) for place, (title, _) in enumerate(DOCUMENTS))
     passages = {str(place): " ".join(texts) for place, (_, texts) in enumerate(DOCUMENTS)}
-    return EvidenceExample(
+    return TableExample(
         "q",
         "where was the author of Alva born?",
         Table("t", (Cell("document"),), rows, passages=passages),

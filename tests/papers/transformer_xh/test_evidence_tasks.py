@@ -25,7 +25,7 @@ from mate_cli.papers.transformer_xh.tasks import (
     sentence_losses,
     span_losses,
 )
-from mate_cli.tables.example import Answer, EvidenceExample, TableExample
+from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -72,7 +72,7 @@ def documents(name, answer, rows=((0, 0), (1, 0)), supporting=((0, 1), (1, 0))):
     passages = {title: " ".join(text) for title, text in zip(("one", "two", "three"), texts, strict=True)}
     table = Table(name, (Cell("document"),), cells, passages=passages)
     known = {"sentences": texts, "supporting": supporting, "subsets": ("bridge",)}
-    return EvidenceExample(name, f"what of {name}?", table, Answer((answer,), rows, "passage"), **known)
+    return TableExample(name, f"what of {name}?", table, Answer((answer,), rows, "passage"), **known)
 
 
 READER = EvidenceSerializer(TOKENIZER, unit="document", relations=["mention"], label="answer", node_tokens=48)

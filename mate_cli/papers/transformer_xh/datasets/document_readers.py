@@ -29,7 +29,7 @@ from mate_cli.data.datasets.file_formats import (
 )
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
-from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
+from mate_cli.tables.example import Answer, DocumentLink, TableExample
 from mate_cli.tables.table import Cell, Table
 
 HEADER = (Cell("document"),)
@@ -87,11 +87,11 @@ def document_example(
     answers: Sequence[str] | None,
     rows: Sequence[int],
     **known: Any,
-) -> EvidenceExample:
+) -> TableExample:
     """Return a question about documents, each a row of one cell.
 
     `answers` are the answer and other ways to say it, `rows` the documents that lead to it; `known` is what else
-    `EvidenceExample` takes.
+    `TableExample` takes.
     """
     links = [f"{place}/{title}" for place, (title, _) in enumerate(documents)]
     table = Table(
@@ -103,7 +103,7 @@ def document_example(
     sentences = tuple(tuple(text.strip() for text in texts) for _, texts in documents)
     coordinates = tuple((row, 0) for row in sorted(set(rows)))
     answer = None if answers is None else Answer(tuple(answers), coordinates, "passage" if coordinates else "missing")
-    return EvidenceExample(name, question, table, answer, sentences=sentences, **known)
+    return TableExample(name, question, table, answer, sentences=sentences, **known)
 
 
 @dataclass(eq=False, kw_only=True)
