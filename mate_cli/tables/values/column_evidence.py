@@ -65,7 +65,7 @@ class ColumnEvidence:
         examples: a cell of each kind.
         units: of numbers whose unit may be none.
         widths: of bare integers, and whether these begin with 0.
-        stored: cells whose number the file itself has.
+        stored: cells whose number the file itself has; bare digits may be codes or dates all the same.
         cells: the others, but for empty ones and those that say that there is no value.
     """
 
@@ -79,7 +79,7 @@ class ColumnEvidence:
 
     def add(self, text: str) -> None:
         """Count one cell."""
-        if type(text) is NumberText:
+        if type(text) is NumberText and not text.isdecimal():
             self.stored += 1
         elif len(text) <= MAX_LENGTH and not text.isalpha() and _DIGIT.search(text):
             form = text.encode("utf-8", "surrogatepass").translate(_FORM)
