@@ -56,7 +56,7 @@ _CORE = re.compile(
     r"|(?<![\w.,])10\^(?P<power>[+-]?\d{1,3})"
     rf"|(?P<number>(?:(?<![\w.,])[.,])?{_NUMBER})(?P<exponent>{_EXPONENT})?"
 )
-_MANTISSA = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
+_TIMES_TEN = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
 _SIGNS, _WORDS = re.compile(r"[()+-]"), re.compile(r"%|[^\s()+%-]+")
 _SIGNED = re.compile(r"[+-]?#|#-|[+-]?\(#\)|\([+-]#\)")
 """Signs around digits, which are written #, in their order."""
@@ -74,15 +74,14 @@ MAX_VOLTS = 4
 """Digits of a number of volts or watts at most, whose letter may stand right behind it."""
 _PREFIXED_DOLLAR = re.compile(r"[A-Za-z]{1,3}\$|[A-Z]{2}[€£]")
 
-_DECIMALS = {".": r"(?:\.\d+)?", ",": r"(?:,\d+)?"}
-_GROUPS = {
-    ".": rf"(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|[1-9]\d?(?:,\d\d)+,\d{{3}}|\d+){_DECIMALS['.']}|\.\d+",
-    ",": rf"(?:[1-9]\d{{0,2}}(?:\.\d{{3}})+|\d+){_DECIMALS[',']}|,\d+",
+_LAKHS = r"|[1-9]\d?(?:,\d\d)+,\d{3}"
+_FORMS = {
+    decimal: re.compile(
+        rf"(?:\d+|[1-9]\d{{0,2}}([{group}' ])\d{{3}}(?:\1\d{{3}})*{lakhs})(?:\{decimal}\d+)?|\{decimal}\d+"
+    )
+    for decimal, group, lakhs in ((".", ",", _LAKHS), (",", ".", ""))
 }
-_APART = {
-    mark: rf"[1-9]\d{{0,2}}(?: \d{{3}})+{tail}|[1-9]\d{{0,2}}(?:'\d{{3}})+{tail}" for mark, tail in _DECIMALS.items()
-}
-_FORMS = {mark: re.compile(f"{_GROUPS[mark]}|{_APART[mark]}") for mark in ".,"}
+"""Digits that are one number, by the decimal mark."""
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]\d|\d)"
 _ADDRESS = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
 
@@ -170,12 +169,9 @@ def _read_core(core: re.Match[str]) -> tuple[str, str, int]:
     if exponent[:1] == "E" and exponent[1].isdigit() and digits.isdecimal():
         return PLAIN, "", 0  # 12E4 is a name
     marks = "".join(mark for mark, form in _FORMS.items() if form.fullmatch(digits))
-    if len(marks) == 2:
-        marks = next((mark for mark in ",." if mark in digits), " ")
-        kind = {",": COMMA_OR_GROUP, ".": POINT_OR_GROUP, " ": PLAIN}[marks]
-    else:
-        kind = {".": POINT, ",": COMMA, "": LIST}[marks]
-    return kind, digits, int(_MANTISSA.sub("", exponent) or 0)
+    group = next((mark for mark in ",." if mark in digits), " ")
+    kinds = {"": LIST, ".": POINT, ",": COMMA, ".,": {",": COMMA_OR_GROUP, ".": POINT_OR_GROUP, " ": PLAIN}[group]}
+    return kinds[marks], digits, int(_TIMES_TEN.sub("", exponent) or 0)
 
 
 def is_currency(word: str) -> bool:
@@ -245,7 +241,7 @@ def read_digits(digits: str, decimal: str) -> str | None:
     """Write digits as Python does, given their decimal mark; None where they are no number, or an IP address."""
     if not _FORMS[decimal].fullmatch(digits) or _ADDRESS.fullmatch(digits):
         return None
-    return digits.translate(dict.fromkeys(map(ord, {*"., '"} - {decimal}))).replace(decimal, ".")
+    return re.sub(rf"[^\d{decimal}]", "", digits).replace(decimal, ".")
 
 
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
