@@ -20,16 +20,11 @@ from typing import NamedTuple
 from mate_cli.tables.formats.cell_text import spreadsheet_date
 
 GENERAL = "General"
-_MONEY = [f'"$"#,##0{cents};-"$"#,##0{cents}' for cents in ("", ".00")]
-BUILTIN = {
-    **dict(enumerate(("0", "0.00", "#,##0", "#,##0.00", *(code for code in _MONEY for _ in range(2))), 1)),
-    **dict(enumerate(("0%", "0.00%", "0.00E+00", "# ?/?", "# ??/??", "yyyy-m-d", "yyyy-m-d", "d-mmm", "mmm-yy"), 9)),
-    **dict(enumerate(("h:mm AM/PM", "h:mm:ss AM/PM"), 18)),
-    **{20: "h:mm", 21: "h:mm:ss", 22: "yyyy-m-d h:mm"},
-    **{37: "#,##0", 38: "#,##0", 39: "#,##0.00", 40: "#,##0.00", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0"},
-    **{41: '#,##0;-#,##0;"-"', 42: f'{_MONEY[0]};"-"', 43: '#,##0.00;-#,##0.00;"-"', 44: f'{_MONEY[1]};"-"'},
-    48: "##0.0E+0",
-}
+_FROM_1 = """0|0.00|#,##0|#,##0.00|"$"#,##0|"$"#,##0|"$"#,##0.00|"$"#,##0.00|0%|0.00%|0.00E+00|# ?/?|# ??/??
+yyyy-m-d|yyyy-m-d|d-mmm|mmm-yy|h:mm AM/PM|h:mm:ss AM/PM|h:mm|h:mm:ss|yyyy-m-d h:mm"""
+_FROM_37 = """#,##0|#,##0|#,##0.00|#,##0.00|#,##0;-#,##0;"-"|"$"#,##0;-"$"#,##0;"-"|#,##0.00;-#,##0.00;"-"
+"$"#,##0.00;-"$"#,##0.00;"-"|mm:ss|[h]:mm:ss|mm:ss.0|##0.0E+0"""
+BUILTIN = dict(enumerate(re.split(r"[|\n]", _FROM_1), 1)) | dict(enumerate(re.split(r"[|\n]", _FROM_37), 37))
 """The number formats that workbooks need not define, by their ids."""
 MAX_LENGTH = 255
 """Characters of a number format that spreadsheet programs take."""

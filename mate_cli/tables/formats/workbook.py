@@ -11,10 +11,10 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
@@ -23,9 +23,6 @@ from mate_cli.tables.formats.number_format import GENERAL, format_date, format_n
 from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid
-
-if TYPE_CHECKING:
-    from python_calamine import CalamineSheet
 
 SEARCHED_ROWS = 100
 """Rows of a sheet in which its table is looked for."""
@@ -67,7 +64,7 @@ class Workbook:
         from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
 
         self.path, self.limits, self.archive = path, limits, None
-        self._parts, self.codes = dict[str, str](), list[str]()
+        self.parts, self.codes = dict[str, str](), list[str]()
         if zipfile.is_zipfile(path):
             self.archive = zipfile.ZipFile(path)
             limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
@@ -76,36 +73,31 @@ class Workbook:
                 what, remedy = next((what, remedy) for part, what, remedy in OTHERS if part in {*names, ""})
                 raise DataError(f"this is {what}", where=str(path), remedy=remedy)
             if "content.xml" not in names:
-                self._parts, self.codes = find_parts(self.archive)
+                self.parts, self.codes = find_parts(self.archive)
         elif what := _name_text(path):
             remedy = "Rename it to .csv" if what == "text" else SAVE_AS
             raise DataError(f"this workbook cannot be read: it is {what}", where=str(path), remedy=remedy)
         with path.open("rb") as file:  # whatever its name is
-            self._book = load_workbook(file)
-        sheets = [sheet for sheet in self._book.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
+            self.values = load_workbook(file)
+        sheets = [sheet for sheet in self.values.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
         hidden = {sheet.name: sheet.visible is not SheetVisibleEnum.Visible for sheet in sheets}
         self.sheets = dict(sorted(hidden.items(), key=lambda pair: pair[1]))
 
-    def sheet(self, name: str) -> Sheet:
-        """Open a sheet.
-
-        Raises:
-            DataError: it is too large.
-        """
-        part, layout = self._parts.get(name, ""), SheetLayout(self.path, self.limits)
-        if self.archive and part in self.archive.namelist():
-            with self.archive.open(part) as file:
-                layout.read(file)
-        values = self._book.get_sheet_by_name(name)
-        self.limits.check(self.path, rows=values.total_height, columns=values.total_width)
-        return Sheet(values, layout, self.codes)
-
 
 class Sheet:
-    """The cells of a sheet as texts, some of which know the number that is stored."""
+    """The cells of a sheet as texts, some of which know the number that is stored.
 
-    def __init__(self, values: CalamineSheet, layout: SheetLayout, codes: list[str]) -> None:
-        self.layout, self._values, self._codes = layout, values, codes
+    Raises:
+        DataError: it is too large.
+    """
+
+    def __init__(self, book: Workbook, name: str) -> None:
+        part, self.layout, self._codes = book.parts.get(name, ""), SheetLayout(book.path, book.limits), book.codes
+        if book.archive and part in book.archive.namelist():
+            with book.archive.open(part) as file:
+                self.layout.read(file)
+        self._values = book.values.get_sheet_by_name(name)
+        book.limits.check(book.path, rows=self._values.total_height, columns=self._values.total_width)
 
     def lines(self, count: Counter[str]) -> Iterator[list[str]]:
         """Yield the texts of each row, from the first of the sheet on, and count formulas without a saved value."""
@@ -180,7 +172,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
-    sheets, names = cache(book.sheet), list(book.sheets)
+    sheets, names = cache(partial(Sheet, book)), list(book.sheets)
     labels = {name: f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items()}
     if wanted is None:
         places = ((hidden, least, name) for hidden in (False, True) for least in (2, 1) for name in names)
