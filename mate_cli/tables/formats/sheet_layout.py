@@ -9,7 +9,7 @@ import posixpath
 import zipfile
 from array import array
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
@@ -78,7 +78,7 @@ class SheetLayout:
             self.hidden_columns.update(range(first - 1, min(last, self._limits.columns)))
 
     def _add_cell(self, attributes: Mapping[str, str]) -> None:
-        column = column_number(attributes.get("r", "")) - 1
+        column = column_number(attributes.get("r", "").rstrip("0123456789")) - 1
         self._column = column = self._column + 1 if column < 0 else column
         style, cells = attributes.get("s", ""), self._cells
         if column >= self.width:
@@ -130,11 +130,8 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
         return ElementTree.Element("nothing")
 
 
-def column_number(reference: str) -> int:
-    """Return the number of a column, from 1, by a reference to a cell such as AB12; 0 where it is none."""
-    number = 0
-    for letter in reference.rstrip("0123456789")[:4]:
-        if not "A" <= letter <= "Z":
-            return 0
-        number = number * 26 + ord(letter) - 64
-    return number
+@lru_cache
+def column_number(letters: str) -> int:
+    """Return the number of a column, from 1, by its letters such as AB; 0 where it has none."""
+    is_name = letters.isascii() and letters.isalpha() and letters.isupper()
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:4], 0) if is_name else 0

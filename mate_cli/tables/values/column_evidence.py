@@ -21,7 +21,6 @@ from mate_cli.tables.values.cell_number import (
     POINT,
     POINT_OR_GROUP,
     TEXT,
-    Amount,
     is_currency,
     parse_amount,
     simplify,
@@ -102,11 +101,11 @@ class ColumnEvidence:
     def sum_up(self) -> None:
         """Add what was counted by form to what is known of the column."""
         for form, count in self._forms.items():
-            traits, amount = _classify(form)
+            traits, doubt = _classify(form)
             self.cells += count
             self.counts.update(dict.fromkeys(traits, count))
-            if amount and amount.doubt is not None:
-                self.units[amount.doubt] += count
+            if doubt is not None:
+                self.units[doubt] += count
             if form.isdigit():
                 self.widths[len(form), form[:1] == b"0"] += count
         self._forms.clear()
@@ -171,8 +170,8 @@ class ColumnEvidence:
 
 
 @lru_cache(maxsize=1 << 14)
-def _classify(form: bytes) -> tuple[tuple[str, ...], Amount | None]:
-    """Tell what a cell is evidence of, all of whose digits but 0 are written as 1: its kind, and other traits."""
+def _classify(form: bytes) -> tuple[tuple[str, ...], str | None]:
+    """Return the kind and other traits of a cell, all of whose digits but 0 are written as 1, and its doubtful unit."""
     text = simplify(form.decode("utf-8", "surrogatepass")).translate(_DIGITS)
     amount = None if TEXT.match(text) or NUMERIC_DATE.fullmatch(text) else parse_amount(text)
     if amount is None or amount.kind == LIST:
@@ -186,7 +185,7 @@ def _classify(form: bytes) -> tuple[tuple[str, ...], Amount | None]:
         "single": amount.kind == COMMA and "." not in amount.digits,
         "small": amount.kind == COMMA and amount.digits[0] == "0",
     }
-    return (amount.kind, *(trait for trait, holds in traits.items() if holds)), amount
+    return (amount.kind, *(trait for trait, holds in traits.items() if holds)), amount.doubt
 
 
 def collect_evidence(texts: Iterable[str]) -> ColumnEvidence:

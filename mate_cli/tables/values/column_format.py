@@ -155,7 +155,7 @@ def find_formats(
         column_format = _format_of(column, decimal, days, are_names=_are_names(name, column))
         if column_format.decimal == "," and is_marked and stated is None:
             commas.append(repr(name))
-        other = {".": COMMA, ",": POINT}.get(column_format.decimal, "")
+        other = COMMA if column_format.decimal == "." else POINT if column_format.decimal else ""
         if column.counts[other] and column.is_dense:
             count = count_noun(column.counts[other], "cell")
             notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
@@ -179,9 +179,9 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
         return proven
     if column.counts["money"] and usual != ",":
         return ""  # cents have two digits
-    if usual is None:
-        return "" if column.counts[POINT_OR_GROUP] and not column.counts[COMMA_OR_GROUP] else "."
-    return usual if column.counts[POINT_OR_GROUP] or column.counts[COMMA_OR_GROUP] else usual or "."
+    if usual is None and column.counts[COMMA_OR_GROUP]:
+        return "."
+    return usual or ("" if column.counts[POINT_OR_GROUP] or column.counts[COMMA_OR_GROUP] else ".")
 
 
 def _are_names(name: str, column: ColumnEvidence) -> bool:
@@ -195,7 +195,7 @@ def _are_names(name: str, column: ColumnEvidence) -> bool:
 def _format_of(column: ColumnEvidence, decimal: str, table: Counter[str], *, are_names: bool) -> ColumnFormat:
     counts = column.counts
     doubtful = counts["parentheses"] + counts["year_from"]
-    only_years = counts["year_in_parentheses"] + counts["year_from"] == doubtful
+    only_years = counts["year_in_parentheses"] == counts["parentheses"]
     bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - doubtful
     telling = (days for days in (counts, table) if bool(days["day_first"]) != bool(days["month_first"]))
     return ColumnFormat(
