@@ -22,8 +22,6 @@ from mate_cli.tables.table import Grid, column_name
 AT_ONCE = 1024
 PIECE = 1 << 23
 """Bytes of the rows that are turned into texts of Python at once, which can take four times as many."""
-WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-"""Bytes of a value, by the name of its type."""
 REFERENCE = 8
 """Bytes that a value takes at least in a list of Python."""
 LONG = PIECE // AT_ONCE
@@ -40,7 +38,8 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     limits = options.limits
     try:
         metadata = read_metadata(path)
-        limits.check_bytes(path, sum(_unpacked(chunk, width) for chunk, width in _chunks(metadata)))
+        sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
+        limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
         limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
         file = ParquetFile(path, metadata=metadata, read_dictionary=_find_long_texts(metadata))
     except (ArrowException, OSError) as error:
@@ -69,16 +68,11 @@ def _joined_levels(name: str) -> str:
 
 
 def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]:
-    """Return each part of a column, with the bytes of its values where all have the same."""
+    """Return each part of a column, with the bytes that a value of it takes at least."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for place in range(metadata.num_columns):
             chunk = group.column(place)
-            yield chunk, WIDTHS.get(chunk.physical_type, max(metadata.schema.column(place).length, 0))
-
-
-def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
-    """Return the bytes of its pages, or of its values where these are more: equal ones can be written once."""
-    return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
+            yield chunk, max(metadata.schema.column(place).length, REFERENCE)
 
 
 def _find_long_texts(metadata: FileMetaData) -> list[str]:
@@ -146,18 +140,12 @@ def _weight(rows: RecordBatch) -> int:
 
 
 def _bytes(leaf: Array) -> int:
-    if _is_coded(leaf):
+    if types.is_dictionary(leaf.type) and not types.is_primitive(leaf.type.value_type):
         lengths = compute.binary_length(leaf.dictionary).take(leaf.indices)
         return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(leaf)
     if types.is_string_view(leaf.type) or types.is_binary_view(leaf.type):
         leaf = leaf.cast(large_binary())  # views of a few rows count the bytes of all
     return max(leaf.nbytes, REFERENCE * len(leaf))
-
-
-def _is_coded(leaf: Array) -> bool:
-    """Tell whether its texts stand in a dictionary."""
-    kind = leaf.type
-    return types.is_dictionary(kind) and not types.is_primitive(kind.value_type)
 
 
 def _leaves(column: Array) -> Iterator[Array]:
