@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.tables.values.cell_number import is_currency, parse_amount, simplify
+from mate_cli.tables.values.cell_number import FRACTION, LONE_FRACTION, is_currency, parse_amount, simplify
 from mate_cli.tables.values.column_evidence import collect_evidence
 from mate_cli.tables.values.column_format import ColumnFormat, find_formats
 
@@ -111,8 +111,7 @@ def name_kind(text: str, written: ColumnFormat) -> str:
         return "percent" if first == "%" else "currency" if is_currency(first) else "unit"
     if (
         number != int(number)
-        or amount.is_fraction
-        or amount.is_lone_fraction
+        or amount.kind in (FRACTION, LONE_FRACTION)
         or not re.fullmatch(r"[\d., ']+", amount.digits)
     ):
         return "decimal"

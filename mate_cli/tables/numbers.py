@@ -13,6 +13,7 @@ import re
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -40,9 +41,8 @@ class NumericSpan(NamedTuple):
 
 
 _MONTHS = "january february march april may june july august september october november december"
-_FULL_MONTH = {name: number for number, name in enumerate(_MONTHS.split(), 1)}
-_MONTH = _FULL_MONTH | {name[:3]: number for name, number in _FULL_MONTH.items()}
-_WEEKDAYS = frozenset(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"])
+_SHORT_MONTHS = {name[:3]: number for number, name in enumerate(_MONTHS.split(), 1)}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CARDINALS = "zero one two three four five six seven eight nine ten eleven twelve"
 _ORDINALS = "zeroth first second third fourth fith sixth seventh eighth ninth tenth eleventh twelfth"
 _WORDS = {word: float(number) for words in (_CARDINALS, _ORDINALS) for number, word in enumerate(words.split())}
@@ -52,29 +52,33 @@ _ONLY_NUMBER = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(,[0-9]{3})*(\.[0-9]*)?)")
 _RUN = re.compile(r"[^\W_]+")
 _SUFFIXES = ("st", "nd", "rd", "th")
 _DIGIT, _LETTERS = re.compile(r"\d"), re.compile(r"[^\W\d_]+")
-_DATE_WORDS = frozenset([*_MONTH, *_WEEKDAYS, "sept"])
-_NAMES = frozenset([*_WORDS, *_FULL_MONTH])
+_DATE_WORDS = frozenset([*_MONTHS.split(), *_SHORT_MONTHS, *_WEEKDAYS, "sept"])
+_NAMES = frozenset([*_WORDS, *_MONTHS.split()])
 
-_YEAR, _MM, _DD = r"(?P<Y>\d{4})", r"(?P<m>1[0-2]|0[1-9]|[1-9])", r"(?P<d>3[01]|[12]\d|0[1-9]|[1-9])"
-_NAME = r"(?P<B>\w+)"
-_DATE_PATTERNS = {
-    place: tuple(re.compile(pattern) for pattern in patterns)
-    for place, patterns in {
-        (False, 1): (r"(?P<F>\w+)",),
-        (True, 1): (rf"{_YEAR}s?",),
-        (False, 2): (rf"{_NAME}\s+{_YEAR}", rf"{_NAME}\s+{_DD}"),
-        (True, 2): (rf"{_DD}\s+{_NAME}", rf"{_YEAR}-{_MM}"),
-        (False, 3): (rf"{_NAME}\s+{_DD},\s+{_YEAR}", rf"(?P<A>\w+),\s+{_NAME}\s+{_DD}"),
-        (True, 3): (
-            rf"{_DD}\s+{_NAME}\s+{_YEAR}",
-            rf"{_MM}-{_DD}-{_YEAR}",
-            rf"{_YEAR}-{_MM}-{_DD}",
-            rf"{_DD}\.{_MM}\.{_YEAR}",
-        ),
-    }.items()
+_FIELDS = {
+    "Y": r"(?P<year>\d{4})",
+    "m": "(?P<month>1[0-2]|0[1-9]|[1-9])",
+    "d": r"(?P<day>3[01]|[12]\d|0[1-9]|[1-9])",
+    "F": f"(?P<month>{_MONTHS.replace(' ', '|')})",
+    "B": f"(?P<month>{'|'.join([*_MONTHS.split(), *_SHORT_MONTHS])}|(?-i:Sept))",
+    "A": f"(?:{'|'.join(_WEEKDAYS)})",
+    " ": r"\s+",
+    ".": r"\.",
+}
+_DATE_FORMS = {
+    (False, 1): ["F"],
+    (True, 1): ["Ys?"],
+    (False, 2): ["B Y", "B d"],
+    (True, 2): ["d B", "Y-m"],
+    (False, 3): ["B d, Y", "A, B d"],
+    (True, 3): ["d B Y", "m-d-Y", "Y-m-d", "d.m.Y"],
 }
 """Written dates that begin with a digit, or do not, and have one, two or three words. F is a full month name, B a full
 or short one, A a weekday."""
+_DATE_PATTERNS = {
+    place: [re.compile("".join(_FIELDS.get(sign, sign) for sign in form), re.IGNORECASE) for form in forms]
+    for place, forms in _DATE_FORMS.items()
+}
 _MOST_WORDS = 3
 _PLAIN_DIGITS = 30
 _YEARS = range(1700, 2017)
@@ -153,31 +157,16 @@ def as_float32(value: float) -> float:
 
 
 def _parse_date(text: str, words: int) -> Date | None:
-    if "Sept" in text:
-        text = re.sub(r"Sept\b", "Sep", text)
+    """Read a date as `datetime.strptime` would; None where the text is none."""
     for pattern in _DATE_PATTERNS[text[0].isdecimal(), words]:
-        match = pattern.fullmatch(text)
-        date = match and _read_date(match.groupdict())
-        if date:
-            return date
+        if match := pattern.fullmatch(text):
+            fields = {key: _SHORT_MONTHS.get(part[:3].lower()) or int(part) for key, part in match.groupdict().items()}
+            date = Date(**fields)
+            with suppress(ValueError):
+                year = _YEAR_WHEN_UNSTATED if date.year is None else date.year
+                if datetime.date(year, date.month or 1, date.day or 1).year in _YEARS:
+                    return date
     return None
-
-
-def _read_date(fields: dict[str, str]) -> Date | None:
-    """Check the named fields of a match as `datetime.strptime` would; None when they are no date."""
-    if "A" in fields and fields["A"].lower() not in _WEEKDAYS:
-        return None
-    year, month, day = (int(fields[key]) if key in fields else None for key in "Ymd")
-    for key, names in (("F", _FULL_MONTH), ("B", _MONTH)):
-        if key in fields:
-            month = names.get(fields[key].lower())
-            if month is None:
-                return None
-    try:
-        date = datetime.date(_YEAR_WHEN_UNSTATED if year is None else year, month or 1, day or 1)
-    except ValueError:
-        return None
-    return Date(year, month, day) if date.year in _YEARS else None
 
 
 def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -201,7 +201,9 @@ def test_a_number_is_read(text, number):
     |10.0.0.1|192.168.100.100|1,2,3|1, 2|12 34|555-1234|+49 30 123456|(030) 123456|5 (3)|$'000|--5|5--|(5|5)|12-inch
     |€ 5 kg|$5 €|12 Angry Men and a Dog|1990s|2009-|1.3.|+4930123456|+46 701 234 567|5 mars|12 gennaio|5 de mayo
     |5 Mon|2019年|5月|Euro 1996|3K|4.5B|2019E|1,234.50 CR|200,00 S|3 mil|20 or younger|75 plus|12 Main St|5.1/10
-    |50000 / -|5.2 ± 0.3|1.2(3)|1.234,5.6|1,23,45|00:05:00|1 2|٪|4 x 100 m|page 5""".replace("\n", "").split("|"),
+    |50000 / -|5.2 ± 0.3|1.2(3)|1.234,5.6|1,23,45|00:05:00|1 2|٪|4 x 100 m|page 5|$5 USD CAD""".replace("\n", "").split(
+        "|"
+    ),
 )
 def test_no_number_is_read(text):
     assert numbers(text.strip()) == [None]

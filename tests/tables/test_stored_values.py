@@ -64,10 +64,6 @@ def write_xlsxwriter(path, codes, rows):
                 sheet.write(number, place, value, style)
 
 
-def test_there_are_forty_formats():
-    assert len({*FORMATS}) >= 40
-
-
 @pytest.mark.parametrize("write", [write_openpyxl, write_xlsxwriter])
 @pytest.mark.parametrize("seed", range(100))
 def test_values_are_those_that_are_stored(tmp_path, write, seed):

@@ -55,7 +55,10 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, (dict, list, tuple, set, frozenset)):
-        return json.dumps(value if _is_json(value) else _for_json(value), ensure_ascii=False)
+        try:  # a large value is not copied
+            return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_for_json)
+        except (TypeError, ValueError):
+            return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)
 
 
@@ -66,15 +69,6 @@ def _number_text(value: float | Decimal) -> str:
         return str(value)
     text = str(value) if isinstance(value, int) else spreadsheet_number(value)
     return NumberText(text, number) if math.isfinite(number) else text
-
-
-def _is_json(value: object) -> bool:
-    """Tell whether a value is written as it is: a large one is not copied."""
-    if isinstance(value, dict):
-        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_json, value))
-    return value is None or type(value) in (str, int, bool)
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401

@@ -11,18 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyarrow import (
-    Array,
-    ArrowException,
-    ArrowNotImplementedError,
-    DataType,
-    RecordBatch,
-    Scalar,
-    Schema,
-    compute,
-    large_binary,
-    types,
-)
+from pyarrow import Array, ArrowException, DataType, RecordBatch, Scalar, Schema, compute, large_binary, types
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile, read_metadata
 
 from mate_cli.errors import DataError
@@ -30,11 +19,9 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid, column_name
 
-AT_ONCE = 128
+AT_ONCE = 1024
 PIECE = 1 << 23
 """Bytes of the rows that are turned into texts of Python at once, which can take four times as many."""
-WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-"""Bytes of a value, by the name of its type."""
 REFERENCE = 8
 """Bytes that a value takes at least in a list of Python."""
 LONG = PIECE // AT_ONCE
@@ -51,9 +38,10 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     limits = options.limits
     try:
         metadata = read_metadata(path)
-        limits.check_bytes(path, sum(_unpacked(chunk, width) for chunk, width in _chunks(metadata)))
+        sizes = (max(chunk.total_uncompressed_size, chunk.num_values * width) for chunk, width in _chunks(metadata))
+        limits.check_bytes(path, int(sum(sizes)))  # pages, or values where these are more: equal ones are written once
         limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
-        file = ParquetFile(path, metadata=metadata, read_dictionary=_with_long_texts(path, metadata))
+        file = ParquetFile(path, metadata=metadata, read_dictionary=_find_long_texts(metadata))
     except (ArrowException, OSError) as error:
         raise DataError("this Parquet file cannot be read", where=str(path), remedy="Write it again") from error
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
@@ -80,53 +68,37 @@ def _joined_levels(name: str) -> str:
 
 
 def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]:
-    """Return each part of a column, with the bytes of its values where all have the same."""
+    """Return each part of a column, with the bytes that a value of it takes at least."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for place in range(metadata.num_columns):
             chunk = group.column(place)
-            yield chunk, WIDTHS.get(chunk.physical_type, max(metadata.schema.column(place).length, 0))
+            yield chunk, max(metadata.schema.column(place).length, REFERENCE)
 
 
-def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
-    """Return the bytes of its pages, or of its values where these are more: equal ones can be written once."""
-    return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
-
-
-def _with_long_texts(path: Path, metadata: FileMetaData) -> list[str]:
-    """Return the columns with texts so long that those of a few rows are too much, though they may be written once."""
-    maybe = {
+def _find_long_texts(metadata: FileMetaData) -> list[str]:
+    """Return the columns in which texts that are written once may be so long that those of a few rows are too much."""
+    return [
         chunk.path_in_schema
         for chunk, _ in _chunks(metadata)
         if chunk.has_dictionary_page and chunk.total_uncompressed_size > LONG
-    }
-    file = ParquetFile(path, metadata=metadata, read_dictionary=list(maybe))
-    return [name for name in sorted(maybe) if _has_long_text(file, name)]
-
-
-def _has_long_text(file: ParquetFile, name: str) -> bool:
-    with suppress(ArrowNotImplementedError):  # lists whose texts stand in several dictionaries
-        for group in range(file.num_row_groups):
-            for rows in file.iter_batches(row_groups=[group], columns=[name]):
-                leaves = chain.from_iterable(map(_leaves, rows.columns))
-                texts = [leaf.dictionary for leaf in leaves if _is_coded(leaf)]
-                if any((compute.max(compute.binary_length(text)).as_py() or 0) > LONG for text in texts):
-                    return True
-    return False
+    ]
 
 
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:
-    size = 0
-    for batch in file.iter_batches(batch_size=AT_ONCE, columns=names, use_threads=False):
-        for rows in _pieces(batch):
-            weight = _weight(rows)
-            size += weight
-            limits.check_bytes(path, size)
-            limits.check_bytes(path, weight if rows.num_rows == 1 else 0, whole=True)
-            for row in zip(*map(_values, rows.columns), strict=True):
-                yield [spreadsheet_text(value) for value in row]
+    size, groups = 0, ([group] for group in range(file.num_row_groups))  # each group has its own texts
+    batches = (file.iter_batches(AT_ONCE, group, columns=names, use_threads=False) for group in groups)
+    for rows in chain.from_iterable(map(_pieces, chain.from_iterable(batches))):
+        weight = _weight(rows)
+        size += weight
+        limits.check_bytes(path, size)
+        limits.check_bytes(path, weight if rows.num_rows == 1 else 0, whole=True)
+        for row in zip(*map(_values, rows.columns), strict=True):
+            yield [spreadsheet_text(value) for value in row]
 
 
 def _values(column: Array) -> list[Any]:
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     try:
         values = column.to_pylist()
     except (ValueError, OverflowError):  # of dates that Python has no word for
@@ -150,9 +122,7 @@ def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
         return {field.name: _of_width(value[field.name], field.type) for field in kind}
     if types.is_map(kind):
         return [(key, _of_width(item, kind.item_type)) for key, item in value]
-    if types.is_nested(kind):
-        return [_of_width(item, kind.value_type) for item in value]
-    return _of_width(value, kind.value_type) if types.is_dictionary(kind) else value
+    return [_of_width(item, kind.value_type) for item in value] if types.is_nested(kind) else value
 
 
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
@@ -170,18 +140,12 @@ def _weight(rows: RecordBatch) -> int:
 
 
 def _bytes(leaf: Array) -> int:
-    if _is_coded(leaf):
+    if types.is_dictionary(leaf.type) and not types.is_primitive(leaf.type.value_type):
         lengths = compute.binary_length(leaf.dictionary).take(leaf.indices)
         return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(leaf)
     if types.is_string_view(leaf.type) or types.is_binary_view(leaf.type):
         leaf = leaf.cast(large_binary())  # views of a few rows count the bytes of all
     return max(leaf.nbytes, REFERENCE * len(leaf))
-
-
-def _is_coded(leaf: Array) -> bool:
-    """Tell whether its texts stand in a dictionary."""
-    kind = leaf.type
-    return types.is_dictionary(kind) and not types.is_primitive(kind.value_type)
 
 
 def _leaves(column: Array) -> Iterator[Array]:

@@ -20,16 +20,11 @@ from typing import NamedTuple
 from mate_cli.tables.formats.cell_text import spreadsheet_date
 
 GENERAL = "General"
-_MONEY = [f'"$"#,##0{cents};-"$"#,##0{cents}' for cents in ("", ".00")]
-BUILTIN = {
-    **dict(enumerate(("0", "0.00", "#,##0", "#,##0.00", *(code for code in _MONEY for _ in range(2))), 1)),
-    **dict(enumerate(("0%", "0.00%", "0.00E+00", "# ?/?", "# ??/??", "yyyy-m-d", "yyyy-m-d", "d-mmm", "mmm-yy"), 9)),
-    **dict(enumerate(("h:mm AM/PM", "h:mm:ss AM/PM"), 18)),
-    **{20: "h:mm", 21: "h:mm:ss", 22: "yyyy-m-d h:mm"},
-    **{37: "#,##0", 38: "#,##0", 39: "#,##0.00", 40: "#,##0.00", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0"},
-    **{41: '#,##0;-#,##0;"-"', 42: f'{_MONEY[0]};"-"', 43: '#,##0.00;-#,##0.00;"-"', 44: f'{_MONEY[1]};"-"'},
-    48: "##0.0E+0",
-}
+_FROM_1 = """0|0.00|#,##0|#,##0.00|"$"#,##0|"$"#,##0|"$"#,##0.00|"$"#,##0.00|0%|0.00%|0.00E+00|# ?/?|# ??/??
+yyyy-m-d|yyyy-m-d|d-mmm|mmm-yy|h:mm AM/PM|h:mm:ss AM/PM|h:mm|h:mm:ss|yyyy-m-d h:mm"""
+_FROM_37 = """#,##0|#,##0|#,##0.00|#,##0.00|#,##0;-#,##0;"-"|"$"#,##0;-"$"#,##0;"-"|#,##0.00;-#,##0.00;"-"
+"$"#,##0.00;-"$"#,##0.00;"-"|mm:ss|[h]:mm:ss|mm:ss.0|##0.0E+0"""
+BUILTIN = dict(enumerate(re.split(r"[|\n]", _FROM_1), 1)) | dict(enumerate(re.split(r"[|\n]", _FROM_37), 37))
 """The number formats that workbooks need not define, by their ids."""
 MAX_LENGTH = 255
 """Characters of a number format that spreadsheet programs take."""
@@ -39,13 +34,17 @@ _ROUNDED, _CUT = (Context(15, way) for way in (ROUND_HALF_UP, ROUND_DOWN))
 _EXACT = Context(1000, ROUND_HALF_UP)
 
 _TOKEN = re.compile(
-    r'"([^"]*)"?|\\(.)|_.|\*.|\[\$([^\]-]*)[^\]]*\]|\[(?P<sign>[<>=]+)(?P<than>-?\d{1,20}(?:\.\d{1,20})?)\]'
+    r'"([^"]*)"?|\\(.)|(_).|\*.|\[\$([^\]-]*)[^\]]*\]|\[(?P<sign>[<>=]+)(?P<than>-?\d{1,20}(?:\.\d{1,20})?)\]'
     r"|(?P<elapsed>\[(?:h+|m+|s+)\])|\[[^\]]*\]|(?P<symbol>General|AM/PM|E[+-]|[0#?.,%/@ymdhs;])|(.)",
     re.IGNORECASE | re.DOTALL,
 )
 _HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne}
-_GROUPED = re.compile(r"(?<=#)([\ue000-\uf8ff])(?=##[0#])")
+_LITERAL = {code: 0xF000 + code for code in range(128)}
+_SHOWN = {literal: code for code, literal in _LITERAL.items()} | {ord("_"): " "}
+"""Signs of literal texts while placeholders are filled in, and what they are shown as; _ is the width of a sign."""
+_GROUPED = re.compile("(?<=#)([\uf020\uf027\uf02e\u00a0\u202f\u2019])(?=##[0#])")
 _SCALE = re.compile(r"(?<=[0#?.]),+(?=\.|[^0#?]*$)")
+_POWER = re.compile(r"(?<![0#?.])[0#?](?:\.([0#?]+))?e([+-])([0#?]+)")
 _FRACTION = re.compile(r"#([^0#?/]+)(\?+)/\?+")
 _MINUTES = re.compile(r"(?<=h)([^a-z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-z]*s)")
 _DATE_PART = re.compile(r"\[?([ymdhns])\1*\]?(?:\.0+)?|am/pm")
@@ -59,26 +58,20 @@ class FormatSection(NamedTuple):
     """One section of a number format.
 
     Args:
-        pattern: its placeholders; a literal text is a character of the private use area, minutes are n.
-        literals: the text of each of those characters.
+        pattern: its placeholders and literal texts.
         condition: an operator and a number.
     """
 
     pattern: str
-    literals: dict[int, str]
     condition: tuple[str, float] | None = None
-
-
-_GENERAL = FormatSection("general", {})
 
 
 @lru_cache(maxsize=1 << 14)
 def format_number(value: float, code: str = GENERAL) -> str:
     """Write a finite number in a number format."""
     number = Decimal(repr(value)) if isinstance(value, float) and not value.is_integer() else Decimal(int(value))
-    section, signed = (_GENERAL, False) if code == GENERAL else _choose_section(_sections(code), number)
-    text = _write_number(section, abs(number)).translate(section.literals)
-    text = " ".join(text.split())
+    pattern, signed = _choose_pattern(_sections(code), number)
+    text = " ".join(_write_number(pattern, abs(number)).translate(_SHOWN).split())
     if _NOTHING.fullmatch(text):
         return "-"
     if signed:
@@ -89,55 +82,48 @@ def format_number(value: float, code: str = GENERAL) -> str:
 
 def is_percent(code: str) -> bool:
     """Tell whether numbers are shown in percent."""
-    return code != GENERAL and any("%" in section.pattern for section in _sections(code))
+    return any("%" in section.pattern for section in _sections(code))
 
 
 @lru_cache(maxsize=1024)
 def _sections(code: str) -> list[FormatSection]:
-    sections: list[FormatSection] = []
-    pattern, literals, condition = "", dict[int, str](), None
+    sections, pattern, condition = list[FormatSection](), "", None
     for token in _TOKEN.finditer(f"{code if len(code) <= MAX_LENGTH else GENERAL};"):
-        symbol = (token["symbol"] or token["elapsed"] or "").lower()
+        symbol = token["symbol"] or token["elapsed"] or token[3] or ""
         if symbol == ";":
-            sections.append(FormatSection(pattern, literals, condition))
-            pattern, literals, condition = "", {}, None
+            sections.append(FormatSection(pattern, condition))
+            pattern, condition = "", None
         elif token["sign"]:
             condition = token["sign"], float(token["than"])
-        elif symbol:
-            pattern += symbol
         else:
-            place = 0xE000 + len(literals)
-            literals[place] = " " if token[0][0] == "_" else next(filter(None, token.group(1, 2, 3, 8)), "")
-            pattern += chr(place)
+            pattern += symbol.lower() or "".join(filter(None, token.group(1, 2, 4, 9))).translate(_LITERAL)
     return sections
 
 
-def _choose_section(sections: list[FormatSection], number: Decimal) -> tuple[FormatSection, bool]:
-    """Return the section for a number, and whether it may say itself that a number is negative."""
+def _choose_pattern(sections: list[FormatSection], number: Decimal) -> tuple[str, bool]:
+    """Return the pattern for a number, and whether it may say itself that a number is negative."""
     numeric = sections[:3]
     if not any(section.condition for section in numeric):
         place = 1 if number < 0 and len(numeric) > 1 else 2 if number == 0 and len(numeric) > 2 else 0
-        return numeric[place], place == 1
-    for section in numeric:
+        return numeric[place].pattern, place == 1
+    for place, section in enumerate(numeric):
         sign, than = section.condition or (">=", -math.inf)
         if sign in _HOLDS and _HOLDS[sign](number, than):
-            return section, number < 0 and section is not numeric[0]
-    return _GENERAL, False
+            return section.pattern, number < 0 and place > 0
+    return "general", False
 
 
-def _write_number(section: FormatSection, number: Decimal) -> str:
-    pattern = section.pattern
+def _write_number(pattern: str, number: Decimal) -> str:
     if "general" in pattern or "@" in pattern or not {*"ymdhs"}.isdisjoint(pattern):
         return re.sub("general|@|.*[ymdhs].*", _write_general(number), pattern, count=1)
     number *= 100 ** pattern.count("%")
-    mantissa, power, after = pattern.partition("e")
-    if power:
-        return _write_power(mantissa, after, number)
+    if "e" in pattern:
+        power = _POWER.search(pattern)
+        return pattern.replace(power[0], _write_power(power, number)) if power else _write_general(number)
     if "/" in pattern:
         fraction = _FRACTION.search(pattern)
         return _write_fraction(number, len(fraction[2])) if fraction else _write_general(number)
-    group = _GROUPED.search(pattern)
-    if group and section.literals[ord(group[1])] in ("\u00a0", "\u202f", " ", "'", "\u2019", "."):
+    if group := _GROUPED.search(pattern):
         return _write_fixed(pattern.replace(group[1], ""), number, group[1])
     return _write_fixed(pattern, number, "," if "," in _SCALE.sub("", pattern) else "")
 
@@ -158,7 +144,7 @@ def _round(number: Decimal, places: int) -> Decimal:
     return number.quantize(Decimal(1).scaleb(-places), context=_EXACT)
 
 
-def _write_fixed(pattern: str, number: Decimal, group: str = "") -> str:
+def _write_fixed(pattern: str, number: Decimal, group: str) -> str:
     """Put the digits of a number into the placeholders 0, # and ? of a pattern; the first one takes the rest."""
     if plain := _PLAIN.fullmatch(pattern):
         return format(_round(_CUT.create_decimal(number), len(plain[1] or "")), ",f" if group else "f")
@@ -168,22 +154,20 @@ def _write_fixed(pattern: str, number: Decimal, group: str = "") -> str:
     whole, _, decimals = format(_round(number, len(right)), "f").partition(".")
     decimals = decimals.rstrip("0").ljust(len(right.rstrip("#?")), "0")
     whole = whole.lstrip("0").zfill(len(left.lstrip("#?")))
+    rest = max(len(whole) - len(left), 0) + 1
     padded = whole.rjust(len(left), "\0")
-    first = len(padded) - len(left) + 1
-    digits = iter([_THOUSAND.sub(group, whole)] if group else [padded[:first], *padded[first:]])
+    digits = iter([_THOUSAND.sub(group, whole)] if group else [padded[:rest], *padded[rest:]])
     text = _PLACE.sub(lambda _: next(digits, ""), before) + (point if decimals else "")
     digits = iter(decimals)
     return text.replace("\0", "") + _PLACE.sub(lambda _: next(digits, ""), after)
 
 
-def _write_power(mantissa: str, after: str, number: Decimal) -> str:
-    before, _, decimals = ("".join(_PLACE.findall(part)) for part in mantissa.partition("."))
-    if len(before) > 1:
-        return _write_general(number)
-    rounded = Context(len(decimals) + 1, ROUND_HALF_UP).create_decimal(number)
-    power = rounded.adjusted() if number else 0
-    sign = "-" if power < 0 else "+" if after.startswith("+") else ""
-    return f"{_write_fixed(mantissa, rounded.scaleb(-power))}E{sign}{_write_fixed(after[1:], abs(Decimal(power)))}"
+def _write_power(form: re.Match[str], number: Decimal) -> str:
+    places = len(form[1] or "")
+    rounded = Context(places + 1, ROUND_HALF_UP).create_decimal(number)
+    mantissa, power = f"{float(rounded):.{places}E}".split("E")
+    signed = f"{int(power):+0{len(form[3]) + 1}d}"
+    return f"{mantissa}E{signed if form[2] == '+' else signed.removeprefix('+')}"
 
 
 def _write_fraction(number: Decimal, digits: int) -> str:
@@ -196,14 +180,11 @@ def format_date(value: datetime.date | datetime.time | datetime.timedelta, code:
     """Write a date or a time in a number format; one with day, month and year is written as 2024-03-01."""
     pattern = _MINUTES.sub(lambda part: (part[1] or "") + "n" * part[0].count("m"), _sections(code)[0].pattern)
     kinds = {part[1] for part in _DATE_PART.finditer(pattern)} - {None}
-    if isinstance(value, datetime.timedelta):
-        text = spreadsheet_date(value)
-        return text if "s" in pattern or code == GENERAL else text.rpartition(":")[0]
-    if code == GENERAL or not kinds:
-        return spreadsheet_date(value)
-    if kinds >= {*"ymd"}:
-        if isinstance(value, datetime.datetime) and "s" not in kinds:
-            value = value.replace(second=0, microsecond=0) if "h" in kinds else value.date()
+    if isinstance(value, datetime.timedelta) and code != GENERAL and "s" not in pattern:
+        return spreadsheet_date(value).rpartition(":")[0]
+    if isinstance(value, datetime.datetime) and kinds >= {*"ymd"} and "s" not in kinds:
+        value = value.replace(second=0, microsecond=0) if "h" in kinds else value.date()
+    if isinstance(value, datetime.timedelta) or code == GENERAL or not kinds or kinds >= {*"ymd"}:
         return spreadsheet_date(value)
     day = value if isinstance(value, datetime.date) else datetime.date.min
     time = value if isinstance(value, datetime.time) else getattr(value, "time", datetime.time)()
@@ -217,4 +198,4 @@ def format_date(value: datetime.date | datetime.time | datetime.timedelta, code:
         width, places = len(part[0].strip("[]")), len(part[0].partition(".")[2])
         return f"{numbers[part[1]] if places else int(numbers[part[1]]):0{width}.{places}f}"
 
-    return _DATE_PART.sub(write, pattern).translate(_sections(code)[0].literals).strip()
+    return _DATE_PART.sub(write, pattern).translate(_SHOWN).strip()

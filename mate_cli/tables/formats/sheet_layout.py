@@ -9,7 +9,9 @@ import posixpath
 import zipfile
 from array import array
 from collections.abc import Mapping
+from functools import lru_cache, partial, reduce
 from pathlib import Path
+from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -24,6 +26,8 @@ MAX_DEPTH = 50
 class SheetLayout:
     """Layout of the cells of a sheet, rows and columns from 0; empty where nothing is known.
 
+    It is filled from the elements of a sheet as they begin; texts are read of errors alone.
+
     Attributes:
         formats: for each row twice the number of each cell's style, and one more for a formula.
         errors: error values such as #DIV/0!, by row and column.
@@ -32,22 +36,26 @@ class SheetLayout:
         width: columns up to the last one with a cell.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path, limits: Limits) -> None:
         self.formats: dict[int, array[int]] = {}
         self.errors: dict[tuple[int, int], list[str]] = {}
         self.hidden_rows, self.hidden_columns = set[int](), set[int]()
-        self.width = 0
+        self.width, self._row, self._column, self._depth, self._is_text = 0, -1, -1, 0, False
+        self._check, self._limits, self._cells = partial(limits.check, path), limits, array("L")
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+        self._parser.StartDoctypeDeclHandler = self._refuse
 
+    def read(self, file: IO[bytes]) -> None:
+        """Read the layout from the XML of the sheet.
 
-class _LayoutParser:
-    """Fills a layout from the elements of a sheet as they begin; texts are read of errors alone."""
-
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self.layout, self._path, self._limits = SheetLayout(), path, limits
-        self._row, self._column, self._depth, self._is_text, self._cells = -1, -1, 0, False, array("L")
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
-        self.parser.StartDoctypeDeclHandler = self._refuse
+        Raises:
+            DataError: the sheet is too large.
+            ValueError: it is damaged.
+        """
+        while piece := file.read(_CHUNK):
+            self._parser.Parse(piece)
+        self._parser.Parse(b"", True)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
@@ -62,51 +70,35 @@ class _LayoutParser:
         elif name == "row":
             number = attributes.get("r", "")
             self._row, self._column = int(number) - 1 if number.isdecimal() else self._row + 1, -1
-            self._cells = self.layout.formats[self._row] = array("L")
+            self._cells = self.formats[self._row] = array("L")
             if attributes.get("hidden") in ("1", "true"):
-                self.layout.hidden_rows.add(self._row)
+                self.hidden_rows.add(self._row)
         elif name == "col" and attributes.get("hidden") in ("1", "true"):
             first, last = int(attributes.get("min", 1)), int(attributes.get("max", 1))
-            self.layout.hidden_columns |= set(range(first - 1, min(last, self._limits.columns)))
+            self.hidden_columns.update(range(first - 1, min(last, self._limits.columns)))
 
     def _add_cell(self, attributes: Mapping[str, str]) -> None:
-        column = column_number(attributes.get("r", "")) - 1
-        column = self._column + 1 if column < 0 else column
+        column = column_number(attributes.get("r", "").rstrip("0123456789")) - 1
+        self._column = column = self._column + 1 if column < 0 else column
         style, cells = attributes.get("s", ""), self._cells
-        if column >= self.layout.width:
-            self._limits.check(self._path, columns=column + 1)
-            self.layout.width = column + 1
-            self._limits.check(self._path, rows=self._row, cells=self.layout.width * (self._row + 1))
+        if column >= self.width:
+            self.width = column + 1
+            self._check(rows=self._row, columns=self.width, cells=self.width * (self._row + 1))
         cells.extend([0] * (column + 1 - len(cells)))
         cells[column] = 2 * int(style) if style.isdecimal() and len(style) < 6 else 0
-        self._column, self._is_text = column, attributes.get("t") == "str"
-        self.parser.CharacterDataHandler = None
+        self._is_text = attributes.get("t") == "str"
+        self._parser.CharacterDataHandler = None
         if attributes.get("t") == "e":
-            self.parser.CharacterDataHandler = self.layout.errors.setdefault((self._row, column), []).append
+            self._parser.CharacterDataHandler = self.errors.setdefault((self._row, column), []).append
 
     def _end(self, name: str) -> None:
         self._depth -= 1
         if name[-3:] == "row":
-            self.parser.CharacterDataHandler = None
-            self._limits.check(self._path, rows=self._row, cells=self.layout.width * (self._row + 1))
+            self._parser.CharacterDataHandler = None
+            self._check(rows=self._row, cells=self.width * (self._row + 1))
 
     def _refuse(self, *_: object) -> None:
         raise ValueError("it has a DTD")
-
-
-def read_layout(archive: zipfile.ZipFile, part: str, limits: Limits) -> SheetLayout:
-    """Read the layout of the sheet in a part of an archive.
-
-    Raises:
-        DataError: the sheet is too large.
-        ValueError: it is damaged.
-    """
-    scan = _LayoutParser(Path(str(archive.filename)), limits)
-    with archive.open(part) as file:
-        while piece := file.read(_CHUNK):
-            scan.parser.Parse(piece)
-    scan.parser.Parse(b"", True)
-    return scan.layout
 
 
 def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], list[str]]:
@@ -114,17 +106,21 @@ def find_parts(archive: zipfile.ZipFile) -> tuple[dict[str, str], list[str]]:
 
     What is not found is left out.
     """
-    root = next((part for kind, part in _related(archive, "").values() if kind == "officeDocument"), "xl/workbook.xml")
-    related = _related(archive, root)
+    root = next((name for name in archive.namelist() if name.lower().endswith("workbook.xml")), "")
+    folder, name = posixpath.split(root)
+    targets, styles = dict[str, str](), ""
+    for reference in _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels")):
+        part = posixpath.normpath(posixpath.join("/", folder, reference.get("Target", ""))).lstrip("/")
+        targets[reference.get("Id", "")] = part
+        if reference.get("Type", "").endswith("/styles"):
+            styles = part
     sheets = {}
     for sheet in _parse(archive, root).iterfind(".//{*}sheet"):
         place = next((value for key, value in sheet.items() if key.endswith("}id")), "")
-        if place in related:
-            sheets[sheet.get("name", "")] = related[place][1]
-    styles = _parse(archive, next((part for kind, part in related.values() if kind == "styles"), ""))
-    codes = {str(number): code for number, code in BUILTIN.items()}
-    codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in styles.iterfind(".//{*}numFmt")}
-    return sheets, [codes.get(cell.get("numFmtId", ""), GENERAL) for cell in styles.iterfind("{*}cellXfs/{*}xf")]
+        sheets[sheet.get("name", "")] = targets.get(place, "")
+    tree, codes = _parse(archive, styles), {str(number): code for number, code in BUILTIN.items()}
+    codes |= {new.get("numFmtId", ""): new.get("formatCode") or GENERAL for new in tree.iterfind(".//{*}numFmt")}
+    return sheets, [codes.get(cell.get("numFmtId", ""), GENERAL) for cell in tree.iterfind("{*}cellXfs/{*}xf")]
 
 
 def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
@@ -134,24 +130,8 @@ def _parse(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
         return ElementTree.Element("nothing")
 
 
-def _related(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str]]:
-    """Return the kind and name of each part that a part refers to, by the name of the reference."""
-    folder, name = posixpath.split(part)
-    references = _parse(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
-    return {
-        reference.get("Id", ""): (
-            posixpath.basename(reference.get("Type", "")),
-            posixpath.normpath(posixpath.join("/", folder, reference.get("Target", ""))).lstrip("/"),
-        )
-        for reference in references
-    }
-
-
-def column_number(reference: str) -> int:
-    """Return the number of a column, from 1, by a reference to a cell such as AB12; 0 where it is none."""
-    number = 0
-    for letter in reference.rstrip("0123456789")[:4]:
-        if not "A" <= letter <= "Z":
-            return 0
-        number = number * 26 + ord(letter) - 64
-    return number
+@lru_cache
+def column_number(letters: str) -> int:
+    """Return the number of a column, from 1, by its letters such as AB; 0 where it has none."""
+    is_name = letters.isascii() and letters.isalpha() and letters.isupper()
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters[:4], 0) if is_name else 0

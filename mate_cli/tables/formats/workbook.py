@@ -11,26 +11,25 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.formats.number_format import GENERAL, format_date, format_number, is_percent
-from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts, read_layout
+from mate_cli.tables.formats.sheet_layout import SheetLayout, find_parts
 from mate_cli.tables.read_options import Limits, ReadOptions
 from mate_cli.tables.table import Grid
-
-if TYPE_CHECKING:
-    from python_calamine import CalamineSheet
 
 SEARCHED_ROWS = 100
 """Rows of a sheet in which its table is looked for."""
 MAX_AREA, MAX_MERGED = 10_000, 1_000_000
 """Cells of a merged area, above which it is no part of a table; and of all of them."""
+MERGED, UNSAVED = "merged area", "formula without a saved value"
+"""What is counted."""
 BEYOND = "#NUM!"
 """A number that is too large for spreadsheet programs."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
@@ -65,7 +64,7 @@ class Workbook:
         from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
 
         self.path, self.limits, self.archive = path, limits, None
-        self._parts, self.codes = dict[str, str](), list[str]()
+        self.parts, self.codes = dict[str, str](), list[str]()
         if zipfile.is_zipfile(path):
             self.archive = zipfile.ZipFile(path)
             limits.check_bytes(path, sum(part.file_size for part in self.archive.infolist()))
@@ -74,44 +73,34 @@ class Workbook:
                 what, remedy = next((what, remedy) for part, what, remedy in OTHERS if part in {*names, ""})
                 raise DataError(f"this is {what}", where=str(path), remedy=remedy)
             if "content.xml" not in names:
-                self._parts, self.codes = find_parts(self.archive)
+                self.parts, self.codes = find_parts(self.archive)
         elif what := _name_text(path):
             remedy = "Rename it to .csv" if what == "text" else SAVE_AS
             raise DataError(f"this workbook cannot be read: it is {what}", where=str(path), remedy=remedy)
         with path.open("rb") as file:  # whatever its name is
-            self._book = load_workbook(file)
-        sheets = [sheet for sheet in self._book.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
+            self.values = load_workbook(file)
+        sheets = [sheet for sheet in self.values.sheets_metadata if sheet.typ is SheetTypeEnum.WorkSheet]
         hidden = {sheet.name: sheet.visible is not SheetVisibleEnum.Visible for sheet in sheets}
         self.sheets = dict(sorted(hidden.items(), key=lambda pair: pair[1]))
-
-    def sheet(self, name: str) -> Sheet:
-        """Open a sheet.
-
-        Raises:
-            DataError: it is too large.
-        """
-        part = self._parts.get(name, "")
-        known = self.archive is not None and part in self.archive.namelist()
-        layout = read_layout(self.archive, part, self.limits) if self.archive and known else SheetLayout()
-        values = self._book.get_sheet_by_name(name)
-        self.limits.check(self.path, rows=values.total_height, columns=values.total_width)
-        return Sheet(values, layout, self.codes)
 
 
 class Sheet:
     """The cells of a sheet as texts, some of which know the number that is stored.
 
-    Attributes:
-        has_unsaved: whether a formula in the rows that were read has no saved value.
-        filled: merged areas whose value was put in all their cells, in the rows that were read.
+    Raises:
+        DataError: it is too large.
     """
 
-    def __init__(self, values: CalamineSheet, layout: SheetLayout, codes: list[str]) -> None:
-        self.layout, self.has_unsaved, self.filled = layout, False, 0
-        self._values, self._codes = values, codes
+    def __init__(self, book: Workbook, name: str) -> None:
+        part, self.layout, self._codes = book.parts.get(name, ""), SheetLayout(book.path, book.limits), book.codes
+        if book.archive and part in book.archive.namelist():
+            with book.archive.open(part) as file:
+                self.layout.read(file)
+        self._values = book.values.get_sheet_by_name(name)
+        book.limits.check(book.path, rows=self._values.total_height, columns=self._values.total_width)
 
-    def lines(self) -> Iterator[list[str]]:
-        """Yield the texts of each row, from the first of the sheet on."""
+    def lines(self, count: Counter[str]) -> Iterator[list[str]]:
+        """Yield the texts of each row, from the first of the sheet on, and count formulas without a saved value."""
         left, errors = self._values.start[1] if self._values.start else 0, self.layout.errors
         for row, values in enumerate(self._values.iter_rows()):
             styles = self.layout.formats.get(row, ())
@@ -124,11 +113,11 @@ class Sheet:
                     text = "#" + "".join(errors[row, column]).rpartition("#")[2]  # behind the formula
                 else:
                     text = ""
-                    self.has_unsaved |= style & 1 > 0
+                    count[UNSAVED] += style & 1
                 line.append(text)
             yield line
 
-    def merged_lines(self, path: Path) -> Iterator[list[str]]:
+    def merged_lines(self, path: Path, count: Counter[str]) -> Iterator[list[str]]:
         """Yield the lines, with the values of merged areas in all their cells; a text alone in its line may be a title.
 
         Raises:
@@ -136,22 +125,24 @@ class Sheet:
         """
         areas, size = defaultdict[int, list[tuple[int, int, range]]](list), 0
         for (top, left), (bottom, right) in self._values.merged_cell_ranges or ():
-            count = (bottom - top + 1) * (right - left + 1)
-            size += 1 + (count if 1 < count <= MAX_AREA else 0)
+            rows, columns = range(top, bottom + 1), range(left, right + 1)
+            cells = len(rows) * len(columns)
+            size += 1
+            if 1 < cells <= MAX_AREA:
+                size += cells
+                for row in rows:
+                    areas[row].append((top, left, columns))
             if size > MAX_MERGED:
                 what = f"its merged areas have more than {MAX_MERGED:,} cells"
                 raise DataError(what, where=str(path), remedy="Save the table as CSV")
-            area = top, left, range(left, right + 1)
-            for row in range(top, bottom + 1) if 1 < count <= MAX_AREA else ():
-                areas[row].append(area)
         texts = dict[tuple[int, int], str]()
-        for row, line in enumerate(self.lines()):
-            count = sum(map(bool, line))
+        for row, line in enumerate(self.lines(count)):
+            filled = sum(map(bool, line))
             for top, left, columns in areas.pop(row, ()):
-                if row == top and left < len(line) and (count > 1 or len(columns) == 1):
+                if row == top and left < len(line) and (filled > 1 or len(columns) == 1):
                     texts[top, left] = line[left]
-                    self.filled += bool(line[left])
-                if count and (text := texts.get((top, left))):
+                    count[MERGED] += bool(line[left])
+                if filled and (text := texts.get((top, left))):
                     line += [""] * (columns.stop - len(line))
                     line[left : columns.stop] = [cell or text for cell in line[left : columns.stop]]
             yield line
@@ -162,7 +153,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
         sheet = _choose(Workbook(path, options.limits), options.sheet, notes)
         rows, columns, count = sheet.layout.hidden_rows, sheet.layout.hidden_columns, Counter[str]()
         filled_columns = set[int]()
-        for row, line in enumerate(sheet.merged_lines(path)):
+        for row, line in enumerate(sheet.merged_lines(path, count)):
             filled_columns.update(column for column in columns if line[column : column + 1] not in ([], [""]))
             count["hidden row"] += row in rows and any(line)
             if options.hidden:
@@ -170,18 +161,18 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
             elif row not in rows:
                 yield [cell for column, cell in enumerate(line) if column not in columns]
     count["hidden column"] = len(filled_columns)
-    if hidden := [count_noun(number, noun) for noun, number in count.items() if number]:
+    if hidden := [count_noun(count[noun], noun) for noun in ("hidden row", "hidden column") if count[noun]]:
         done = "read too (hidden=false leaves them out)" if options.hidden else "left out"
         notes.append(f"{' and '.join(hidden)} {done}.")
-    if sheet.filled:
-        notes.append(f"The value of {count_noun(sheet.filled, 'merged area')} was put in every cell of it.")
-    if sheet.has_unsaved:
+    if count[MERGED]:
+        notes.append(f"The value of {count_noun(count[MERGED], MERGED)} was put in every cell of it.")
+    if count[UNSAVED]:
         notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
 
 
 def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     """Return the sheet of that name or number, else the first one with a table; hidden ones come last."""
-    sheets, names = cache(book.sheet), list(book.sheets)
+    sheets, names = cache(partial(Sheet, book)), list(book.sheets)
     labels = {name: f"{name} (hidden)" if hidden else name for name, hidden in book.sheets.items()}
     if wanted is None:
         places = ((hidden, least, name) for hidden in (False, True) for least in (2, 1) for name in names)
@@ -214,7 +205,7 @@ def _name_text(path: Path) -> str:
 
 def _has_rows(sheet: Sheet, least: int) -> bool:
     """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
-    return sum(sum(map(bool, line)) >= least for line in islice(sheet.lines(), SEARCHED_ROWS)) >= least
+    return sum(sum(map(bool, line)) >= least for line in islice(sheet.lines(Counter()), SEARCHED_ROWS)) >= least
 
 
 def _show(value: Any, code: str) -> str:  # noqa: ANN401 - whatever calamine gives

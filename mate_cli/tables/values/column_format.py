@@ -13,22 +13,28 @@ from dataclasses import dataclass
 
 from mate_cli.tables.formats.cell_text import NumberText, count_noun, list_names
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions, read_decimal
-from mate_cli.tables.values.cell_number import Amount, is_currency, parse_amount, read_date, read_digits, simplify
-from mate_cli.tables.values.column_evidence import (
+from mate_cli.tables.values.cell_number import (
     COMMA,
     COMMA_OR_GROUP,
-    DOUBTFUL_YEAR,
     FRACTION,
     LONE_FRACTION,
-    MARKED,
     MAX_LENGTH,
-    MAX_MISFIT_SHARE,
     PLAIN,
     POINT,
     POINT_OR_GROUP,
+    Amount,
+    is_currency,
+    parse_amount,
+    read_date,
+    read_digits,
+    simplify,
+)
+from mate_cli.tables.values.column_evidence import (
+    DOUBTFUL_YEAR,
+    MARKED,
+    MAX_MISFIT_SHARE,
     ColumnEvidence,
     collect_evidence,
-    find_doubtful_unit,
 )
 
 NOT_NUMBERS = re.compile(
@@ -79,11 +85,10 @@ class ColumnFormat:
         amount = self._read(text)
         if amount is None:
             return None
-        is_fraction = amount.is_fraction or amount.is_lone_fraction
+        is_fraction = amount.kind in (FRACTION, LONE_FRACTION)
         digits = amount.digits if is_fraction else read_digits(amount.digits, self.decimal)
         value = math.nan if digits is None else float(f"{digits}e{amount.power}")
-        sign = -1 if amount.negative or amount.parentheses else 1
-        return sign * value if math.isfinite(value) else None
+        return (-value if amount.negative or amount.parentheses else value) if math.isfinite(value) else None
 
     def read_unit(self, text: str) -> str:
         """Read the currency, percent sign or unit of a cell that is a number; "" for none."""
@@ -103,10 +108,9 @@ class ColumnFormat:
         amount = parse_amount(text) if self.decimal else None
         if amount is None:
             return None
-        unit = find_doubtful_unit(amount)
         is_number = (
-            (unit is None or (unit != "" and unit == self.unit))
-            and (self.fractions or not amount.is_lone_fraction)
+            amount.doubt in (None, self.unit or None)
+            and (self.fractions or amount.kind != LONE_FRACTION)
             and (self.codes or not amount.is_code)
             and (self.minus_in_parentheses or _is_surely_minus(amount, text))
         )
@@ -139,21 +143,21 @@ def find_formats(
         column.sum_up()
     proven = [stated or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
-    if not votes and any(column.kinds[COMMA_OR_GROUP] and column.is_dense for column in columns):
+    if not votes and any(column.counts[COMMA_OR_GROUP] and column.is_dense for column in columns):
         votes = {"."}  # 1,204 is over a thousand, so 1.204 is not
     usual = votes.pop() if len(votes) == 1 else "" if votes else usual
-    days = sum((column.days_above_12 for column in columns), Counter[bool]())
+    days = sum((column.counts for column in columns), Counter[str]())
     formats, commas, refused, notes = [], list[str](), dict[str, list[str]](), list[str]()
     for name, column, mark in zip(names, columns, proven, strict=True):
-        decimal, is_marked = _choose_decimal(column, mark, usual), any(map(column.kinds.__getitem__, MARKED))
+        decimal, is_marked = _choose_decimal(column, mark, usual), any(map(column.counts.__getitem__, MARKED))
         if decimal == "" and is_marked:
             refused.setdefault(MIXED if mark == "" or usual == "" else SILENT, []).append(repr(name))
         column_format = _format_of(column, decimal, days, are_names=_are_names(name, column))
         if column_format.decimal == "," and is_marked and stated is None:
             commas.append(repr(name))
-        other = {".": COMMA, ",": POINT}.get(column_format.decimal, "")
-        if column.kinds[other] and column.is_dense:
-            count = count_noun(column.kinds[other], "cell")
+        other = COMMA if column_format.decimal == "." else POINT if column_format.decimal else ""
+        if column.counts[other] and column.is_dense:
+            count = count_noun(column.counts[other], "cell")
             notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
         formats.append(column_format)
     notes[:0] = [f"No numbers in {list_names(headers)}: {why}" for why, headers in refused.items()]
@@ -173,11 +177,11 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str | Non
     """
     if proven is not None:
         return proven
-    if column.money and usual != ",":
+    if column.counts["money"] and usual != ",":
         return ""  # cents have two digits
-    if usual is None:
-        return "" if column.kinds[POINT_OR_GROUP] and not column.kinds[COMMA_OR_GROUP] else "."
-    return usual if column.kinds[POINT_OR_GROUP] or column.kinds[COMMA_OR_GROUP] else usual or "."
+    if usual is None and column.counts[COMMA_OR_GROUP]:
+        return "."
+    return usual or ("" if column.counts[POINT_OR_GROUP] or column.counts[COMMA_OR_GROUP] else ".")
 
 
 def _are_names(name: str, column: ColumnEvidence) -> bool:
@@ -188,16 +192,18 @@ def _are_names(name: str, column: ColumnEvidence) -> bool:
     )
 
 
-def _format_of(column: ColumnEvidence, decimal: str, days: Counter[bool], *, are_names: bool) -> ColumnFormat:
-    bare = column.integers + sum(column.kinds[kind] for kind in (*MARKED, PLAIN)) - column.doubtful
-    only_years = column.doubtful_years == column.doubtful and (2 * column.years > bare or not bare)
-    telling = (above for above in (column.days_above_12, days) if bool(above[True]) != bool(above[False]))
+def _format_of(column: ColumnEvidence, decimal: str, table: Counter[str], *, are_names: bool) -> ColumnFormat:
+    counts = column.counts
+    doubtful = counts["parentheses"] + counts["year_from"]
+    only_years = counts["year_in_parentheses"] == counts["parentheses"]
+    bare = sum(counts[kind] for kind in (*MARKED, PLAIN)) - doubtful
+    telling = (days for days in (counts, table) if bool(days["day_first"]) != bool(days["month_first"]))
     return ColumnFormat(
         decimal="" if are_names else decimal,
-        minus_in_parentheses=column.is_dense and not only_years,
+        minus_in_parentheses=column.is_dense and not (only_years and (2 * counts["year"] > bare or not bare)),
         unit=column.unit if column.is_dense else "",
-        codes=column.surely_units > 0,
-        fractions=column.kinds[FRACTION] > MAX_MISFIT_SHARE * column.kinds[LONE_FRACTION],
+        codes=counts["unit"] > 0,
+        fractions=counts[FRACTION] > MAX_MISFIT_SHARE * counts[LONE_FRACTION],
         are_names=are_names,
-        day_first=next((above[True] > 0 for above in telling), None),
+        day_first=next((days["day_first"] > 0 for days in telling), None),
     )
