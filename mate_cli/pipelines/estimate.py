@@ -252,7 +252,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
                 raise
             cost.unknown.append(f"examples and time: {_describe_missing_data(error)}")
             return []
-        cost.examples["train"] = data.epoch_size(examples)
+        cost.examples["train"] = len(examples)
         encodings = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
         sample = [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
     cost.schedule = plan_steps(config, cost.examples["train"], config.hardware.devices * config.hardware.nodes)

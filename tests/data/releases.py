@@ -79,15 +79,6 @@ def edit(path: Path, change) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-FILES = {
-    "tables_tok/Winners_0.json",
-    "request_tok/Winners_0.json",
-    "released_data/train.json",
-    "released_data/train.traced.json",
-    "released_data/train_reference.json",
-}
-
-
 def replaced(content, path: list[int], junk):
     """Put junk in place of one part of a JSON value: `path` says which child to go down to, again and again."""
     if not path or not isinstance(content, dict | list) or not content:
@@ -114,15 +105,3 @@ def pack(root: Path, folder: str, suffix: str, inside: str = "") -> Path:
         path.unlink()
     source.rmdir()
     return archive
-
-
-def golden_table(golden: dict):
-    """The linked table of the reference's numbers, read as a release's file is."""
-    from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
-
-    problems: list = []
-    raw = golden["table"]
-    table = parse_hybridqa_table("golden", json.dumps(raw).encode(), problems)
-    table = attach_passages(table, json.dumps(golden["descriptions"]).encode(), problems)
-    assert problems == []
-    return table

@@ -206,12 +206,6 @@ def test_a_change_of_the_code_of_ones_own_serializer_is_in_the_key(examples, ser
     assert len(list(tmp_path.glob("*.arrow"))) == 2
 
 
-def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monkeypatch):
-    encode_split(examples, serializer, tmp_path, "dev")
-    monkeypatch.setattr(TapasSerializer, "encode", lambda *_: pytest.fail("encoded again"))
-    assert len(encode_split(examples, serializer, tmp_path, "dev")) == 20
-
-
 def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tmp_path):
     first = examples[0]
     (cell, *others), *below = first.table.rows
@@ -251,31 +245,6 @@ def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tm
         encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
 
 
-def test_what_cannot_be_encoded_is_kept_with_its_reason(examples, serializer, tmp_path):
-    wide = replace(examples[3].table, header=(Cell("x"),) * 300, rows=((Cell("y"),) * 300,))
-    split = encode_split([*examples[:3], replace(examples[3], table=wide)], serializer, tmp_path, "dev")
-    assert len(split) == 3
-    assert list(split.failures) == [examples[3].example_id]
-    assert "column" in split.failures[examples[3].example_id]
-
-
-def test_a_cache_that_cannot_be_written_is_named(examples, serializer, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"encodings cannot be written.*paths\.cache"):
-        encode_split(examples, serializer, tmp_path / "file" / "cache", "dev")
-
-
-def test_padding_is_zero_and_masked(examples, serializer):
-    encodings = serializer.encode(examples)
-    batch = collate(encodings, reset_positions=False, max_positions=512)
-    for row, encoding in enumerate(encodings):
-        assert batch.attention_mask[row].sum() == len(encoding)
-        for name in ARRAYS:
-            assert getattr(batch, name)[row, : len(encoding)].tolist() == getattr(encoding, name).tolist()
-            assert not getattr(batch, name)[row, len(encoding) :].any()
-    assert batch.example_ids == tuple(encoding.example_id for encoding in encodings)
-
-
 def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):
     batch = collate(serializer.encode(examples[:1]), reset_positions=True, max_positions=512)
     seen: dict[tuple[int, int], int] = {}
@@ -311,12 +280,6 @@ def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
         assert len(here.classes) == len(there.classes) > 1
         assert torch.equal(here.gradients.rows, there.gradients.rows)
         assert torch.equal(here.output_slots, there.output_slots)
-
-
-def test_an_empty_split_is_named(serializer, tmp_path):
-    data = TableDataModule(Sample(), serializer, loading(tmp_path, 0), lambda _: [], list)
-    with pytest.raises(DataError, match="no usable example in split 'train'"):
-        data.encodings("train", training=True)
 
 
 def test_encodings_in_memory_are_those_on_disk(examples, serializer, tmp_path):

@@ -84,14 +84,6 @@ def test_questions_about_tables_of_training_are_scored_apart(root):
     assert SQA(root).first_examples("dev", 2) == dev
 
 
-@pytest.mark.parametrize("kind", ["gztar", "zip"])
-def test_packed_tables_give_the_same_examples(root, kind):
-    unpacked = everything(SQA(root))
-    shutil.make_archive(str(root / "table_csv"), kind, root, "table_csv")
-    shutil.rmtree(root / "table_csv")
-    assert everything(SQA(root)) == unpacked
-
-
 def test_the_check_counts_questions_tables_and_sequences(root):
     report = SQA(root, whole_train=True).check()
     expected = {"questions": 5, "tables": 2, "sequences": 3, "usable": 5, "cells": 5}

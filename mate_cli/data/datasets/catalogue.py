@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mate_cli.data import datasets
 from mate_cli.errors import DataError
@@ -19,24 +19,9 @@ from mate_cli.files.papers import find_packages
 
 if TYPE_CHECKING:
     from mate_cli.data.download import RemoteFile
-    from mate_cli.tables.example import TableExample
+    from mate_cli.data.loading.table_data_module import TableDataset
 
 FILE = "release.json"
-
-
-class Dataset(Protocol):
-    """Interface of every reader."""
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are.
-
-        Raises:
-            DataError: the data are neither there nor to be fetched.
-        """
-
-    def examples(self, split: str) -> list[TableExample]:
-        """Return all questions of a split."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +42,6 @@ class DatasetInfo:
         published: how many questions, tables, ... the whole release has, by its authors.
         papers: what papers say of the whole release: `source`, `counts` by split ("all" is of all) and `means` of
             sizes, under the names that a check gives them.
-        made_from: the dataset whose files are read, where there are none of its own.
         shipped: the files come with the package.
         package: whose folder it is in.
         corpus: what the reader is given when a corpus takes its tables, apart from the folder.
@@ -75,7 +59,6 @@ class DatasetInfo:
     files: Sequence[Mapping[str, str | None]] = ()
     published: Mapping[str, int] = field(default_factory=dict)
     papers: Sequence[Mapping[str, Any]] = ()
-    made_from: str | None = None
     shipped: bool = False
     corpus: Mapping[str, Any] = field(default_factory=dict)
     package: str = datasets.__name__
@@ -85,11 +68,6 @@ class DatasetInfo:
             raise ValueError(
                 f"evaluation splits {', '.join(self.evaluation)} are not all among the splits {', '.join(self.splits)}"
             )
-
-    @property
-    def folder(self) -> str:
-        """The folder of its files, where each dataset has one of its name."""
-        return self.made_from or self.name
 
     @property
     def remote_files(self) -> tuple[RemoteFile, ...]:
@@ -103,14 +81,14 @@ class DatasetInfo:
         """The reader, as `_target_` names it."""
         return f"{self.package}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
-    def open(self, root: Path, **options: Any) -> Dataset:
+    def open(self, root: Path, **options: Any) -> TableDataset:
         """Build the reader with its options, and the folder of its files where they do not come with the package."""
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
-        return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))
+        return cast("TableDataset", reader(**options) if self.shipped else reader(root, **options))
 
 
-def require_train(dataset: Dataset) -> None:
+def require_train(dataset: TableDataset) -> None:
     """Refuse data to train on that are neither there nor to be fetched.
 
     Raises:

@@ -193,10 +193,6 @@ class TableDataModule:
             return list(read(split, count))
         return self.dataset.examples(split)[:count]
 
-    def epoch_size(self, examples: Sequence[TableExample]) -> int:
-        """Count the training examples of an epoch."""
-        return len(examples)
-
     def questions(self, split: str) -> list[TableExample]:
         """Return the questions of a split as the dataset has them, of which `examples` makes what a task predicts.
 
