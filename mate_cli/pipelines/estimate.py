@@ -21,9 +21,9 @@ from hydra.utils import instantiate
 
 from mate_cli.attention.backends.native import native_kernels
 from mate_cli.data.corpora.table_corpus import TableCorpus
+from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule
-from mate_cli.data.loading.table_data_module import TableDataset
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
 from mate_cli.lit_modules.optimization.recipe import optimizer_recipe

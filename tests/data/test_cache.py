@@ -83,15 +83,6 @@ def test_questions_of_a_table_are_encoded_together_and_come_back_in_their_own_or
     assert split.lengths.tolist() == [len(one) for one in encode(left)]
 
 
-def test_what_is_read_back_has_the_types_that_losses_take(examples, serializer, tmp_path):
-    answers = (replace(examples[0].answer, aggregation="sum", label=1), examples[1].answer)
-    known = [replace(example, answer=answer) for example, answer in zip(examples, answers, strict=False)]
-    split = encode_split(known, serializer, tmp_path, "dev")
-    batch = collate([split[0], split[1]], reset_positions=False, max_positions=512)
-    assert (batch.aggregation_ids.dtype, batch.class_ids.dtype) == (torch.int64, torch.int64)
-    assert (batch.aggregation_ids.tolist(), batch.class_ids.tolist()) == ([1, -1], [1, -1])
-
-
 SIZES = {"T": (5, 7), "K": (3, 2), "A": (4, 6), "S": (3, 3), "F": (2, 2)}
 """Of two examples, by axis; tokens lie in three cells."""
 

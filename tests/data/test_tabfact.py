@@ -111,17 +111,6 @@ def test_the_first_round_counts_where_the_second_has_no_statements_on_a_table(tm
     assert statements(TabFact(root)) == {**ORIGINAL, "train": ["Bob has more."]}
 
 
-def test_the_repository_as_an_archive_is_read_in_place(tmp_path):
-    root = write_original_tabfact(tmp_path / "Table-Fact-Checking-master")
-    unpacked = everything(TabFact(root))
-    archive = tmp_path / "root" / "Table-Fact-Checking-master.zip"
-    archive.parent.mkdir()
-    shutil.make_archive(str(archive.with_suffix("")), "zip", tmp_path, root.name)
-    assert everything(TabFact(archive.parent)) == unpacked
-    assert everything(TabFact(archive)) == unpacked
-    assert everything(TabFact(tmp_path)) == unpacked, "as it was unpacked, in a folder of its own"
-
-
 def test_what_a_download_brings_is_read_as_people_wrote_it(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "fetch_all", lambda files, root: write_original_tabfact(root))
     dataset = TabFact(tmp_path / "new", download="auto")

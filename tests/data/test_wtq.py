@@ -1,8 +1,6 @@
 import gzip
 import re
 import shutil
-import zipfile
-from dataclasses import replace
 
 import pytest
 from golden import shared
@@ -217,30 +215,6 @@ def test_short_rows_are_filled_up_and_noted(root):
     dataset = WikiTableQuestions(root)
     assert cells(dataset.examples("test")[0].table) == [["1", ""], ["2", "3"]]
     assert "csv/204-csv/7.csv: rows that were too short and got empty cells: 1" in map(str, dataset.check().notes)
-
-
-def test_the_fetched_archive_is_unpacked(root):
-    before = everything(WikiTableQuestions(root))
-    dataset = WikiTableQuestions(root)
-    (archive,) = dataset.info.files[-1:]
-    pack_release(root, archive["destination"])
-    (root / "csv" / "200-csv").mkdir(parents=True)
-    write(root / "csv/204-csv/7.csv", TABLES["csv/204-csv/7.csv"])
-    dataset.info = replace(dataset.info, files=(archive,))
-    dataset.fetch()
-    dataset.fetch()
-    assert everything(dataset) == before
-    assert not (root / "data/random-split-1-train.html").exists()
-
-
-def pack_release(root, name):
-    with zipfile.ZipFile(root / name, "w") as target:
-        for path in sorted((root / "csv").rglob("*.csv")):
-            inside = path.relative_to(root).as_posix()
-            target.write(path, f"WikiTableQuestions/{inside}")
-            target.writestr(f"WikiTableQuestions/{inside.replace('.csv', '.html')}", "x")
-        target.writestr("WikiTableQuestions/../csv/evil.csv", "x")
-    shutil.rmtree(root / "csv")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
 from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_rows
-from mate_cli.data.datasets.catalogue import dataset_names, find_dataset
-from mate_cli.data.loading.table_data_module import TableDataset
+from mate_cli.data.datasets.catalogue import TableDataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample

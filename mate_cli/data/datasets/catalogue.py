@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mate_cli.data import datasets
 from mate_cli.errors import DataError
@@ -19,9 +19,28 @@ from mate_cli.files.papers import find_packages
 
 if TYPE_CHECKING:
     from mate_cli.data.download import RemoteFile
-    from mate_cli.data.loading.table_data_module import TableDataset
+    from mate_cli.tables.example import TableExample
 
 FILE = "release.json"
+
+
+class TableDataset(Protocol):
+    """A dataset as its authors ship it."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are.
+
+        Raises:
+            DataError: the data are neither there nor to be fetched.
+        """
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Notes on the training data for the record, in words."""
+
+    def examples(self, split: str) -> list[TableExample]:
+        """Return all questions of a split."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +104,7 @@ class DatasetInfo:
         """Build the reader with its options, and the folder of its files where they do not come with the package."""
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
-        return cast("TableDataset", reader(**options) if self.shipped else reader(root, **options))
+        return cast(TableDataset, reader(**options) if self.shipped else reader(root, **options))
 
 
 def require_train(dataset: TableDataset) -> None:

@@ -19,7 +19,8 @@ import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable, deal_shards
-from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule, TableDataset
+from mate_cli.data.datasets.catalogue import TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
