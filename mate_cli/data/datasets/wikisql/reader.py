@@ -124,11 +124,7 @@ class WikiSQL(Release):
 
 def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the object of each line, with the line's number from 0."""
-    known = len(problems)
-    entries = list(read_entries(file, content, problems))
-    if not entries and len(problems) == known:
-        problems.append(Problem(file, "", "is empty"))
-    for key, entry in entries:
+    for key, entry in read_entries(file, content, problems):
         kind, _, number = key.partition(" ")
         yield int(number) - (kind == "line"), entry
 
