@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from mate_cli.errors import DataError
 from mate_cli.files.atomic import find_files_in_writing, remove_drafts, replace_file
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.papers import find_room
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
@@ -193,7 +194,7 @@ def encode_split(
     columns, folder, size = columns_of(serializer), folder.expanduser(), PART
     maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
     digest, marks = _digest_each(examples)
-    order = _by_table(examples)
+    order = [*chain.from_iterable(group_by_table(examples))]  # what is worked out for a table serves all of them
     parts = [order[start : start + size] for start in range(0, len(order), size)]
     names = (_name(hashlib.sha256(b"".join(marks[place] for place in part)).hexdigest(), maker) for part in parts)
     paths = [folder / f"{name}{ENDING}" for name in names]
@@ -285,12 +286,6 @@ def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> 
     """Tell whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
     modules = {type(one).__module__ for one in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
-
-
-def _by_table(examples: Sequence[TableExample]) -> list[int]:
-    """Sort the places of examples by table, so that what is worked out for a table serves all of them."""
-    first: dict[int, int] = {}
-    return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
