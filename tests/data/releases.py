@@ -64,6 +64,10 @@ def write_questions(root: Path, split: str, questions: list) -> None:
     (folder / f"{split}.traced.json").write_text(json.dumps(entries), encoding="utf-8")
 
 
+def everything(dataset) -> dict[str, list]:
+    return {split: dataset.examples(split) for split in dataset.splits}
+
+
 def compress(file: Path, suffix: str) -> None:
     """Pack a single file: .gz, .bz2, .xz, or "" to leave it."""
     packers = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

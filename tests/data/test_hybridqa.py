@@ -7,6 +7,7 @@ from dataclasses import asdict
 import pytest
 import releases
 from golden import shared
+from releases import everything
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
@@ -17,10 +18,6 @@ from mate_cli.metrics.hits_at_k import hits_at_k
 @pytest.fixture
 def root(tmp_path):
     return releases.write_release(tmp_path / "hybridqa")
-
-
-def everything(dataset):
-    return {split: dataset.examples(split) for split in dataset.splits}
 
 
 def test_reads_questions_tables_passages_and_answers(root):

@@ -6,6 +6,7 @@ import pytest
 from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
+from releases import everything
 from table_releases import write_sqa
 
 from mate_cli.data.datasets.file_formats import parse_csv_table
@@ -40,10 +41,6 @@ def root(tmp_path):
     write_turns(tmp_path, "train.tsv", [*TRAIN, *TEST])
     write_turns(tmp_path, "test.tsv", TEST)
     return tmp_path
-
-
-def everything(dataset):
-    return {split: dataset.examples(split) for split in dataset.splits}
 
 
 def test_tables_and_answers_are_read(root):

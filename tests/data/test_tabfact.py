@@ -4,6 +4,7 @@ import shutil
 import pytest
 import releases
 from golden import shared
+from releases import everything
 from table_releases import TABFACT, TABFACT_TABLES, write_original_tabfact, write_tabfact
 
 from mate_cli.data import download
@@ -14,10 +15,6 @@ from mate_cli.errors import DataError
 @pytest.fixture
 def root(tmp_path):
     return write_tabfact(tmp_path / "tabfact")
-
-
-def everything(dataset):
-    return {split: dataset.examples(split) for split in dataset.splits}
 
 
 def test_statements_have_labels_tables_and_captions(root):

@@ -6,6 +6,7 @@ import releases
 from golden import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from releases import everything
 from table_releases import WIKISQL, edit_lines, write_wikisql
 
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
@@ -15,10 +16,6 @@ from mate_cli.errors import DataError
 @pytest.fixture
 def root(tmp_path):
     return write_wikisql(tmp_path / "wikisql")
-
-
-def everything(dataset):
-    return {split: dataset.examples(split) for split in dataset.splits}
 
 
 def answers(dataset, split):

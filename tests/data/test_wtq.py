@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from golden import shared
+from releases import everything
 
 from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.errors import DataError
@@ -57,10 +58,6 @@ def root(tmp_path):
     for name, questions in FILES.items():
         write_questions(tmp_path, name, questions)
     return tmp_path
-
-
-def everything(dataset):
-    return {split: dataset.examples(split) for split in dataset.splits}
 
 
 def cells(table):

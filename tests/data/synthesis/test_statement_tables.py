@@ -1,10 +1,10 @@
 """Statements as examples to learn from: labels, balance, what is held out, and what is the same in every epoch."""
 
 from collections import Counter
-from math import sqrt
 
 import numpy as np
 import pytest
+from statement_reader import within_chance
 
 from mate_cli.data.corpora.shards import CorpusTable
 from mate_cli.data.corpora.statement_tables import StatementTables, draw_of_kind, draw_statement
@@ -32,11 +32,6 @@ def drawn(tables):
     rng = np.random.default_rng(0)
     made = [draw_statement(table, rng, **HALF) for _ in range(15) for table in tables]
     return [example for example in made if example]
-
-
-def within_chance(hits, draws, share):
-    """Whether a count is what a share lets expect: a right program fails in one of 100,000 cases."""
-    return abs(hits - draws * share) <= 4.4 * sqrt(draws * share * (1 - share))
 
 
 def few(table, rows):
