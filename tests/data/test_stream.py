@@ -12,7 +12,7 @@ from mate_cli.data.corpora.statement_tables import StatementTables
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.stream import StreamDataModule, StreamedDataset, TableStream
+from mate_cli.data.loading.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
 from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
@@ -206,6 +206,12 @@ def test_lanes_that_share_files_read_each_table_once(shards):
 
 def test_a_limit_takes_few_tables_of_each_file(shards, tmp_path):
     assert len(stream(shards, tmp_path, limit_train=8)) == 8
+
+
+def test_the_order_counts_over_all_processes_and_its_length_is_that_of_the_whole_run():
+    schedule = Schedule(batch_size=8, micro_batch=2, total_steps=3, ranks=2)
+    assert list(StreamOrder(schedule, 1, 2)) == [5, 7, 9, 11]
+    assert len(StreamOrder(schedule, 1, 2)) == 6
 
 
 def test_lengths_and_costs_are_of_some_examples(shards, tmp_path):

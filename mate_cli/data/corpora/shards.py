@@ -244,7 +244,7 @@ def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tu
     return [deal(lane * share, (lane + 1) * share) for lane in range(lanes)]
 
 
-@lru_cache(maxsize=256)  # of each of 64 sequences that take turns, the files and some block
+@lru_cache(maxsize=256)  # as sequences take turns, a block of each
 def _permute(seed: tuple[int, ...], count: int) -> np.ndarray:
     return np.random.default_rng(seed).permutation(count)
 
@@ -260,6 +260,7 @@ class ShardSequence:
     def __init__(self, shards: Sequence[tuple[int, Shard]], seed: Sequence[int]) -> None:
         self.shards, self.seed = shards, seed
         self.size = sum(shard.tables for _, shard in shards)
+        self._epoch: tuple[int, list[int]] | None = None
         self._block: tuple[tuple[int, int], pa.Table] | None = None
         self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
@@ -283,9 +284,12 @@ class ShardSequence:
 
     def _order(self, epoch: int) -> list[int]:
         """Return the files as they come in an epoch."""
-        order = _permute((*self.seed, epoch), len(self.shards)).tolist()
-        shards = [shard for _, shard in self.shards]
-        return sorted(order, key=lambda which: bool(shards[which].after) - bool(shards[which].before))
+        if self._epoch is None or self._epoch[0] != epoch:
+            order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
+            shards = [shard for _, shard in self.shards]
+            order.sort(key=lambda which: bool(shards[which].after) - bool(shards[which].before))
+            self._epoch = epoch, order
+        return self._epoch[1]
 
     def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
         """Return the tables of a block of a file as they come in an epoch."""

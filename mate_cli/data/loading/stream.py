@@ -16,10 +16,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable, deal_shards
 from mate_cli.data.datasets.catalogue import TableDataset
+from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
@@ -35,8 +36,6 @@ KNOWN_BY = 1024
 """Examples of the beginning of a stream that stand for all of it, where new weights depend on the data."""
 
 Masks = Literal["dynamic", "static"]
-
-
 Maker = Callable[[str, Callable[[], CorpusTable], np.random.Generator], Sequence[TableEncoding]]
 """Makes the training examples of a table, none where it is good for none; all chance comes from the generator.
 
@@ -132,6 +131,20 @@ class TableStream(Dataset[TableBatch]):
         return self.maker(f"{row.shard}/{row.row}", row.read, generator)
 
 
+class StreamOrder(Sampler[int]):
+    """The numbers of the micro-batches of one process, beginning at `start`; its length is that of the whole run."""
+
+    def __init__(self, schedule: Schedule, rank: int, start: int = 0) -> None:
+        self.schedule, self.rank, self.start = schedule, rank, start
+
+    def __len__(self) -> int:
+        return self.schedule.total_batches
+
+    def __iter__(self) -> Iterator[int]:
+        ranks = self.schedule.ranks
+        return iter(range(self.start * ranks + self.rank, len(self) * ranks, ranks))
+
+
 class StreamDataModule(TableDataModule):
     """Learns from a stream; all else is served as of any dataset. What chooses training examples is not asked."""
 
@@ -168,7 +181,6 @@ class StreamDataModule(TableDataModule):
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return the whole run as one pass, or the rest of it."""
-        stream, ranks = copy(self.stream), self.schedule.ranks
+        stream = copy(self.stream)
         stream.loading = replace(self.loading, micro_batch=self.schedule.micro_batch)
-        begin, end = self._first_batch * ranks, self.schedule.total_batches * ranks
-        return self._batches(stream, range(begin + self.loading.rank, end, ranks))
+        return self._batches(stream, StreamOrder(self.schedule, self.loading.rank, self._first_batch))
