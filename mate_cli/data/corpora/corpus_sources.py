@@ -95,7 +95,7 @@ class Sources:
             remedy = f"Get it with {get}, or leave it out"
             raise DataError("the dataset is not on disk", where=str(root), remedy=remedy)
         if name not in self._read:
-            self._read[name] = info.open(root, damaged="skip", **info.corpus)
+            self._read[name] = info.open(root, as_written=True, damaged="skip")
         return self._read[name]
 
 

@@ -63,7 +63,6 @@ class DatasetInfo:
             sizes, under the names that a check gives them.
         shipped: the files come with the package.
         package: whose folder it is in.
-        corpus: what the reader is given when a corpus takes its tables, apart from the folder.
     """
 
     name: str
@@ -79,7 +78,6 @@ class DatasetInfo:
     published: Mapping[str, int] = field(default_factory=dict)
     papers: Sequence[Mapping[str, Any]] = ()
     shipped: bool = False
-    corpus: Mapping[str, Any] = field(default_factory=dict)
     package: str = datasets.__name__
 
     def __post_init__(self) -> None:
@@ -100,10 +98,14 @@ class DatasetInfo:
         """The reader, as `_target_` names it."""
         return f"{self.package}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
-    def open(self, root: Path, **options: Any) -> TableDataset:
-        """Build the reader with its options, and the folder of its files where they do not come with the package."""
+    def open(self, root: Path, *, as_written: bool = False, **options: Any) -> TableDataset:
+        """Build the reader with its options, and the folder of its files where they do not come with the package.
+
+        Cells may be `as_written` by the authors, see `Release`.
+        """
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
+        options |= getattr(reader, "as_written", {}) if as_written else {}
         return cast(TableDataset, reader(**options) if self.shipped else reader(root, **options))
 
 
