@@ -1,5 +1,6 @@
 import pytest
 
+from mate_cli.data.datasets.file_formats import DamagedEntryError
 from mate_cli.data.datasets.wikisql.reader import WikiSQLCondition, WikiSQLQuery, execute_sql
 
 ROWS = [["Ann Lee", "3", "Guard"], ["Bob Stone", "21", "Forward - Guard"], ["Cy Young", "21", "guard"]]
@@ -73,5 +74,5 @@ def test_texts_are_not_compared_with_numbers_nor_added_up(query):
     ],
 )
 def test_what_is_no_query_is_refused(sql, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DamagedEntryError, match=message):
         WikiSQLQuery.parse(sql, TYPES)
