@@ -139,13 +139,13 @@ def prepare(size: int, folder: Path) -> Work:
 def visit(size: int, folder: Path) -> Work:
     """Make an example of each table of a corpus."""
     from mate_cli.data.corpora.shards import open_shards
-    from mate_cli.data.corpora.table_corpus import MaskedTables
+    from mate_cli.data.corpora.table_corpus import TableCorpus
     from mate_cli.data.loading.stream import TableStream
     from mate_cli.data.loading.table_data_module import LoaderOptions
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
-    maker = MaskedTables(MaskingSerializer(load_tokenizer("sample"), max_tokens=128))
+    maker = TableCorpus(folder, folder).maker(MaskingSerializer(load_tokenizer("sample"), max_tokens=128))
     stream = TableStream(open_shards([write_tables(size, folder)]), maker, LoaderOptions(32, 0, 1, False, 512, folder))
     return lambda: [stream[number] for number in range(size // 32)]
 

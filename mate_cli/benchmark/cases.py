@@ -1,10 +1,8 @@
 """Inputs of benchmarks: tables of known shapes at any length, and batches of real ones."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,7 +12,7 @@ import torch
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -180,10 +178,9 @@ def real_questions(name: str, root: str | Path, limit: int | None = None) -> lis
     Raises:
         DataError: there is no such dataset, or its files are not there.
     """
-    by_table: dict[int, list[TableExample]] = defaultdict(list)
-    for example in find_dataset(name).open(Path(root)).examples("dev"):
-        by_table[id(example.table)].append(replace(example, answer=None, history=(), previous_cells=()))
-    return list(islice((example for examples in by_table.values() for example in examples), limit))
+    examples = find_dataset(name).open(Path(root)).examples("dev")
+    places = [place for group in group_by_table(examples) for place in group][:limit]
+    return [replace(examples[place], answer=None, history=(), previous_cells=()) for place in places]
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:

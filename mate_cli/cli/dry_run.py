@@ -211,7 +211,7 @@ def _release(config: RunConfig) -> Iterator[str]:
     if not root or Path(root).expanduser().exists() or config.data.get("download") is False:
         return
     name = str(config.data.get("name"))
-    if name in dataset_names() and (files := find_dataset(find_dataset(name).folder).remote_files):
+    if name in dataset_names() and (files := find_dataset(name).remote_files):
         hosts = ", ".join(sorted({urlsplit(file.url).hostname or "" for file in files}))
         yield f"{len(files)} files of {name} from {hosts} (size not known)"
 

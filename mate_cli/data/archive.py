@@ -318,8 +318,14 @@ class ReleaseFiles:
         plain = self._content_below(self._root, file)
         if plain is not None:
             return plain
-        for places in (self._find_unpacked(file), self._find_archived(file)):
-            contents = dict(places)
+        unpacked = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
+        archived = (
+            (f"{archive.name}: {path}", self._member(archive, path))
+            for archive in self._archives
+            for path in self._places(archive, file)
+        )
+        for places in (unpacked, archived):
+            contents = {name: content for name, content in places if content is not None}
             if len(set(contents.values())) > 1:
                 raise DataError(
                     f"{file} differs between {' and '.join(sorted(contents))}",
@@ -329,14 +335,6 @@ class ReleaseFiles:
             if contents:
                 return next(iter(contents.values()))
         return None
-
-    def _find_unpacked(self, file: str) -> Iterator[tuple[str, bytes]]:
-        contents = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
-        return ((name, content) for name, content in contents if content is not None)
-
-    def _find_archived(self, file: str) -> Iterator[tuple[str, bytes]]:
-        places = ((archive, path) for archive in self._archives for path in self._places(archive, file))
-        return ((f"{archive.name}: {path}", self._member(archive, path)) for archive, path in places)
 
     @cached_property
     def _folders(self) -> list[Path]:

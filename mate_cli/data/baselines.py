@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mate_cli.tables.example import Coordinates, TableExample
+from mate_cli.tables.example import Coordinates, TableExample, group_by_table
 from mate_cli.tables.table import Cell, Table
 
 
@@ -95,11 +95,9 @@ def most_frequent_column(training: Iterable[TableExample], examples: Mapping[str
 
 def rank_cells(examples: Iterable[TableExample]) -> dict[str, list[tuple[int, int]]]:
     """Rank the cells of each question's table by TF-IDF, by the name of the question; see `tfidf_cell_rankings`."""
-    by_table: dict[int, list[TableExample]] = defaultdict(list)
-    for example in examples:
-        by_table[id(example.table)].append(example)
-    rankings: dict[str, list[tuple[int, int]]] = {}
-    for asked in by_table.values():
+    examples, rankings = list(examples), dict[str, list[tuple[int, int]]]()
+    for places in group_by_table(examples):
+        asked = [examples[place] for place in places]
         ranked = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
         rankings |= {example.example_id: cells for example, cells in zip(asked, ranked, strict=True)}
     return rankings

@@ -14,7 +14,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 
 if TYPE_CHECKING:
-    from mate_cli.data.loading.table_data_module import TableDataset
+    from mate_cli.data.datasets.catalogue import TableDataset
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.vocabulary import Vocabulary
 

@@ -35,14 +35,10 @@ class QuestionMarks:
     answer: tuple[str, ...]
 
     @classmethod
+    @lru_cache(maxsize=1 << 10)
     def of(cls, question: HybridQAQuestion) -> QuestionMarks:
         """Build the marks of a question."""
-        return cls._of(question.text, question.answer)
-
-    @classmethod
-    @lru_cache(maxsize=1 << 10)
-    def _of(cls, text: str, answer: str | None) -> QuestionMarks:
-        words = normalize_words(text)
+        words, answer = normalize_words(question.text), question.answer
         grams = sorted(sorted({*words, *map(" ".join, pairwise(words))}), key=len, reverse=True)
         return cls(words, tuple(grams), () if answer is None else normalize_words(answer))
 

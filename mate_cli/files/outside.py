@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError, TrustError
+from mate_cli.files.targets import find_leaves
 
 ONLINE = "online"
 """Word of `trust=` for loggers that send to a server."""
@@ -58,7 +59,7 @@ def find_ways_out(config: Mapping[str, Any], folder: Path | None = None) -> Iter
     yield from _find_in_data(config)
     yield from _find_online(config)
     for part in WRITERS:
-        for keys, value in _leaves(config.get(part), (part,)):
+        for keys, value in find_leaves(config.get(part), (part,)):
             if isinstance(value, str) and keys[-1] != "_target_" and _leads_out(keys, value, folder):
                 yield WayOut(keys, value)
 
@@ -73,7 +74,7 @@ def _find_in_paths(config: Mapping[str, Any], folder: Path | None) -> Iterator[W
 
 def _find_in_data(config: Mapping[str, Any]) -> Iterator[WayOut]:
     """Find folders that data are fetched to, and caches."""
-    for keys, value in _leaves(config.get("data"), ("data",)):
+    for keys, value in find_leaves(config.get("data"), ("data",)):
         if keys[-1] == "download" and value:
             beside = find(config, keys[:-1])
             yield WayOut(keys, str(beside.get("root") or beside.get("datasets")), False)
@@ -182,12 +183,3 @@ def _leads_out(keys: tuple[str | int, ...], value: str, folder: Path | None) -> 
     if not PLACE.search(key) and not value.startswith("/"):  # relative to a place that is looked at by itself
         return ".." in re.split(r"[/\\]", value)
     return folder is None or not Path(os.path.realpath(value)).is_relative_to(os.path.realpath(folder))
-
-
-def _leaves(value: object, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], object]]:
-    """Yield every value that is no collection, with the keys that lead to it."""
-    if isinstance(value, (Mapping, list)):
-        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _leaves(part, (*keys, key))
-    else:
-        yield keys, value

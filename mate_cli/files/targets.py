@@ -110,7 +110,8 @@ def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator
             for stage in values.values():
                 yield from _refused_leaves(stage if isinstance(stage, Mapping) else {"stages": [stage]}, trust)
             continue
-        for key, value in _leaves(values, part):
+        for keys, value in find_leaves(values, (part,)):
+            key = keys[-1]
             refused = key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust)
             if refused or (isinstance(value, str) and "${" in value and part in PACKAGES):
                 yield part, key, value
@@ -118,19 +119,16 @@ def _refused_leaves(config: Mapping[str, Any], trust: Sequence[str]) -> Iterator
 
 def find_targets(value: object) -> Iterator[str]:
     """Find the names of everything that a configuration builds, at any depth."""
-    return (str(target) for key, target in _leaves(value) if key == "_target_" and isinstance(target, str))
+    return (leaf for keys, leaf in find_leaves(value) if keys[-1:] == ("_target_",) and isinstance(leaf, str))
 
 
-def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]]:
-    """Return every target, whatever it is, and every value that is no collection, with its key."""
-    if isinstance(value, Mapping) and key != "_target_":
-        for name, part in value.items():
-            yield from _leaves(part, name)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and key != "_target_":
-        for part in value:
-            yield from _leaves(part)
+def find_leaves(value: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
+    """Yield every target, whatever it is, and every value that is no collection, with the keys that lead to it."""
+    if keys[-1:] == ("_target_",) or isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
+        yield keys, value
     else:
-        yield key, value
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from find_leaves(part, (*keys, key))
 
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:

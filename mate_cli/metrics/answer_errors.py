@@ -23,7 +23,7 @@ KINDS: dict[Kind, str] = {
     "other_type": "other answer type",
     "empty": "no answer",
 }
-"""Titles of the kinds of errors, in the order shown."""
+"""Titles of the kinds of errors, in the order shown; those of answers that are nearer come first."""
 NEAR: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
 """One is within the other once both are normalised, or both are the same number."""
 SAME_TYPE: tuple[Kind, ...] = ("wrong_number", "same_type")
@@ -67,8 +67,7 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
     if not normalize_answer(prediction):
         return "empty"
     kinds = {_against(prediction, reference) for reference in references if normalize_answer(reference)}
-    order: tuple[Kind, ...] = ("number_form", "too_many", "too_few", "wrong_number", "same_type", "other_type")
-    return next((kind for kind in order if kind in kinds), "other_type")
+    return next((kind for kind in KINDS if kind in kinds), "other_type")
 
 
 def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:

@@ -83,13 +83,9 @@ def structure_accuracy(
     Returns:
         aggregation_accuracy, cell_accuracy and joint_accuracy; nothing without questions.
     """
-    pairs = [(predictions.get(name), example.answer) for name, example in examples.items() if example.answer]
-    results = [
-        (prediction.aggregation == (answer.aggregation or "none"), set(prediction.cells) == set(answer.coordinates))
-        if prediction
-        else (False, False)
-        for prediction, answer in pairs
-    ]
-    names = ("aggregation_accuracy", "cell_accuracy", "joint_accuracy")
-    sums = (sum(a for a, _ in results), sum(c for _, c in results), sum(a and c for a, c in results))
-    return {name: total / len(results) for name, total in zip(names, sums, strict=True) if results}
+    known = {name: example.answer for name, example in examples.items() if example.answer}
+    pairs = {name: (predictions[name], answer) for name, answer in known.items() if name in predictions}
+    aggregation = {n for n, (chosen, answer) in pairs.items() if chosen.aggregation == (answer.aggregation or "none")}
+    cells = {name for name, (chosen, answer) in pairs.items() if {*chosen.cells} == {*answer.coordinates}}
+    scores = zip(STRUCTURE, (aggregation, cells, aggregation & cells), strict=True)
+    return {spec.name: len(right) / len(known) for spec, right in scores if known}

@@ -104,11 +104,19 @@ class MetricSpec:
         return best is None or self.direction * value > self.direction * best
 
 
+ADDED: dict[str, MetricSpec] = {}
+"""Specs of the metrics of other modules that are imported, by name."""
+
+
 class Metric(ABC):
     """A score that is added to a task: `+task.metrics=[{_target_: my_module.MyMetric}]`, or `metrics` of its file."""
 
     spec: ClassVar[MetricSpec]
     """Its name and direction."""
+
+    def __init_subclass__(cls) -> None:
+        if spec := getattr(cls, "spec", None):
+            ADDED.setdefault(spec.name, spec)
 
     @abstractmethod
     def compute(self, answers: Mapping[str, str], examples: Mapping[str, Example]) -> float:
@@ -154,7 +162,7 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 def spec_of(name: str) -> MetricSpec:
     """Return the spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
-    return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _find_added_spec(name) or _guess_spec(name)
+    return _find_spec(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or ADDED.get(name) or _guess_spec(name)
 
 
 def subset_of(name: str) -> SubsetSpec | None:
@@ -174,20 +182,6 @@ def _find_spec(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | Non
     """Look in the files that are loaded already, then in one after the other: a run needs few of them."""
     modules = sorted(_list_modules(path), key=lambda module: module not in sys.modules)
     return next((spec for module in modules for spec in _read_specs(kind, module) if spec.name == name), None)
-
-
-def _find_added_spec(name: str) -> MetricSpec | None:
-    """Return the spec of a metric of another module, once that is imported."""
-    specs = (getattr(kind, "spec", None) for kind in _walk_subclasses(Metric))
-    return next((spec for spec in specs if spec is not None and spec.name == name), None)
-
-
-def _walk_subclasses(kind: type) -> Iterator[type]:
-    """Yield all classes that inherit from one."""
-    heirs: list[type] = kind.__subclasses__()
-    for heir in heirs:
-        yield heir
-        yield from _walk_subclasses(heir)
 
 
 @cache

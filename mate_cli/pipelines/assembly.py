@@ -12,9 +12,10 @@ from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
+from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import Schedule, plan_schedule
 from mate_cli.data.loading.parallel import count_cores
-from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, NoDataset, TableDataModule
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.lit_modules.base import TableTask

@@ -21,9 +21,9 @@ from hydra.utils import instantiate
 
 from mate_cli.attention.backends.native import native_kernels
 from mate_cli.data.corpora.table_corpus import TableCorpus
+from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule
-from mate_cli.data.loading.table_data_module import TableDataset
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
 from mate_cli.lit_modules.optimization.recipe import optimizer_recipe
@@ -252,7 +252,7 @@ def _count(config: RunConfig, parts: Parts, cost: Cost, *, is_known: bool) -> li
                 raise
             cost.unknown.append(f"examples and time: {_describe_missing_data(error)}")
             return []
-        cost.examples["train"] = data.epoch_size(examples)
+        cost.examples["train"] = len(examples)
         encodings = data.serializer.encode(examples[:: max(1, len(examples) // SAMPLED)][:SAMPLED])
         sample = [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
     cost.schedule = plan_steps(config, cost.examples["train"], config.hardware.devices * config.hardware.nodes)

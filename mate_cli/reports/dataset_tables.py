@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.data.check import ALL, LEFT_OUT, LEVELS, MEAN, CheckReport
-from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
+from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets
 from mate_cli.reports.format import NOTHING
 from mate_cli.tables.example import UNUSABLE
 from mate_cli.terminal.console import Console
@@ -127,6 +127,6 @@ def describe_location(info: DatasetInfo, root: Path) -> str:
     """Return where the files of a dataset are, or whether they can be fetched."""
     if info.shipped:
         return "with the package"
-    if (root / info.folder).is_dir():
-        return str(root / info.folder)
-    return "public" if find_dataset(info.folder).files else "not public"
+    if (root / info.name).is_dir():
+        return str(root / info.name)
+    return "public" if info.files else "not public"

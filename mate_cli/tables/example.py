@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -183,3 +185,11 @@ class ChoiceExample(TableExample):
             "options": len(self.options),
             "words in an option": words,
         }
+
+
+def group_by_table(examples: Iterable[TableExample]) -> list[list[int]]:
+    """Return the places of examples, table by table in the order in which these come first."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, example in enumerate(examples):
+        places[id(example.table)].append(place)
+    return list(places.values())

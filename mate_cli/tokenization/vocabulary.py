@@ -54,6 +54,9 @@ class Vocabulary:
         ConfigError: a special token is missing.
     """
 
+    separators = 1
+    """Between two texts."""
+
     def __init__(self, tokens: Sequence[str], *, lower_case: bool = True) -> None:
         self.tokens, self.lower_case = tuple(tokens), lower_case
         ids = {token: index for index, token in enumerate(tokens)}
@@ -81,7 +84,7 @@ class Vocabulary:
     @property
     def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Marks before, between and behind two texts."""
-        return (self.cls_id,), (self.sep_id,), (self.sep_id,)
+        return (self.cls_id,), (self.sep_id,) * self.separators, (self.sep_id,)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -145,6 +148,8 @@ class ByteVocabulary(Vocabulary):
         ConfigError: a special token is missing, or the ids have gaps.
     """
 
+    separators = 2
+
     def __init__(self, ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
         if sorted(ids.values()) != list(range(len(ids))):
             raise ConfigError("the ids of the vocabulary have gaps", remedy="Choose RoBERTa's own vocabulary")
@@ -160,11 +165,6 @@ class ByteVocabulary(Vocabulary):
         """Return the ids of each text's pieces, int32."""
         encodings = self._tokenizer.encode_batch_fast(_valid(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
-
-    @property
-    def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Marks before, between and behind two texts: <s>, </s></s> and </s>."""
-        return (self.cls_id,), (self.sep_id, self.sep_id), (self.sep_id,)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -64,6 +64,10 @@ def write_questions(root: Path, split: str, questions: list) -> None:
     (folder / f"{split}.traced.json").write_text(json.dumps(entries), encoding="utf-8")
 
 
+def everything(dataset) -> dict[str, list]:
+    return {split: dataset.examples(split) for split in dataset.splits}
+
+
 def compress(file: Path, suffix: str) -> None:
     """Pack a single file: .gz, .bz2, .xz, or "" to leave it."""
     packers = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -77,15 +81,6 @@ def edit(path: Path, change) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
     path.write_text(json.dumps(content), encoding="utf-8")
-
-
-FILES = {
-    "tables_tok/Winners_0.json",
-    "request_tok/Winners_0.json",
-    "released_data/train.json",
-    "released_data/train.traced.json",
-    "released_data/train_reference.json",
-}
 
 
 def replaced(content, path: list[int], junk):
@@ -114,15 +109,3 @@ def pack(root: Path, folder: str, suffix: str, inside: str = "") -> Path:
         path.unlink()
     source.rmdir()
     return archive
-
-
-def golden_table(golden: dict):
-    """The linked table of the reference's numbers, read as a release's file is."""
-    from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
-
-    problems: list = []
-    raw = golden["table"]
-    table = parse_hybridqa_table("golden", json.dumps(raw).encode(), problems)
-    table = attach_passages(table, json.dumps(golden["descriptions"]).encode(), problems)
-    assert problems == []
-    return table

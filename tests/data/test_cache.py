@@ -83,15 +83,6 @@ def test_questions_of_a_table_are_encoded_together_and_come_back_in_their_own_or
     assert split.lengths.tolist() == [len(one) for one in encode(left)]
 
 
-def test_what_is_read_back_has_the_types_that_losses_take(examples, serializer, tmp_path):
-    answers = (replace(examples[0].answer, aggregation="sum", label=1), examples[1].answer)
-    known = [replace(example, answer=answer) for example, answer in zip(examples, answers, strict=False)]
-    split = encode_split(known, serializer, tmp_path, "dev")
-    batch = collate([split[0], split[1]], reset_positions=False, max_positions=512)
-    assert (batch.aggregation_ids.dtype, batch.class_ids.dtype) == (torch.int64, torch.int64)
-    assert (batch.aggregation_ids.tolist(), batch.class_ids.tolist()) == ([1, -1], [1, -1])
-
-
 SIZES = {"T": (5, 7), "K": (3, 2), "A": (4, 6), "S": (3, 3), "F": (2, 2)}
 """Of two examples, by axis; tokens lie in three cells."""
 
@@ -206,12 +197,6 @@ def test_a_change_of_the_code_of_ones_own_serializer_is_in_the_key(examples, ser
     assert len(list(tmp_path.glob("*.arrow"))) == 2
 
 
-def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monkeypatch):
-    encode_split(examples, serializer, tmp_path, "dev")
-    monkeypatch.setattr(TapasSerializer, "encode", lambda *_: pytest.fail("encoded again"))
-    assert len(encode_split(examples, serializer, tmp_path, "dev")) == 20
-
-
 def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tmp_path):
     first = examples[0]
     (cell, *others), *below = first.table.rows
@@ -251,31 +236,6 @@ def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tm
         encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
 
 
-def test_what_cannot_be_encoded_is_kept_with_its_reason(examples, serializer, tmp_path):
-    wide = replace(examples[3].table, header=(Cell("x"),) * 300, rows=((Cell("y"),) * 300,))
-    split = encode_split([*examples[:3], replace(examples[3], table=wide)], serializer, tmp_path, "dev")
-    assert len(split) == 3
-    assert list(split.failures) == [examples[3].example_id]
-    assert "column" in split.failures[examples[3].example_id]
-
-
-def test_a_cache_that_cannot_be_written_is_named(examples, serializer, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"encodings cannot be written.*paths\.cache"):
-        encode_split(examples, serializer, tmp_path / "file" / "cache", "dev")
-
-
-def test_padding_is_zero_and_masked(examples, serializer):
-    encodings = serializer.encode(examples)
-    batch = collate(encodings, reset_positions=False, max_positions=512)
-    for row, encoding in enumerate(encodings):
-        assert batch.attention_mask[row].sum() == len(encoding)
-        for name in ARRAYS:
-            assert getattr(batch, name)[row, : len(encoding)].tolist() == getattr(encoding, name).tolist()
-            assert not getattr(batch, name)[row, len(encoding) :].any()
-    assert batch.example_ids == tuple(encoding.example_id for encoding in encodings)
-
-
 def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):
     batch = collate(serializer.encode(examples[:1]), reset_positions=True, max_positions=512)
     seen: dict[tuple[int, int], int] = {}
@@ -311,12 +271,6 @@ def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
         assert len(here.classes) == len(there.classes) > 1
         assert torch.equal(here.gradients.rows, there.gradients.rows)
         assert torch.equal(here.output_slots, there.output_slots)
-
-
-def test_an_empty_split_is_named(serializer, tmp_path):
-    data = TableDataModule(Sample(), serializer, loading(tmp_path, 0), lambda _: [], list)
-    with pytest.raises(DataError, match="no usable example in split 'train'"):
-        data.encodings("train", training=True)
 
 
 def test_encodings_in_memory_are_those_on_disk(examples, serializer, tmp_path):

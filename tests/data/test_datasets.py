@@ -28,7 +28,6 @@ INFO = {
     "hub_name": "example/capitals",
     "splits": ["train", "dev", "test"],
     "evaluation": ["test"],
-    "corpus": {"shout": True},
     "published": {"questions": 12_345},
     "files": [{"url": "https://example.org/train.csv", "destination": "train.csv", "checksum": "sha256:00"}],
 }
@@ -43,6 +42,8 @@ from mate_cli.tables.example import Answer, TableExample
 @dataclass(eq=False, kw_only=True)
 class Capitals(Release):
     """One question on one table per split."""
+
+    as_written = {"shout": True}
 
     shout: bool = False
 
@@ -91,7 +92,7 @@ def test_its_reader_is_found_and_knows_its_release(capitals):
 def test_corpora_read_it_as_its_folder_says(capitals):
     tables = [table for read in Sources(capitals).readers("capitals") for table in read()]
     assert [one.source for one in tables] == ["capitals"] * 3
-    assert tables[0].table.rows[0][1].text == "BERN", "the reader is given what `corpus` says"
+    assert tables[0].table.rows[0][1].text == "BERN", "cells are as the authors wrote them"
 
 
 def test_its_evaluation_splits_are_kept_out_of_every_corpus(capitals, tmp_path):

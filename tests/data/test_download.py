@@ -91,12 +91,6 @@ def test_a_broken_connection_is_resumed_where_it_broke(server, tmp_path):
     assert int(second[6:-1]) < int(third[6:-1]) <= 150_000
 
 
-def test_a_later_command_goes_on_from_the_part_on_disk(server, tmp_path):
-    (tmp_path / "file.bin.part").write_bytes(CONTENT[:200_000])
-    assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
-    assert server.ranges == ["bytes=200000-"]
-
-
 def test_a_whole_part_needs_nothing_more(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(CONTENT)
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT

@@ -104,12 +104,6 @@ def test_overlap_is_symmetric_and_whole_for_equal_words_alone(one, other):
         assert KnownQuestions(questions=[one]).holds(other) == "equal"
 
 
-@given(st.lists(QUESTIONS, max_size=8), st.lists(QUESTIONS, max_size=4), st.sampled_from([0.3, 0.6, 0.9]))
-def test_a_higher_threshold_finds_no_more_in_evaluation(questions, evaluation, near):
-    lower, higher = (KnownQuestions(at, evaluation) for at in (near, near + 0.1))
-    assert all(lower.holds(question) for question in questions if higher.holds(question))
-
-
 @pytest.mark.long
 def test_the_further_questions_of_hybridqa_take_some_seconds():
     file = shared("data", "hybridqa_extra", "released_data", "extra_train.json.xz")

@@ -6,6 +6,7 @@ import pytest
 from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
+from releases import everything
 from table_releases import write_sqa
 
 from mate_cli.data.datasets.file_formats import parse_csv_table
@@ -40,10 +41,6 @@ def root(tmp_path):
     write_turns(tmp_path, "train.tsv", [*TRAIN, *TEST])
     write_turns(tmp_path, "test.tsv", TEST)
     return tmp_path
-
-
-def everything(dataset):
-    return {split: dataset.examples(split) for split in dataset.splits}
 
 
 def test_tables_and_answers_are_read(root):
@@ -82,14 +79,6 @@ def test_questions_about_tables_of_training_are_scored_apart(root):
     assert {example.subsets for example in train} == {()}
     assert [example.subsets for example in dev] == [("seen_tables",), ("unseen_tables",)]
     assert SQA(root).first_examples("dev", 2) == dev
-
-
-@pytest.mark.parametrize("kind", ["gztar", "zip"])
-def test_packed_tables_give_the_same_examples(root, kind):
-    unpacked = everything(SQA(root))
-    shutil.make_archive(str(root / "table_csv"), kind, root, "table_csv")
-    shutil.rmtree(root / "table_csv")
-    assert everything(SQA(root)) == unpacked
 
 
 def test_the_check_counts_questions_tables_and_sequences(root):

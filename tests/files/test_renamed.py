@@ -10,27 +10,23 @@ from mate_cli.files.renamed import FORMER_MODULES, rename_targets
 @pytest.mark.parametrize("former", sorted(FORMER_MODULES))
 def test_a_module_of_today_stands_for_each_former_one(former):
     with pytest.raises(ImportError):
-        importlib.import_module(f"mate_cli.{former}")
+        importlib.import_module(f"mate_cli.papers.{former}")
     assert importlib.import_module(f"mate_cli.papers.{FORMER_MODULES[former]}")
 
 
 def test_names_are_replaced_at_any_depth_and_others_stay():
     former = {
-        "model": {
-            "_target_": "mate_cli.models.relation_aware.RelationAware",
-            "extra": {"_target_": "mate_cli.models.layers.extra.Extra"},
+        "data": {"_target_": "mate_cli.papers.dt_fixup.datasets.spider.reader.Spider"},
+        "stages": [{"task": {"_target_": "mate_cli.papers.hybrider.node_ranking.NodeRanking"}}],
+        "init": {
+            "_target_": "mine.hybrider.node_ranking.NodeRanking",
+            "path": "mate_cli.papers.hybrider.node_ranking.X",
         },
-        "stages": [{"task": {"_target_": "mate_cli.lit_modules.sql_parsing.SqlParsing"}}],
-        "init": {"_target_": "mine.models.relation_aware.RelationAware", "path": "mate_cli.models.relation_aware.X"},
-        "data": {"_target_": "mate_cli.data.datasets.labelled.sources.LabelledFiles", "database": "shop.sqlite"},
     }
-    room = "mate_cli.papers.dt_fixup"
     renamed = rename_targets(former)
-    assert renamed["model"]["_target_"] == f"{room}.models.relation_aware.RelationAware"
-    assert renamed["model"]["extra"]["_target_"] == f"{room}.models.extra.Extra"
-    assert renamed["stages"][0]["task"]["_target_"] == f"{room}.sql_parsing.SqlParsing"
+    assert renamed["data"]["_target_"] == "mate_cli.papers.dt_fixup.datasets.spider_questions.Spider"
+    assert renamed["stages"][0]["task"]["_target_"] == "mate_cli.papers.hybrider.tasks.NodeRanking"
     assert renamed["init"] == former["init"]
-    assert renamed["data"]["queries"]["_target_"].endswith(".RowDatabases")
 
 
 def test_options_that_are_gone_are_left_out_where_they_were_not_used():

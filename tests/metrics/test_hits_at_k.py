@@ -28,11 +28,6 @@ def test_agrees_with_counting_by_hand(questions, ks):
             assert f"hits@{k}/table" not in scores
 
 
-def test_questions_without_candidates_count_as_missed():
-    scores = hits_at_k({"a": [(0, 0)], "b": [(0, 0)]}, {"a": [(0, 0)], "b": []}, ks=[1])
-    assert scores == {"hits@1": 0.5}
-
-
 def test_questions_without_a_ranking_count_as_missed():
     assert hits_at_k({"a": [(0, 0)]}, {"a": [(0, 0)], "b": [(0, 0)]}, ks=[1]) == {"hits@1": 0.5}
 

@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mate_cli.metrics.subsets import LIMITS, average_by_part, length_parts, parts_by_tokens, words_of
 from mate_cli.tables.example import Answer, TableExample
@@ -63,14 +61,3 @@ def test_punctuation_and_empty_cells():
     table = Table("t", (Cell("Name, city"), Cell("")), ((Cell("5,000.5"), Cell(" ")),))
     assert words_of({"q": TableExample("q", "who?", table)}) == {"q": 2 + 3 + 5}
     assert len(length_parts()) == len(LIMITS) + 1
-
-
-@given(st.lists(st.tuples(st.integers(3, 2000), st.booleans()), min_size=2, max_size=8))
-def test_the_parts_by_length_make_up_the_whole(questions):
-    examples = {str(i): example(str(i), words) for i, (words, _) in enumerate(questions)}
-    correct = {str(i): right for i, (_, right) in enumerate(questions)}
-    found = average_by_part(correct, examples, "x")
-    parts = {name: value for name, value in found.items() if "/" in name}
-    assert found["x"] == pytest.approx(sum(correct.values()) / len(correct))
-    if parts:
-        assert min(parts.values()) - 1e-9 <= found["x"] <= max(parts.values()) + 1e-9

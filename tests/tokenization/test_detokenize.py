@@ -43,13 +43,11 @@ def first_place(needle, haystack):
     return next(places, -1) if needle else -1
 
 
-@given(st.lists(st.integers(0, 3), max_size=4), st.lists(st.integers(0, 3), max_size=12))
+PIECES = st.sampled_from([0, 1, 2, 256, 65536])
+
+
+@given(st.lists(PIECES, max_size=4), st.lists(PIECES, max_size=12))
 def test_find_pieces_finds_the_first_place(needle, haystack):
-    assert found(needle, haystack) == first_place(needle, haystack)
-
-
-@given(st.lists(st.sampled_from([1, 256, 65536, 0]), min_size=1, max_size=3), st.lists(st.sampled_from([1, 256, 0])))
-def test_find_pieces_is_not_fooled_by_bytes(needle, haystack):
     assert found(needle, haystack) == first_place(needle, haystack)
 
 

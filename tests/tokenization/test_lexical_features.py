@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from mate_cli.data.loading.cache import encode_split
-from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.lexical import LexicalTable
@@ -49,19 +47,3 @@ def test_passages_that_are_not_read_do_not_count(tokenizer, options):
     found, without = TapasSerializer(tokenizer, lexical_features=True, **options).encode(questions)
     reads = options != {"sentences": 0}
     assert np.array_equal(found.cell_features, without.cell_features) != reads
-
-
-@pytest.mark.long
-@given(st.lists(examples(), min_size=2, max_size=3, unique_by=lambda example: example.question))
-def test_a_batch_and_the_cache_keep_them(tokenizer, tmp_path_factory, several):
-    named = [replace(example, example_id=str(number)) for number, example in enumerate(several)]
-    serializer = TapasSerializer(tokenizer, max_tokens=80, lexical_features=True)
-    encodings = [encoding for encoding in serializer.encode(named) if hasattr(encoding, "input_ids")]
-    kept = encode_split(named, serializer, tmp_path_factory.mktemp("cache"), "some")
-    assert len(kept) == len(encodings)
-    if encodings:
-        batch = collate([kept[i] for i in range(len(kept))], reset_positions=False, max_positions=512)
-        for row, encoding in enumerate(encodings):
-            expected = encoding.cell_features[encoding.cells]
-            np.testing.assert_array_equal(batch.cell_features[row, : len(encoding)].numpy(), expected)
-            assert not batch.cell_features[row, len(encoding) :].any()

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from mate_cli.data.loading.cache import encode_split
-from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import NumberedWords, SentenceIndex
@@ -24,7 +22,6 @@ from mate_cli.tokenization.serializers.lexical import (
     prefixes,
 )
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
-from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 ATHLETES = Table(
@@ -168,25 +165,6 @@ def test_a_table_that_cannot_be_encoded_says_why(serializer, table, reason):
     assert isinstance(failure, EncodingFailure)
     assert reason in failure.reason
     assert len(encoding) == 7
-
-
-def test_features_go_through_the_cache_and_into_batches(serializer, tmp_path):
-    one_row = Table("one", ATHLETES.header, ATHLETES.rows[:1], passages=ATHLETES.passages)
-    both = [QUESTIONED, TableExample("other", "who paints", one_row)]
-    fresh = serializer.encode(both)
-    split = encode_split(both, serializer, tmp_path, "dev")
-    batch = collate([split[0], split[1]], reset_positions=True, max_positions=512)
-    for row, encoding in enumerate(fresh):
-        np.testing.assert_array_equal(split[row].cell_features, encoding.cell_features)
-        np.testing.assert_array_equal(batch.cell_features[row, : len(encoding)].numpy(), encoding.cell_features)
-        assert not batch.cell_features[row, len(encoding) :].any()
-    assert "cell_features" in batch.tensors()
-
-
-def test_encodings_of_words_have_no_features(serializer, tmp_path):
-    split = encode_split([QUESTIONED], TapasSerializer(serializer.tokenizer, max_tokens=64), tmp_path, "dev")
-    assert split[0].cell_features is None
-    assert collate([split[0]], reset_positions=True, max_positions=512).cell_features is None
 
 
 def test_options_are_in_the_fingerprint(serializer):

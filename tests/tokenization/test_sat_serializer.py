@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from mate_cli.data.loading.cache import encode_split
-from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty
@@ -234,16 +232,6 @@ def test_lexical_features_are_those_of_the_kept_cells():
     ):
         assert np.array_equal(features, known.get((row, column), question))
     assert kept_lines(encoding) == ([0, 2, 3], True)
-
-
-def test_counts_go_through_the_cache_and_into_batches(tmp_path):
-    example, serializer = TableExample("q", "Which nation?", MEDALS), SatSerializer(VOCABULARY)
-    (fresh,) = serializer.encode([example])
-    split = encode_split([example], serializer, tmp_path, "dev")
-    assert np.array_equal(split[0].row_ids, fresh.row_ids)
-    batch = collate([split[0]], reset_positions=True, max_positions=512)
-    assert batch.row_ids.max() == SUMMARY_ROW
-    assert batch.in_body.sum() == ((fresh.row_ids > 0) & (fresh.row_ids < SUMMARY_ROW)).sum()
 
 
 def test_options_are_in_the_fingerprint():

@@ -12,7 +12,7 @@ from command import run
 from pydantic import PositiveInt
 from rich.table import Table as RichTable
 
-from mate_cli.data.corpora.table_corpus import MaskedTables, TableCorpus
+from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.loading.stream import TableStream
 from mate_cli.data.loading.table_data_module import LoaderOptions
 from mate_cli.terminal.console import Console
@@ -54,7 +54,7 @@ class MaskingBenchmark:
 
         for length, serializer in serializers.items():
             loading = LoaderOptions(self.batch, 0, 1, length > 512, 512, corpus.cache, limit_train=self.tables)
-            speed, mean = _measure(TableStream(corpus.files, MaskedTables(serializer), loading))
+            speed, mean = _measure(TableStream(corpus.files, corpus.maker(serializer), loading))
             table.add_row(f"{length:,}", f"{mean:.0f}", *(f"{speed[epoch]:,.0f}" for epoch in EPOCHS))
             found = {f"{epoch}_epoch/examples_per_second": value for epoch, value in speed.items()}
             yield {f"masking/{length}/{name}": value for name, value in {**found, "mean_tokens": mean}.items()}

@@ -57,9 +57,6 @@ class EvaluationTables:
         for table in tables:
             self.add(table)
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def add(self, table: Table) -> None:
         """Learn one more; one that is known already changes nothing."""
         key = table_key(table)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
 from mate_cli.data.corpora.shards import CorpusTable, is_corpus, read_rows
-from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
+from mate_cli.data.datasets.catalogue import TableDataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
 from mate_cli.quoting import format_setting
 from mate_cli.tables.example import TableExample
@@ -31,7 +31,7 @@ class Sources:
 
     def __init__(self, datasets: Path) -> None:
         self.datasets = datasets
-        self._read: dict[str, Dataset] = {}
+        self._read: dict[str, TableDataset] = {}
 
     def is_on_disk(self, name: str) -> bool:
         """Tell whether anything of a dataset is on disk.
@@ -40,7 +40,7 @@ class Sources:
             DataError: there is no such dataset.
         """
         info = find_dataset(name)
-        return info.shipped or any(path.is_file() for path in (self.datasets / info.folder).rglob("*"))
+        return info.shipped or any(path.is_file() for path in (self.datasets / name).rglob("*"))
 
     def require(self, source: str) -> None:
         """Refuse a source that is not there, without reading it.
@@ -87,15 +87,15 @@ class Sources:
         """Free what was read of a dataset."""
         self._read.pop(name, None)
 
-    def _dataset(self, name: str) -> Dataset:
+    def _dataset(self, name: str) -> TableDataset:
         info = find_dataset(name)
-        root = self.datasets / info.folder
+        root = self.datasets / name
         if not self.is_on_disk(name):
-            get = f"mate data download data={info.folder} {format_setting('data.root', root)}"
+            get = f"mate data download data={name} {format_setting('data.root', root)}"
             remedy = f"Get it with {get}, or leave it out"
             raise DataError("the dataset is not on disk", where=str(root), remedy=remedy)
         if name not in self._read:
-            self._read[name] = info.open(root, damaged="skip", **info.corpus)
+            self._read[name] = info.open(root, as_written=True, damaged="skip")
         return self._read[name]
 
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,6 +244,11 @@ def deal_shards(shards: Sequence[tuple[int, Shard]], lanes: int) -> list[list[tu
     return [deal(lane * share, (lane + 1) * share) for lane in range(lanes)]
 
 
+@lru_cache(maxsize=256)  # as sequences take turns, a block of each
+def _permute(seed: tuple[int, ...], count: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(count)
+
+
 class ShardSequence:
     """Some files of a corpus as an endless sequence: in each epoch all tables once, in another order.
 
@@ -256,7 +261,6 @@ class ShardSequence:
         self.shards, self.seed = shards, seed
         self.size = sum(shard.tables for _, shard in shards)
         self._epoch: tuple[int, list[int]] | None = None
-        self._mixed: tuple[tuple[int, int, int], np.ndarray] | None = None
         self._block: tuple[tuple[int, int], pa.Table] | None = None
         self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
@@ -289,11 +293,8 @@ class ShardSequence:
 
     def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
         """Return the tables of a block of a file as they come in an epoch."""
-        key = (epoch, which, block)
-        if self._mixed is None or self._mixed[0] != key:
-            count = min(BLOCK, self.shards[which][1].tables - block * BLOCK)
-            self._mixed = key, np.random.default_rng((*self.seed, *key)).permutation(count)
-        return self._mixed[1]
+        count = min(BLOCK, self.shards[which][1].tables - block * BLOCK)
+        return _permute((*self.seed, epoch, which, block), count)
 
     def _table(self, which: int, block: int, row: int) -> CorpusTable:
         if self._block is None or self._block[0] != (which, block):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mate_cli.data.corpora.shards import CorpusTable, read_shard
 from mate_cli.data.corpora.table_corpus import TableCorpus
+from mate_cli.data.loading.stream import Maker
 from mate_cli.data.synthesis.counterfactual import Rewriting
 from mate_cli.data.synthesis.statements import (
     COUNTERFACTUAL,
@@ -59,23 +60,6 @@ def draw_of_kind(
     return None
 
 
-@dataclass(frozen=True)
-class StatementMaker:
-    """Makes the examples that are learnt from, see `draw_statement`."""
-
-    serializer: Serializer
-    counterfactual: float
-    max_cells: int
-
-    def make(
-        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
-    ) -> Sequence[TableEncoding]:
-        """Make one example, or none where no statement can be made of the table or it does not fit."""
-        example = draw_statement(table(), generator, self.counterfactual, self.max_cells)
-        encodings = self.serializer.encode([replace(example, example_id=name)]) if example else []
-        return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
-
-
 @dataclass(eq=False)
 class StatementTables(TableCorpus):
     """A corpus whose tables are entailed or refuted by statements made of them ("CS": counterfactual and synthetic).
@@ -96,9 +80,17 @@ class StatementTables(TableCorpus):
     max_cells: Annotated[int, Field(gt=0)] = MAX_CELLS
     name: str = "statements"
 
-    def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]
+    def maker(self, serializer: Serializer) -> Maker:
         """Build the maker of the examples that are learnt from."""
-        return StatementMaker(serializer, self.counterfactual, self.max_cells)
+        return partial(self._make, serializer)
+
+    def _make(
+        self, serializer: Serializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
+    ) -> Sequence[TableEncoding]:
+        """Make one example, or none where no statement can be made of the table or it does not fit."""
+        example = draw_statement(table(), generator, self.counterfactual, self.max_cells)
+        encodings = serializer.encode([replace(example, example_id=name)]) if example else []
+        return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
 
     def examples(self, split: str) -> list[TableExample]:
         """Return statements about held-out tables; none of other splits, as training examples are streamed."""

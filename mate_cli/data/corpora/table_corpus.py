@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shutil import rmtree
@@ -18,8 +18,8 @@ from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.preparation import merge_parts, read_evaluation, write_parts
 from mate_cli.data.corpora.shards import CorpusTable, Shard, open_shards, read_shard
-from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
-from mate_cli.data.loading.stream import Masks, StreamedDataset
+from mate_cli.data.datasets.catalogue import evaluation_splits
+from mate_cli.data.loading.stream import Maker, Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.atomic import replace_file
 from mate_cli.tables.example import Answer, TableExample
@@ -33,27 +33,12 @@ LAYOUT = 2
 """Changes when prepared corpora have to be made again."""
 
 
-class MaskedTables:
-    """Makes examples of masked language modelling.
-
-    Args:
-        serializer: makes them.
-
-    Raises:
-        ConfigError: the serializer masks nothing.
-    """
-
-    def __init__(self, serializer: Serializer) -> None:
-        if not isinstance(serializer, MaskingSerializer):
-            raise ConfigError("this encoding does not mask tokens", where="encoding", remedy="Use encoding=masked")
-        self._serializer = serializer
-
-    def make(
-        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
-    ) -> Sequence[TableEncoding]:
-        """Make one example; the table is split into word pieces the first time only."""
-        known = self._serializer.split_table(name, lambda: table().content)
-        return [self._serializer.mask(known, GeneratorDraws(generator), name)]
+def mask_table(
+    serializer: MaskingSerializer, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
+) -> Sequence[TableEncoding]:
+    """Make one example of masked language modelling; a table is split into word pieces the first time only."""
+    known = serializer.split_table(name, lambda: table().content)
+    return [serializer.mask(known, GeneratorDraws(generator), name)]
 
 
 @dataclass(eq=False)
@@ -88,13 +73,15 @@ class TableCorpus(StreamedDataset):
         self.datasets, self.cache = Path(self.datasets).expanduser(), Path(self.cache).expanduser()
         self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
-    def maker(self, serializer: Serializer) -> MaskedTables:
+    def maker(self, serializer: Serializer) -> Maker:
         """Build the maker of the examples that are learnt from.
 
         Raises:
             ConfigError: the serializer masks nothing.
         """
-        return MaskedTables(serializer)
+        if not isinstance(serializer, MaskingSerializer):
+            raise ConfigError("this encoding does not mask tokens", where="encoding", remedy="Use encoding=masked")
+        return partial(mask_table, serializer)
 
     @cached_property
     def files(self) -> list[Shard]:
@@ -117,9 +104,8 @@ class TableCorpus(StreamedDataset):
     @cached_property
     def fingerprint(self) -> str:
         """Equal for corpora of the same tables: the same files, by size and time, and the same options."""
-        folders = {info.name: info.folder for info in all_datasets()}
         named = {*self.sources, *(name.partition("/")[0] for name in self.excluded)}
-        paths = [self.datasets / folders.get(name, name) for name in named]
+        paths = [self.datasets / name for name in named]
         paths += [Path(source).expanduser() for source in self.sources]
         files = [file for path in paths for file in _files_below(path)]
         versions = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 FILE = "release.json"
 
 
-class Dataset(Protocol):
-    """Interface of every reader."""
+class TableDataset(Protocol):
+    """A dataset as its authors ship it."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -34,6 +34,10 @@ class Dataset(Protocol):
         Raises:
             DataError: the data are neither there nor to be fetched.
         """
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Notes on the training data for the record, in words."""
 
     def examples(self, split: str) -> list[TableExample]:
         """Return all questions of a split."""
@@ -57,10 +61,8 @@ class DatasetInfo:
         published: how many questions, tables, ... the whole release has, by its authors.
         papers: what papers say of the whole release: `source`, `counts` by split ("all" is of all) and `means` of
             sizes, under the names that a check gives them.
-        made_from: the dataset whose files are read, where there are none of its own.
         shipped: the files come with the package.
         package: whose folder it is in.
-        corpus: what the reader is given when a corpus takes its tables, apart from the folder.
     """
 
     name: str
@@ -75,9 +77,7 @@ class DatasetInfo:
     files: Sequence[Mapping[str, str | None]] = ()
     published: Mapping[str, int] = field(default_factory=dict)
     papers: Sequence[Mapping[str, Any]] = ()
-    made_from: str | None = None
     shipped: bool = False
-    corpus: Mapping[str, Any] = field(default_factory=dict)
     package: str = datasets.__name__
 
     def __post_init__(self) -> None:
@@ -85,11 +85,6 @@ class DatasetInfo:
             raise ValueError(
                 f"evaluation splits {', '.join(self.evaluation)} are not all among the splits {', '.join(self.splits)}"
             )
-
-    @property
-    def folder(self) -> str:
-        """The folder of its files, where each dataset has one of its name."""
-        return self.made_from or self.name
 
     @property
     def remote_files(self) -> tuple[RemoteFile, ...]:
@@ -103,14 +98,18 @@ class DatasetInfo:
         """The reader, as `_target_` names it."""
         return f"{self.package}.{self.reader if '.' in self.reader else f'{self.name}.reader.{self.reader}'}"
 
-    def open(self, root: Path, **options: Any) -> Dataset:
-        """Build the reader with its options, and the folder of its files where they do not come with the package."""
+    def open(self, root: Path, *, as_written: bool = False, **options: Any) -> TableDataset:
+        """Build the reader with its options, and the folder of its files where they do not come with the package.
+
+        Cells may be `as_written` by the authors, see `Release`.
+        """
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
-        return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))
+        options |= getattr(reader, "as_written", {}) if as_written else {}
+        return cast(TableDataset, reader(**options) if self.shipped else reader(root, **options))
 
 
-def require_train(dataset: Dataset) -> None:
+def require_train(dataset: TableDataset) -> None:
     """Refuse data to train on that are neither there nor to be fetched.
 
     Raises:

@@ -136,15 +136,11 @@ class LengthGroupedBatches(Sampler[list[Any]]):
 
     def _stream(self, begin: int, end: int) -> np.ndarray:
         """Return the examples begin..end of the endless sequence of shuffled epochs."""
-        size = self._epoch_size
+        size = len(self.lengths)
         numbers = range(begin // size, -(-end // size))
         # An epoch is drawn once: its windows come one after the other.
         self._epochs = {n: self._epochs[n] if n in self._epochs else self._draw(n) for n in numbers}
         return np.concatenate([self._epochs[n][max(begin - n * size, 0) : end - n * size] for n in numbers])
-
-    @property
-    def _epoch_size(self) -> int:
-        return len(self.lengths)
 
     def _draw(self, epoch: int) -> np.ndarray:
         """Return the examples of an epoch, shuffled."""

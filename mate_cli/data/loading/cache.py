@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +26,27 @@ import numpy as np
 import pyarrow as pa
 
 import mate_cli
-from mate_cli.data.loading.encoded_rows import ADDED_PREFIX, columns_of, encode_rows
 from mate_cli.data.loading.parallel import map_on_cores
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import find_files_in_writing, remove_drafts, replace_file
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.papers import find_room
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
-from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers
-from mate_cli.tokenization.serializers.serializer import Serializer
+from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers, declared_arrays
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 VERSION = 1
 """Rises with every change of the code that makes other encodings of the same examples."""
 PART, CHUNK = 512, 128
 """Examples of a file, and those that are tokenised together: of a table one after the other, so that a text is
 tokenised once."""
+COLUMNS = declared_arrays(TableEncoding)
+"""What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
+ADDED_PREFIX = "own/"
+"""What stands before the names of arrays that a serializer adds."""
 ENDING = ".arrow"
 DAY = 86_400
 """Seconds."""
@@ -193,7 +197,7 @@ def encode_split(
     columns, folder, size = columns_of(serializer), folder.expanduser(), PART
     maker = f"{serializer.fingerprint}|{columns}|{digest_code({type(serializer), *map(type, examples)})}"
     digest, marks = _digest_each(examples)
-    order = _by_table(examples)
+    order = [*chain.from_iterable(group_by_table(examples))]  # what is worked out for a table serves all of them
     parts = [order[start : start + size] for start in range(0, len(order), size)]
     names = (_name(hashlib.sha256(b"".join(marks[place] for place in part)).hexdigest(), maker) for part in parts)
     paths = [folder / f"{name}{ENDING}" for name in names]
@@ -227,10 +231,12 @@ def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]
     if path.exists():
         return len(examples)
     chunks = (examples[start : start + CHUNK] for start in range(0, len(examples), CHUNK))
-    rows = [row for chunk in chunks for row in encode_rows(serializer, chunk)]
-    columns: dict[str, pa.Array] = {name: pa.array([row[name] for row in rows]) for name in ("example_id", "failure")}
-    for name, one in columns_of(serializer).items():
-        columns |= _write_column(name, one, [row[name] for row in rows])
+    encodings = [encoding for chunk in chunks for encoding in serializer.encode(chunk)]
+    reasons = [encoding.reason if isinstance(encoding, EncodingFailure) else "" for encoding in encodings]
+    names = [encoding.example_id for encoding in encodings]
+    columns: dict[str, pa.Array] = {"example_id": pa.array(names), "failure": pa.array(reasons)}
+    for name, array in columns_of(serializer).items():
+        columns |= _write_column(name, array, [_flatten(array, encoding, name) for encoding in encodings])
     batch = pa.record_batch(columns)
     content = pa.BufferOutputStream()
     with pa.ipc.new_file(content, batch.schema) as writer:
@@ -238,6 +244,22 @@ def _write_part(serializer: Serializer, part: tuple[Path, Sequence[TableExample]
     with replace_file(path) as draft:
         draft.write_bytes(content.getvalue())
     return len(examples)
+
+
+def columns_of(serializer: Serializer) -> dict[str, Array]:
+    """Return the arrays of a serializer's encodings, by the name of their column."""
+    return {**COLUMNS, **{f"{ADDED_PREFIX}{array.name}": array for array in serializer.arrays}}
+
+
+def _flatten(array: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
+    """Return an array as it is written: flat values, or a number; those of files may be narrower."""
+    values: Any = None
+    if isinstance(encoding, TableEncoding):
+        values = encoding.more.get(array) if array.name else getattr(encoding, name)
+    if not array.axes:
+        return array.fill if values is None else values
+    dtype = np.float32 if array.is_float else np.int32
+    return np.zeros(0, dtype) if values is None else values.ravel().astype(dtype, copy=False)
 
 
 def _write_column(name: str, one: Array, values: Sequence[Any]) -> Iterator[tuple[str, pa.Array]]:
@@ -285,12 +307,6 @@ def _can_be_shared(serializer: Serializer, examples: Sequence[TableExample]) -> 
     """Tell whether other processes can have these: not a network that ranks rows, nor what the main module defines."""
     modules = {type(one).__module__ for one in (serializer, *examples[:1])}
     return getattr(serializer, "ranker", None) is None and "__main__" not in modules
-
-
-def _by_table(examples: Sequence[TableExample]) -> list[int]:
-    """Sort the places of examples by table, so that what is worked out for a table serves all of them."""
-    first: dict[int, int] = {}
-    return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:

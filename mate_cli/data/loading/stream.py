@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from mate_cli.data.corpora.shards import CorpusTable, Shard, ShardSequence, StreamedTable, deal_shards
+from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
@@ -35,18 +36,10 @@ KNOWN_BY = 1024
 """Examples of the beginning of a stream that stand for all of it, where new weights depend on the data."""
 
 Masks = Literal["dynamic", "static"]
+Maker = Callable[[str, Callable[[], CorpusTable], np.random.Generator], Sequence[TableEncoding]]
+"""Makes the training examples of a table, none where it is good for none; all chance comes from the generator.
 
-
-class Maker(Protocol):
-    """Makes training examples of a table."""
-
-    def make(
-        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
-    ) -> Sequence[TableEncoding]:
-        """Return the examples of a table; none where it is good for none.
-
-        All chance comes from the generator; what was worked out of a table may be kept under its name.
-        """
+What was worked out of a table may be kept under its name."""
 
 
 class StreamedDataset(TableDataset, ABC):
@@ -95,12 +88,6 @@ class TableStream(Dataset[TableBatch]):
         self.maker, self.loading, self.masks = maker, loading, masks
         self.lanes = [ShardSequence(files, (loading.seed, 2, lane)) for lane, files in enumerate(dealt)]
 
-    def with_micro_batch(self, size: int) -> TableStream:
-        """Return the same tables in micro-batches of another size."""
-        other = copy(self)
-        other.loading = replace(self.loading, micro_batch=size)
-        return other
-
     failures: Mapping[str, str] = {}
     """None are told of: tables that are good for nothing are passed over as they come."""
     cuts = np.zeros((0, len(TRUNCATION_COUNTS)), np.int32)
@@ -141,11 +128,11 @@ class TableStream(Dataset[TableBatch]):
     def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
         epoch = row.epoch if self.masks == "dynamic" else 0
         generator = np.random.default_rng((self.loading.seed, 3, epoch, row.shard, row.row))
-        return self.maker.make(f"{row.shard}/{row.row}", row.read, generator)
+        return self.maker(f"{row.shard}/{row.row}", row.read, generator)
 
 
 class StreamOrder(Sampler[int]):
-    """The numbers of the micro-batches of one process, beginning at `start`."""
+    """The numbers of the micro-batches of one process, beginning at `start`; its length is that of the whole run."""
 
     def __init__(self, schedule: Schedule, rank: int, start: int = 0) -> None:
         self.schedule, self.rank, self.start = schedule, rank, start
@@ -194,5 +181,6 @@ class StreamDataModule(TableDataModule):
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """Return the whole run as one pass, or the rest of it."""
-        order = StreamOrder(self.schedule, self.loading.rank, self._first_batch)
-        return self._batches(self.stream.with_micro_batch(self.schedule.micro_batch), order)
+        stream = copy(self.stream)
+        stream.loading = replace(self.loading, micro_batch=self.schedule.micro_batch)
+        return self._batches(stream, StreamOrder(self.schedule, self.loading.rank, self._first_batch))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
+from mate_cli.data.datasets.catalogue import TableDataset
 from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
@@ -28,21 +29,6 @@ PORTION = 128
 """Examples among which a few are chosen at a time."""
 
 Selector = Callable[[Sequence[TableExample]], list[TableExample]]
-
-
-class TableDataset(Protocol):
-    """A dataset as its authors ship it."""
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are."""
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """Notes on the training data for the record, in words."""
-
-    def examples(self, split: str) -> list[TableExample]:
-        """Return all questions of a split."""
 
 
 class NoDataset:
@@ -192,10 +178,6 @@ class TableDataModule:
         if count is not None and (read := getattr(self.dataset, "first_examples", None)):
             return list(read(split, count))
         return self.dataset.examples(split)[:count]
-
-    def epoch_size(self, examples: Sequence[TableExample]) -> int:
-        """Count the training examples of an epoch."""
-        return len(examples)
 
     def questions(self, split: str) -> list[TableExample]:
         """Return the questions of a split as the dataset has them, of which `examples` makes what a task predicts.

@@ -28,7 +28,7 @@ from mate_cli.papers.hybrider.nodes import (
     page_sentences,
     page_title,
 )
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.tables.table import Table
 from mate_cli.terminal.progress import Progress
 
@@ -61,11 +61,8 @@ def link_question(example: TableExample) -> tuple[Node, ...]:
 
 def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
     """Link questions in order (see `link_question`); what questions about one table share is worked out once."""
-    places: dict[int, list[int]] = {}
-    for place, example in enumerate(examples):
-        places.setdefault(id(example.table), []).append(place)
     nodes: dict[int, tuple[Node, ...]] = {}
-    for group in places.values():
+    for group in group_by_table(examples):
         links = TableLinks(examples[group[0]].table)
         nodes |= {place: links.nodes(examples[place].question, examples[place].question_tags) for place in group}
     return [nodes[place] for place in range(len(examples))]

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mate_cli.data.loading.table_data_module import NoDataset, TableDataset
+from mate_cli.data.datasets.catalogue import TableDataset
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.hub import hub_file, missing_model
 from mate_cli.files.io_errors import wrap_read_errors

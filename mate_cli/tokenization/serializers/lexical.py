@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import split_sentences
 from mate_cli.tokenization.expansion import NumberedWords, WordIndex, split_words
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
 from mate_cli.tokenization.table_pieces import TableFacts
 
 
@@ -36,11 +36,6 @@ class LexicalSerializer(Serializer):
 
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
-
-    @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the cells of an answer."""
-        return "cells"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""

@@ -7,10 +7,10 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,6 @@ from pydantic import Field
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.fitting.truncation import fit_table, smallest_table
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding, TokenArrays
-from mate_cli.tokenization.serializers.serializer import Label
 from mate_cli.tokenization.serializers.text_serializer import TextInput, TextSerializer
 from mate_cli.tokenization.table_pieces import TableFacts, TablePieces
 
@@ -55,11 +54,6 @@ class SatSerializer(TextSerializer):
     facts_of: ClassVar[type[TableFacts]] = SatFacts
 
     rows: Annotated[int, Field(ge=3)] | None = 5
-
-    @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the cells of an answer."""
-        return "cells"
 
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
         return (example.question, " ".join(filter(None, (example.table.title, example.table.section_title))))

@@ -81,9 +81,12 @@ class Serializer(ABC):
         return None
 
     @classmethod
-    @abstractmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Name the label of its encodings, by its options: known before any vocabulary is read."""
+        """Name the label of its encodings, by its options: known before any vocabulary is read.
+
+        That is the option `label`, and the cells of an answer where there is none.
+        """
+        return str(options.get("label", getattr(cls, "label", "cells")))
 
     view: ClassVar[str] = ""
     """The name of the picture that `draw` makes; empty where `mate inspect` shows words and masks."""

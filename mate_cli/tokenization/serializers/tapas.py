@@ -5,7 +5,7 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ from mate_cli.tokenization.fitting.truncation import (
     tokens_to_keep,
 )
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, TextInput, TextSerializer
 from mate_cli.tokenization.table_pieces import TablePieces
 from mate_cli.tokenization.vocabulary import find_pieces, join_pieces, span_text
@@ -99,12 +99,6 @@ class TapasSerializer(TextSerializer):
         """Return the best rows of a question, from 0; none where all are read."""
         return self._ranked.of(example, self.best_rows) if self._ranked and self.best_rows else ()
 
-    @classmethod
-    def marks(cls, options: Mapping[str, Any]) -> Label:
-        """Return the option `label`."""
-        label: Label = options.get("label", cls.label)
-        return label
-
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """Return the text of a table or passage at a span of an example's encoding, first and last token from 0."""
         (reading,) = self._read([example])
@@ -146,7 +140,10 @@ class TapasSerializer(TextSerializer):
         fit = self._fit(pieces, rows, len(prefix))
         keep = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
         cells = pieces.cells[keep]
-        self._check_answer(example, cells)
+        if self.lost_answers == "fail" and example.answer:
+            lost = lost_cells(example.answer.coordinates, cells, facts.width)
+            if lost:
+                raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
         tokens.fill(start, input_ids=pieces.ids[keep], segment_ids=1, column_ids=cells % facts.width + 1)
@@ -200,12 +197,6 @@ class TapasSerializer(TextSerializer):
             if counts[1:].any():
                 return pieces.first_of_cells(counts.reshape(-1))
         return pieces
-
-    def _check_answer(self, example: TableExample, cells: np.ndarray) -> None:
-        if self.lost_answers == "fail" and example.answer:
-            lost = lost_cells(example.answer.coordinates, cells, len(example.table.header))
-            if lost:
-                raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
 
     def _labels(self, reading: TextInput, pieces: TablePieces, keep: np.ndarray) -> np.ndarray | int:
         answer, width = reading.example.answer, reading.facts.width

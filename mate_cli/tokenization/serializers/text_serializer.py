@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -13,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import TableExample, group_by_table
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import Expander, Parts
 from mate_cli.tokenization.layout import TableEncoding
@@ -81,7 +80,9 @@ class TextSerializer(Serializer):
         Examples of one table are encoded together, so that what is known of the table is worked out once.
         """
         results: dict[int, TableEncoding | EncodingFailure] = {}
-        for places in _by_table(examples):
+        groups = group_by_table(examples)
+        for start in range(0, len(groups), _TABLES_AT_ONCE):
+            places = [place for group in groups[start : start + _TABLES_AT_ONCE] for place in group]
             readings = self._read([examples[place] for place in places])
             results.update((place, self._encode(reading)) for place, reading in zip(places, readings, strict=True))
         return [results[place] for place in range(len(examples))]
@@ -170,13 +171,3 @@ class TextSerializer(Serializer):
         described = np.concatenate([np.zeros(len(encoding) - len(cells), int), 1 + cells])
         starts = np.flatnonzero(np.diff(encoding.cells, prepend=-1))
         return replace(encoding, cell_features=features[described[starts]])
-
-
-def _by_table(examples: Sequence[TableExample]) -> Iterator[list[int]]:
-    """Return places of the examples of a few tables at a time."""
-    places: dict[int, list[int]] = defaultdict(list)
-    for place, example in enumerate(examples):
-        places[id(example.table)].append(place)
-    groups = list(places.values())
-    for start in range(0, len(groups), _TABLES_AT_ONCE):
-        yield [place for group in groups[start : start + _TABLES_AT_ONCE] for place in group]

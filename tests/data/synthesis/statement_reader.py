@@ -7,6 +7,7 @@ the text, walks through the rows, and adds with fractions.
 import re
 from collections import Counter
 from fractions import Fraction
+from math import sqrt
 
 from mate_cli.tables.numbers import convert_to_float
 
@@ -152,3 +153,8 @@ def number(text):
 def written(value):
     value = round(value, 9)
     return str(int(value)) if value.denominator == 1 else f"{float(value):.2f}"
+
+
+def within_chance(hits, draws, share):
+    """Whether a count is what a share lets expect: a right program fails in one of 100,000 cases."""
+    return abs(hits - draws * share) <= 4.4 * sqrt(draws * share * (1 - share))

@@ -1,16 +1,13 @@
 """Statements as examples to learn from: labels, balance, what is held out, and what is the same in every epoch."""
 
 from collections import Counter
-from math import sqrt
 
 import numpy as np
 import pytest
-from statement_reader import StatementReader
+from statement_reader import within_chance
 
-from mate_cli.data.corpora.shards import CorpusTable, read_shard
-from mate_cli.data.corpora.statement_tables import StatementMaker, StatementTables, draw_of_kind, draw_statement
-from mate_cli.data.loading.stream import TableStream
-from mate_cli.data.loading.table_data_module import LoaderOptions
+from mate_cli.data.corpora.shards import CorpusTable
+from mate_cli.data.corpora.statement_tables import StatementTables, draw_of_kind, draw_statement
 from mate_cli.data.synthesis.statements import COUNTERFACTUAL, SYNTHETIC
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -37,20 +34,8 @@ def drawn(tables):
     return [example for example in made if example]
 
 
-def within_chance(hits, draws, share):
-    """Whether a count is what a share lets expect: a right program fails in one of 100,000 cases."""
-    return abs(hits - draws * share) <= 4.4 * sqrt(draws * share * (1 - share))
-
-
 def few(table, rows):
     return Table("t", tuple(map(Cell, table)), tuple(tuple(map(Cell, row)) for row in rows))
-
-
-def test_labels_agree_with_the_reader(drawn):
-    synthetic = [example for example in drawn if example.subsets == (SYNTHETIC,)]
-    assert len(synthetic) > 300
-    for example in synthetic:
-        assert StatementReader(example.table).verdicts(example.question) == {example.answer.label}, example.question
 
 
 def test_labels_and_kinds_are_balanced(drawn, tables):
@@ -71,19 +56,19 @@ def test_a_statement_is_about_a_small_part(tables):
         assert set(part.rows) <= set(table.table.rows)
 
 
-def test_made_examples_carry_the_label(tables):
-    maker = StatementMaker(SERIALIZER, **HALF)
+def test_made_examples_carry_the_label(corpus, tables):
+    make = corpus.maker(SERIALIZER)
     for place, table in enumerate(tables[:20]):
         drawn = draw_statement(table, np.random.default_rng(place), **HALF)
-        for encoding in maker.make("3/4", lambda table=table: table, np.random.default_rng(place)):
+        for encoding in make("3/4", lambda table=table: table, np.random.default_rng(place)):
             assert (encoding.example_id, encoding.class_ids) == ("3/4", drawn.answer.label)
 
 
 @pytest.mark.parametrize("table", [few(["a"], [["1"], ["2"]]), few(["a", "b"], [["1", "2"]]), few(["a"] * 60, [])])
-def test_tables_about_which_nothing_can_be_said(table):
+def test_tables_about_which_nothing_can_be_said(corpus, table):
     one = CorpusTable.of(table, "s")
     assert draw_statement(one, np.random.default_rng(0), **HALF) is None
-    assert StatementMaker(SERIALIZER, **HALF).make("0/0", lambda: one, np.random.default_rng(0)) == []
+    assert corpus.maker(SERIALIZER)("0/0", lambda: one, np.random.default_rng(0)) == []
 
 
 def test_held_out_statements_come_in_pairs_and_are_always_the_same(corpus, tmp_path):
@@ -97,25 +82,3 @@ def test_held_out_statements_come_in_pairs_and_are_always_the_same(corpus, tmp_p
     again = StatementTables("nowhere", tmp_path, ["sample"], exclude=())
     assert again.examples("dev") == examples
     assert again.examples("train") == []
-
-
-def test_held_out_tables_are_never_learnt_from(corpus):
-    held_out = {example.example_id.partition("/")[0] for example in corpus.examples("dev")}
-    learnt = {
-        table.key for shard in corpus.files for table in list(read_shard(shard.path))[shard.held_out :]
-    }  # what a lane reads, see test_stream.py
-    assert held_out
-    assert not held_out & learnt
-
-
-@pytest.mark.parametrize(("masks", "equal"), [("dynamic", False), ("static", True)])
-def test_statements_are_new_in_every_epoch_or_always_the_same(corpus, tmp_path, masks, equal):
-    loading = LoaderOptions(micro_batch=3, workers=0, seed=5, reset_positions=False, max_positions=512, cache=tmp_path)
-    stream = TableStream(corpus.files[:1], corpus.maker(SERIALIZER), loading, masks)
-    seen: dict[str, set[tuple[int, ...]]] = {}
-    for number in range(2 * -(-len(stream) // 3)):
-        batch = stream[number]
-        for place, name in enumerate(batch.example_ids):
-            words = batch.input_ids[place][batch.attention_mask[place] == 1].tolist()
-            seen.setdefault(name, set()).add(tuple(words))
-    assert any(len(found) > 1 for found in seen.values()) is not equal

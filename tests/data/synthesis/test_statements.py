@@ -1,12 +1,11 @@
 from collections import Counter
-from math import sqrt
 
 import numpy as np
 import pytest
 from golden import numbers
 from hypothesis import given
 from hypothesis import strategies as st
-from statement_reader import StatementReader
+from statement_reader import StatementReader, within_chance
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.synthesis.statement_values import compare_values, statement_number
@@ -85,11 +84,6 @@ def test_labels_of_thousands_of_statements_agree_with_the_reader_and_are_clear()
     made = list(made_of(tables.values(), range(20)))
     assert len(made) > 2000
     assert all(StatementReader(part).verdicts(it.text) == {it.label} for part, it in made)
-
-
-def within_chance(hits, draws, share):
-    """Whether a count is what a share lets expect: a right program fails in one of 100,000 cases."""
-    return abs(hits - draws * share) <= 4.4 * sqrt(draws * share * (1 - share))
 
 
 def test_each_label_and_the_share_of_counts_is_as_asked():

@@ -60,9 +60,8 @@ def test_a_run_from_before_its_classes_moved_evaluates(run, tmp_path):
     old = shutil.copytree(run, tmp_path / "old")
     text = (old / "config.yaml").read_text()
     for former, today in FORMER_MODULES.items():
-        text = text.replace(f"mate_cli.papers.{today}.", f"mate_cli.{former}.")
-    assert "mate_cli.models.transformer_xh.TransformerXh" in text
-    assert "mate_cli.papers" not in text
+        text = text.replace(f"mate_cli.papers.{today}.EvidenceRanking", f"mate_cli.papers.{former}.EvidenceRanking")
+    assert "mate_cli.papers.transformer_xh.tasks" not in text
     (old / "config.yaml").write_text(text)
     assert main(["evaluate", f"run={old}", "split=dev", "hardware.threads=1", f"paths.cache={tmp_path}"]) == 0
     scores = json.loads((old / "evaluation" / "dev.json").read_text())

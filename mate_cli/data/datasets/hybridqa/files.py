@@ -69,14 +69,13 @@ def _question(
         problems.append(Problem(file, key, f"has no {', '.join(lacking)}"))
         return None
     answer, tags = entry.get("answer-text"), str(entry.get("question_postag") or "")
-    if answer is None:
-        return HybridQAQuestion(key, entry["question"], entry["table_id"], tags=tags)
-    if not isinstance(answer, str) or not answer.strip():
+    if answer is not None and (not isinstance(answer, str) or not answer.strip()):
         problems.append(
             Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is not text")
         )
         return None
-    return HybridQAQuestion(key, entry["question"], entry["table_id"], answer, sources.get(key, "missing"), tags)
+    source = "" if answer is None else sources.get(key, "missing")
+    return HybridQAQuestion(key, entry["question"], entry["table_id"], answer, source, tags)
 
 
 def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
@@ -139,8 +138,7 @@ def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem])
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         problems.append(Problem(file, table_id, f"{wrong[0]} is not text"))
         return None
-    title, section_title, section_text, intro = texts.values()
-    return Table(table_id, header, rows, title, section_title, section_text, intro)
+    return Table(table_id, header, rows, **texts)
 
 
 def _cell(raw: list[Any]) -> Cell:

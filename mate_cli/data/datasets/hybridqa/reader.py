@@ -236,8 +236,8 @@ class HybridQA(Release):
                 what = f"tables_tok/{question.table_id}.json is not there"
                 absent.setdefault(what, []).append(question.question_id)
         problems += note_absent_tables(file, absent)
-        joined = (_example(question, self._tables[question.table_id][0]) for question in questions)
-        return [example for example in joined if example is not None]
+        tables = (self._tables[question.table_id][0] for question in questions)
+        return [_example(question, table) for question, table in zip(questions, tables, strict=True) if table]
 
     def _read_tables(self, table_ids: Collection[str]) -> None:
         """Read the tables that are not in memory yet."""
@@ -291,9 +291,7 @@ class Sample(HybridQA):
         """Do nothing: the sample comes with the package."""
 
 
-def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | None:
-    if table is None:
-        return None
+def _example(question: HybridQAQuestion, table: Table) -> TableExample:
     answer = None
     if question.answer is not None:
         answer = Answer((question.answer,), tuple(candidate_cells(table, question.answer)), question.source)

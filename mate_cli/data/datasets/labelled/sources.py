@@ -38,6 +38,8 @@ from mate_cli.tables.text import candidate_cells, table_matches
 MAX_NAMED, MAX_LETTERS = 10, 60
 """Unusable questions that a check names, and letters of their texts."""
 REMEDY = "write its cells as coordinates, such as [[0, 1]] (row and column from 0), or mend the answer or the table"
+USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
+"""Our splits, and what they are called in datasets of the library."""
 MIN_TABLES = 10
 """Fewer tables than this are not parted: questions are."""
 
@@ -132,10 +134,15 @@ class LabelledRows(Release):
     @property
     def split_files(self) -> Mapping[str, str]:
         """Place of each split; that of training also for the development split, where that is not named."""
-        places = {"train": self.train, "dev": self.dev, "test": self.test}
-        if self.dev is None and (self.dev_share or self.folds):
-            places["dev"] = self.train
+        places = {split: self.find_place(split) for split in USUAL}
+        if self.folds or (places["dev"] is None and self.dev_share):
+            places["dev"] = places["train"]
         return {split: place for split, place in places.items() if place is not None}
+
+    def find_place(self, split: str) -> str | None:
+        """Find what holds a split; None where nothing does."""
+        place: str | None = getattr(self, split)
+        return place
 
     def check(self) -> CheckReport:
         """Check the rows, see `Release.check`; unusable questions are noted by their rows."""
@@ -311,8 +318,6 @@ class LabelledFiles(LabelledRows):
 
 SAVED = ("dataset_dict.json", "state.json")
 """In a folder that `save_to_disk` wrote."""
-USUAL = {"train": ("train",), "dev": ("validation", "dev", "valid", "val"), "test": ("test",)}
-"""What splits are called there."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -335,15 +340,9 @@ class HubDataset(LabelledRows):
         names = ("name", "subset", "train", "dev", "test")
         return f"data=hub {format_overrides({name: getattr(self, name) for name in names})}"
 
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """Name of each split there."""
-        there = set(self._tables)
-        named = {split: getattr(self, split) for split in USUAL}
-        names = {split: named[split] or next((n for n in USUAL[split] if n in there), None) for split in USUAL}
-        if self.folds or (names["dev"] is None and self.dev_share):
-            names["dev"] = names["train"]
-        return {split: name for split, name in names.items() if name is not None}
+    def find_place(self, split: str) -> str | None:
+        """Find the name of a split there."""
+        return super().find_place(split) or next((name for name in USUAL[split] if name in self._tables), None)
 
     def is_there(self, place: str) -> bool:
         """Tell whether the dataset has such a split."""

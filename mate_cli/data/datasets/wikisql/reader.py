@@ -15,7 +15,7 @@ from operator import eq, gt, lt
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from mate_cli.data.check import Problem, is_ragged, note_absent_tables
-from mate_cli.data.datasets.file_formats import DamagedEntryError, read_entries, require_text
+from mate_cli.data.datasets.file_formats import DamagedEntryError, note_damage, read_entries, require_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.numbers import convert_to_float
@@ -71,27 +71,14 @@ class WikiSQL(Release):
         waiting: dict[str, list[str]] = {}
         for place, entry in _entries(file, self.need(file), problems):
             key = f"{split}-{place}"  # the reference's id
-            try:
-                table_id, _ = require_text(entry, "table_id"), require_text(entry, "question")
-            except DamagedEntryError as error:
-                problems.append(Problem(file, key, str(error)))
-                continue
-            if table_id in tables:
-                yield from self._examples(key, entry, tables[table_id], split, problems)
-            else:
-                waiting.setdefault(f"{table_id} is not in {split}.tables.jsonl", []).append(key)
+            with note_damage(file, key, problems):
+                table_id, question = require_text(entry, "table_id"), require_text(entry, "question")
+                if table := tables.get(table_id):
+                    query = WikiSQLQuery.parse(entry.get("sql"), table.types)
+                    yield TableExample(key, question, table.table, self._answer(query, table, entry, split))
+                else:
+                    waiting.setdefault(f"{table_id} is not in {split}.tables.jsonl", []).append(key)
         problems += () if damaged else note_absent_tables(file, waiting)
-
-    def _examples(
-        self, key: str, entry: Mapping[str, Any], table: TypedTable, split: str, problems: list[Problem]
-    ) -> list[TableExample]:
-        """Return the example of a question, or none and a problem."""
-        try:
-            query = WikiSQLQuery.parse(entry.get("sql"), table.types)
-        except ValueError as error:
-            problems.append(Problem(self.split_files[split], key, str(error)))
-            return []
-        return [TableExample(key, entry["question"], table.table, self._answer(query, table, entry, split))]
 
     def left_out(self, example: TableExample) -> str:
         """Say why a question is not used: its table has no rows, and `require_rows` is on."""
@@ -124,11 +111,7 @@ class WikiSQL(Release):
 
 def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the object of each line, with the line's number from 0."""
-    known = len(problems)
-    entries = list(read_entries(file, content, problems))
-    if not entries and len(problems) == known:
-        problems.append(Problem(file, "", "is empty"))
-    for key, entry in entries:
+    for key, entry in read_entries(file, content, problems):
         kind, _, number = key.partition(" ")
         yield int(number) - (kind == "line"), entry
 
@@ -202,22 +185,24 @@ class WikiSQLQuery:
         """Read the query of a question: {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
 
         Raises:
-            ValueError: it is no query about such a table; says why.
+            DamagedEntryError: it is no query about such a table; says why.
         """
         try:
             conditions = tuple(WikiSQLCondition(*condition) for condition in sql["conds"])
             query = cls(sql["sel"], sql["agg"], conditions)
         except (KeyError, TypeError) as error:
-            raise ValueError("sql should hold sel, agg and conds, a list of [column, operator, value]") from error
+            raise DamagedEntryError(
+                "sql should hold sel, agg and conds, a list of [column, operator, value]"
+            ) from error
         columns = [query.column, *(condition.column for condition in conditions)]
         if not all(_is_place(column, types) for column in columns):
-            raise ValueError(f"sql names a column that does not exist (the table has {len(types)})")
+            raise DamagedEntryError(f"sql names a column that does not exist (the table has {len(types)})")
         if not _is_place(query.aggregation, SQL_AGGREGATIONS):
-            raise ValueError(f"sql has no aggregation {query.aggregation!r}")
+            raise DamagedEntryError(f"sql has no aggregation {query.aggregation!r}")
         if not all(_is_place(condition.operator, OPERATORS) for condition in conditions):
-            raise ValueError("sql has an operator other than =, > and <")
+            raise DamagedEntryError("sql has an operator other than =, > and <")
         if not all(isinstance(condition.value, str | int | float) for condition in conditions):
-            raise ValueError("sql compares with a value that is neither text nor a number")
+            raise DamagedEntryError("sql compares with a value that is neither text nor a number")
         return query
 
 
