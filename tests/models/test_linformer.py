@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, one_table, pad, refuses
+from batches import batch_from, one_table, pad
 from golden import others
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
@@ -13,7 +13,7 @@ from test_encoder_golden import SIZE as GOLDEN_SIZE
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionPlan
-from mate_cli.attention.patterns import Full, RowColumnHeads
+from mate_cli.attention.patterns import Full
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
@@ -248,11 +248,6 @@ def test_the_longest_input_is_known_before_training():
 def test_messages():
     with pytest.raises(ConfigError, match="25 tokens, this Linformer has a length of 24"):
         make()(flat(25))
-    backend = MixedAttention(mixer(torch.eye(4)))
-    assert refuses(backend, RowColumnHeads(4))
-    qkv, plan = projections(4, (4,))
-    with pytest.raises(ConfigError, match="does not support weights of single keys"):
-        backend.forward(qkv, plan, key_bias=torch.zeros(4))
 
 
 def test_tables_of_several_shapes():

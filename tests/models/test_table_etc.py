@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, batches, one_table, pad, refuses
+from batches import batch_from, batches, one_table, pad
 from hypothesis import given
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionPlan
-from mate_cli.attention.patterns import Full, RowColumnHeads, Window
-from mate_cli.errors import ConfigError
+from mate_cli.attention.patterns import Full
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.layers.global_local import GlobalLocal, GlobalLocalOptions, find_links
+from mate_cli.models.layers.global_local import find_links
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.models.tapas import Tapas
 
@@ -157,11 +156,3 @@ def test_memory_grows_with_the_length(dropout):
     assert peaks[1] == 2 * peaks[0]
     assert peaks[2] == 2 * peaks[1]
 
-
-def test_messages():
-    backend, plan = GlobalLocal(SIZE, GlobalLocalOptions(1, 1)), AttentionPlan(Full(4), some_table())
-    assert refuses(backend, RowColumnHeads(4))
-    assert refuses(backend, Window(4, 2))
-    assert not refuses(backend, Window(4, 1))
-    with pytest.raises(ConfigError, match="does not support weights of single keys"):
-        backend.forward(torch.zeros(1), plan, key_bias=torch.zeros(1))

@@ -104,11 +104,6 @@ class Hop(nn.Module, ABC):
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Return what the hubs [hubs, D] find where they hop, [hubs, D]."""
 
-    def weights(self, scores: Tensor, nodes: Nodes) -> Tensor:
-        """Return weights of scores, both [B, N, K, K]."""
-        weights: Tensor = self.softmax(scores, nodes.visible)
-        return weights
-
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Map [hubs, D] to [B, N, K, H]."""
         spread = nodes.spread(hubs)
@@ -136,7 +131,7 @@ class GatHop(Hop):
         states = self.heads(hubs, nodes)
         told = states @ self.projection.T
         source, destination = ((told * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination))
-        weights = self.weights(leaky_relu(source[:, :, None] + destination[..., None], SLOPE), nodes)
+        weights = self.softmax(leaky_relu(source[:, :, None] + destination[..., None], SLOPE), nodes.visible)
         output = (weights @ told + states @ self.residual.T).relu()
         return nodes.gather(output.transpose(1, 2).flatten(2))
 
@@ -152,7 +147,7 @@ class DotHop(Hop):
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Return what the hubs find, see `Hop`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
-        weights = self.weights(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes)
+        weights = self.softmax(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes.visible)
         output: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
         return output
 
