@@ -155,4 +155,3 @@ def test_memory_grows_with_the_length(dropout):
     peaks = [largest(tokens) for tokens in (512, 1024, 2048)]
     assert peaks[1] == 2 * peaks[0]
     assert peaks[2] == 2 * peaks[1]
-

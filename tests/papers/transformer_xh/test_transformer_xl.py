@@ -108,4 +108,3 @@ def test_a_memory_changes_what_is_learnt_but_not_what_is_read():
     batch, kept, plain = batch_of(line(), line((2, 6))), make(True), make(False)
     plain.load_state_dict(kept.state_dict())
     torch.testing.assert_close(kept(batch).states, plain(batch).states, atol=1e-5, rtol=1e-5)
-
