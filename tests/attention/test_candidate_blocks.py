@@ -2,10 +2,9 @@
 
 import numpy as np
 import torch
-from batches import batch_from, batches, refuses
+from batches import batch_from, batches
 from hypothesis import given
 
-from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns import CandidateBlocks
 
 
@@ -24,7 +23,3 @@ def test_the_segments_say_the_same(batch):
     ids, real = pattern.segment_ids(batch)[0], batch.attention_mask == 1
     expected = (ids[:, :, None] == ids[:, None, :]) & real[:, None, :]
     assert torch.equal(pattern.mask(batch)[:, 0][real], expected[real])
-
-
-def test_the_backend_of_segments_takes_it():
-    assert not refuses(Segments(), CandidateBlocks(4), dropout=0.1)

@@ -165,16 +165,6 @@ def test_init_configs(path):
     assert initializer.kind == path.stem.partition("_")[0]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
-def test_model_configs(path):
-    import hydra
-
-    others = {"encoding": {"max_tokens": 64}}
-    config = OmegaConf.create({**others, "model": OmegaConf.merge(OmegaConf.load(path), {"size": "tiny"})})
-    model = hydra.utils.instantiate(config.model, attention=Sdpa(), vocab_size=30)
-    assert model.size == SIZES["tiny"]
-
-
 def test_unknown_names():
     with pytest.raises(ConfigError, match="unknown size 'huge'"):
         network("huge")

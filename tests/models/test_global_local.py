@@ -120,25 +120,6 @@ def test_blocks_equal_the_dense_computation(tokens, slots, radius):
     torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
 
 
-def test_without_relations_and_with_a_full_window_it_is_plain_attention():
-    module, states = attention(radius=40), states_of(10, 4)
-    plain = nn.MultiheadAttention(16, 4, batch_first=True)
-    with torch.no_grad():
-        for side in (module.of_tokens, module.of_slots):
-            side.vectors.zero_()
-            side.bias.zero_()
-        layers = (module.query, module.key, module.value)
-        plain.in_proj_weight.copy_(torch.cat([layer.weight for layer in layers]))
-        plain.in_proj_bias.copy_(torch.cat([layer.bias for layer in layers]))
-        plain.out_proj.weight.copy_(torch.eye(16))
-        plain.out_proj.bias.zero_()
-    links = links_of(10, 4)
-    both, known = torch.cat(states, 1), torch.cat([links.real, links.used], 1)
-    expected, _ = plain(both, both, both, key_padding_mask=~known)
-    got = torch.cat(module(*states, links), 1)
-    torch.testing.assert_close(got[known], expected[known], atol=1e-5, rtol=1e-5)
-
-
 def test_what_is_padding_or_unused_reaches_nothing():
     module, links, (tokens, slots) = attention(3), links_of(12, 6), states_of(12, 6)
     before = module(tokens, slots, links)
@@ -168,16 +149,3 @@ def test_beyond_the_window_only_slots_carry_news():
     by_tokens, by_slots = reached(tokens, links)
     assert by_tokens.tolist() == (~far).tolist()
     assert by_slots.all()
-
-
-def test_without_distances_the_order_of_tokens_means_nothing_to_slots():
-    module, (tokens, slots), links = attention(40), states_of(12, 4, 1), links_of(12, 4, 1)
-    with torch.no_grad():
-        for side in (module.of_tokens, module.of_slots):
-            side.vectors[: module.options.not_linked] = 0
-            side.bias[: module.options.not_linked] = 0
-    order = torch.randperm(12)
-    moved = Links(links.real[:, order], links.used, links.linked[:, order], links.slots)
-    (here, by_slots), (there, same) = module(tokens, slots, links), module(tokens[:, order], slots, moved)
-    torch.testing.assert_close(same, by_slots, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(there, here[:, order], atol=1e-5, rtol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, one_table, pad
+from batches import batch_from
 from golden import others
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
@@ -132,15 +132,6 @@ def test_choosing_positions_is_attention_to_these_keys():
     torch.testing.assert_close(got, plan.pack_heads(weights @ value[:, :, chosen]), atol=1e-5, rtol=1e-5)
 
 
-def test_positions_may_be_renamed():
-    qkv, plan = projections(12, (12, 12))
-    weights, order = torch.randn(4, 12), torch.randperm(12, generator=torch.Generator().manual_seed(0))
-    moved = plan.packing.unpack(qkv).clone()
-    moved[:, :, 1:] = moved[:, order, 1:]
-    got = MixedAttention(mixer(weights[:, order])).forward(plan.packing.pack(moved), plan)
-    torch.testing.assert_close(got, MixedAttention(mixer(weights)).forward(qkv, plan), atol=1e-5, rtol=1e-5)
-
-
 @SHARING
 def test_padding_changes_nothing(sharing):
     model = make(sharing)
@@ -152,26 +143,6 @@ def test_padding_changes_nothing(sharing):
         states = model(flat(9, total=total)).states
         torch.testing.assert_close(states[:, :9], alone, atol=1e-5, rtol=1e-5)
         assert not states[:, 9:].any()
-
-
-def test_padding_gets_no_gradient():
-    plan = AttentionPlan(Full(4), flat(9, 4, total=12))
-    padded = torch.randn(2, 12, 3, 4, 8, requires_grad=True)
-    output = MixedAttention(mixer(torch.randn(4, 12))).forward(plan.packing.pack(padded), plan)
-    (gradient,) = torch.autograd.grad(output.square().sum(), padded)
-    real = plan.batch.attention_mask == 1
-    assert not gradient[~real].any()
-    assert gradient[real].flatten(1).any(1).all()
-
-
-@pytest.mark.parametrize(("sharing", "count"), [("headwise", 2 * 2), ("key_value", 2), ("layerwise", 1)])
-def test_the_number_of_parameters(sharing, count):
-    model = make(sharing)
-    dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
-    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in dense.parameters()) + count * 24 * 4
-    names = set(model.state_dict()) - set(dense.state_dict())
-    assert len(names) == count
-    assert all(name.startswith("mixers.") for name in names)
 
 
 def test_layers_share_one_mixer_and_its_gradient():
@@ -248,12 +219,3 @@ def test_the_longest_input_is_known_before_training():
 def test_messages():
     with pytest.raises(ConfigError, match="25 tokens, this Linformer has a length of 24"):
         make()(flat(25))
-
-
-def test_tables_of_several_shapes():
-    random = np.random.default_rng(0)
-    given = pad([one_table(random, 4, 2, 2, 2), one_table(random, 2, 1, 2, 2)])
-    model = make(length=given.input_ids.shape[1])
-    states = model(given).states
-    assert states.isfinite().all()
-    assert not states[given.attention_mask == 0].any()

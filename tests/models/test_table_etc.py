@@ -83,15 +83,6 @@ def test_any_table_and_an_example_alone_equals_itself_in_a_batch(batch):
     torch.testing.assert_close(alone.states[0, real], together.states[0, real], atol=1e-5, rtol=1e-5)
 
 
-def test_padding_changes_nothing():
-    model, short, long = make(), some_table(), some_table(extra=7)
-    length, real = short.input_ids.shape[1], short.attention_mask == 1
-    assert torch.equal(long.input_ids[:, :length], short.input_ids)
-    expected, got = model(short).states, model(long).states
-    torch.testing.assert_close(got[:, :length][real], expected[real], atol=1e-5, rtol=1e-5)
-    assert not got[:, length:].any()
-
-
 def reached(model, batch, token):
     words = batch.input_ids.clone()
     words[0, token] = 49
@@ -117,15 +108,6 @@ def test_tokens_are_told_their_own_row_and_column():
         batch.column_ids, batch.row_ids, batch.segment_ids, batch.attention_mask, input_ids=batch.input_ids
     )
     assert not torch.allclose(model(batch).states, model(swapped).states, atol=1e-3)
-
-
-def test_the_number_of_parameters():
-    """Relations of each side and layer, the slots' own output and norm in each layer, their kinds and norm."""
-    dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
-    relations = 2 * 3 + 3
-    more = 2 * (2 * relations * (16 + 4) + 16 * 16 + 16 + 2 * 16) + 2 * 16 + 2 * 16
-    counts = [sum(p.numel() for p in model.parameters()) for model in (make(), dense)]
-    assert counts[0] == counts[1] + more
 
 
 def test_weights_of_bert_leave_only_what_bert_lacks_new(tmp_path):

@@ -5,7 +5,6 @@ import pytest
 from music_questions import examples
 
 from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
-from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.papers.dt_fixup.schema.relations import NODE_KINDS
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, shuffle_names
@@ -113,9 +112,3 @@ def test_pairs_of_examples_and_places_are_the_same_micro_batches():
     assert [[index for index, _ in batch] for batch in pairs] == list(LengthGroupedBatches(lengths, schedule, seed=1))
     places = sorted(place for batch in pairs for _, place in batch)
     assert len(set(places)) == len(places) == 160
-
-
-def test_a_batch_of_mixed_names_has_positions_that_run_on(serializer):
-    mixed = [shuffle_names(one, np.random.default_rng(1)) for one in serializer.encode(examples())]
-    batch = collate(mixed, reset_positions=False, max_positions=128)
-    assert batch.position_ids[0].tolist() == list(range(batch.input_ids.shape[1]))

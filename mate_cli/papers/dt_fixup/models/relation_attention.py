@@ -90,11 +90,13 @@ class RelationAttention(nn.Module, Attention):
             ConfigError: the batch has no relations.
         """
         related = plan.derive("relations", find_relations)
-        given = (*plan.heads(qkv), self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype), related)
-        on_cpu = qkv.device.type == "cpu" and qkv.dtype == torch.float32
-        if not dropout and on_cpu and native_kernels() is not None:
-            return plan.pack_heads(_Attend.apply(*given))  # type: ignore[no-untyped-call]
-        return plan.pack_heads(attend_in_steps(*given, dropout))
+        query, key, value = plan.heads(qkv)
+        of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
+        fits = qkv.device.type == "cpu" and qkv.dtype == torch.float32
+        if dropout or not fits or native_kernels() is None:
+            return plan.pack_heads(attend_in_steps(query, key, value, of_keys, of_values, related, dropout))
+        output: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
+        return plan.pack_heads(output)
 
 
 def attend_in_steps(
