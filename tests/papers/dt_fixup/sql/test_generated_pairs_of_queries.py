@@ -22,7 +22,7 @@ def changed(sql, other, keys, chance):
     chance.shuffle(made["from"]["table_units"])
     made["select"][0] ^= chance.random() < 0.3
     made["where"][1::2] = [chance.choice([word, word, word, "or"]) for word in made["where"][1::2]]
-    for condition in made["where"][::2]:
+    for condition in (*made["where"][::2], *made["having"][::2]):
         condition[0] ^= chance.random() < 0.1
         condition[3] = chance.choice([condition[3], 7])
     for unit in (*made["groupBy"], *(item[1][1] for item in made["select"][1])):
