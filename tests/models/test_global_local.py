@@ -118,34 +118,3 @@ def test_blocks_equal_the_dense_computation(tokens, slots, radius):
     torch.testing.assert_close(got[0][links.real], expected[0][links.real], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(got[1], expected[1], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
-
-
-def test_what_is_padding_or_unused_reaches_nothing():
-    module, links, (tokens, slots) = attention(3), links_of(12, 6), states_of(12, 6)
-    before = module(tokens, slots, links)
-    changed = tokens.masked_fill(~links.real[..., None], 50.0), slots.masked_fill(~links.used[..., None], -50.0)
-    after = module(*changed, links)
-    torch.testing.assert_close(after[0][links.real], before[0][links.real])
-    torch.testing.assert_close(after[1][links.used], before[1][links.used])
-    loss = before[0][links.real].square().sum() + before[1][links.used].square().sum()
-    gradients = torch.autograd.grad(loss, (tokens, slots))
-    assert not gradients[0][~links.real].any()
-    assert not gradients[1][~links.used].any()
-
-
-def test_beyond_the_window_only_slots_carry_news():
-    module, (tokens, slots) = attention(2), states_of(12, 4)
-    links = links_of(12, 4)
-    closed = Links(links.real, torch.zeros_like(links.used), torch.zeros_like(links.linked), links.slots)
-    far = torch.arange(12) > 2
-
-    def reached(states, links):
-        changed = states.clone()
-        changed[:, 0] += 1
-        one, other = module(states, slots, links), module(changed, slots, links)
-        return [(a != b).any(-1)[0] for a, b in zip(one, other, strict=True)]
-
-    assert reached(tokens, closed)[0].tolist() == (~far).tolist()
-    by_tokens, by_slots = reached(tokens, links)
-    assert by_tokens.tolist() == (~far).tolist()
-    assert by_slots.all()

@@ -46,11 +46,6 @@ def mixer(keys, values=None):
     return made
 
 
-def projections(tokens, lengths, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(sum(lengths), 3, 4, 8, generator=generator), AttentionPlan(Full(4), flat(*lengths, total=tokens))
-
-
 GOLDEN = ["plain", "share_kv", "one_kv_head", "one_kv_head_share_kv", "identity_limit"]
 
 
@@ -121,15 +116,6 @@ def test_with_the_identity_it_is_full_attention(sharing):
     torch.testing.assert_close(model(given).states[0], dense(given).states[0], atol=1e-5, rtol=1e-5)
     # The second example is shorter: its five unused slots hold zeros, which are attended to.
     assert not torch.allclose(model(given).states[1, :7], dense(given).states[1, :7], atol=1e-3)
-
-
-def test_choosing_positions_is_attention_to_these_keys():
-    qkv, plan = projections(12, (12, 12))
-    chosen = torch.tensor([1, 4, 5, 9])
-    got = MixedAttention(mixer(torch.eye(12)[chosen])).forward(qkv, plan)
-    query, key, value = plan.heads(qkv)
-    weights = (query @ key[:, :, chosen].transpose(-1, -2) / 8**0.5).softmax(-1)
-    torch.testing.assert_close(got, plan.pack_heads(weights @ value[:, :, chosen]), atol=1e-5, rtol=1e-5)
 
 
 @SHARING

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from music_questions import examples
 
-from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
+from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.papers.dt_fixup.schema.relations import NODE_KINDS
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, shuffle_names
@@ -104,11 +104,3 @@ def test_what_is_evaluated_and_measured_stands_in_the_order_of_the_schema(tmp_pa
     plain = {one.example_id: tuple(one.input_ids.tolist()) for one in data.serializer.encode(examples())}
     for batches in (data.loader("dev"), data.every_batch()):
         assert dict(texts(batches)) == plain
-
-
-def test_pairs_of_examples_and_places_are_the_same_micro_batches():
-    lengths, schedule = [5, 9, 3, 7, 7, 2, 8], Schedule(4, 2, 40)
-    pairs = list(PlacedBatches(lengths, schedule, seed=1))
-    assert [[index for index, _ in batch] for batch in pairs] == list(LengthGroupedBatches(lengths, schedule, seed=1))
-    places = sorted(place for batch in pairs for _, place in batch)
-    assert len(set(places)) == len(places) == 160

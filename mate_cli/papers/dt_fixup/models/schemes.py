@@ -6,7 +6,7 @@ of Training Transformers", EMNLP 2020 (ADMIN).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -173,14 +173,11 @@ def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches
         counts[place] += len(states)
 
     ends = [end for layer in layers for end in layer.sub_layers]
-    hooks = [ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1]))]
-    for place, end in enumerate(ends, 1):
-        hooks.append(end.dense.register_forward_hook(lambda _, __, output, place=place: add(place, output)))
-    try:
-        with evaluation_mode(network):
-            for batch in batches:
-                network(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with evaluation_mode(network), ExitStack() as hooks:
+        hooks.enter_context(ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1])))
+        for place, end in enumerate(ends, 1):
+            hook = end.dense.register_forward_hook(lambda _, __, output, place=place: add(place, output))
+            hooks.enter_context(hook)
+        for batch in batches:
+            network(batch)
     return [total / max(1, count) for total, count in zip(totals, counts, strict=True)]

@@ -7,6 +7,7 @@ microsoft/Transformer-XH, `model.py`, `model_hotpotqa.py`.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -284,13 +285,8 @@ class TransformerXh(TableEncoder):
         """Return how much of each node every node takes in each layer that hops: [B, N, K, K], each."""
         layer_weights: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
-        hooks = [
-            softmax.register_forward_hook(lambda _, __, weights: layer_weights.append(weights)) for softmax in softmaxes
-        ]
-        try:
-            with torch.no_grad():
-                self(batch)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        with torch.no_grad(), ExitStack() as hooks:
+            for softmax in softmaxes:
+                hooks.enter_context(softmax.register_forward_hook(lambda *call: layer_weights.append(call[-1])))
+            self(batch)
         return layer_weights
