@@ -153,6 +153,9 @@ class Attention(ABC):
     among_tokens: ClassVar[bool] = True
     """True if tokens attend to tokens by queries and keys alone, as in `Eager`: to no slots, by no relations."""
 
+    takes_key_bias: ClassVar[bool] = True
+    """True if single keys can have weights."""
+
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:  # noqa: B027 - most need not refuse
         """Accept the pattern, and the share of attention weights to be dropped in training.
 

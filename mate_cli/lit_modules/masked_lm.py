@@ -12,8 +12,7 @@ from torch.nn.functional import cross_entropy, linear
 from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.metrics.accuracy import masked_scores
 from mate_cli.metrics.specs import Metric
-from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext
-from mate_cli.models.heads.scores import DEVIATION
+from mate_cli.models.base.table_encoder import EncoderOutput, TableEncoder, TaskContext, initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.layers.encoder import find_activation
 from mate_cli.tables.example import Example
@@ -41,8 +40,7 @@ class MaskedLMHead(nn.Module):
     def __init__(self, hidden_size: int, vocab_size: int, activation: str = "gelu") -> None:
         super().__init__()
         self.dense = nn.Linear(hidden_size, hidden_size)
-        nn.init.trunc_normal_(self.dense.weight, std=DEVIATION, a=-2 * DEVIATION, b=2 * DEVIATION)
-        nn.init.zeros_(self.dense.bias)
+        initialise(self.dense)
         self.activation = find_activation(activation)
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=LAYER_NORM_EPSILON)
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))

@@ -1,7 +1,6 @@
 """Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -163,16 +162,6 @@ class MateForTask(MateModel):
             problem = f"the head of {type(self.task).__name__} cannot be exported: its computation depends on the data"
             raise ConfigError(problem, remedy="Export AutoModel, without the head") from error
 
-    def only(self, others: Mapping[str, Tensor | None], name: str) -> Tensor | None:
-        """Return the one input that a signature does not name.
-
-        Raises:
-            TypeError: there are others.
-        """
-        if unknown := {key for key, value in others.items() if value is not None} - {name}:
-            raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(sorted(unknown))}")
-        return others.get(name)
-
     def known_labels(self, labels: Tensor) -> Tensor:
         """Return labels of tokens as the task reads them: 0 where nothing is known."""
         return labels.clamp(min=0)
@@ -332,9 +321,12 @@ class MateForQuestionAnswering(MateForTask):
 
         Raises:
             ValueError: no cells are given.
+            TypeError: there is other supervision.
         """
         _check_table(token_type_ids)
-        labels = self.only(supervision, "labels")
+        labels = supervision.pop("labels", None)
+        if unknown := sorted(name for name, tensor in supervision.items() if tensor is not None):
+            raise TypeError(f"{type(self).__name__}.forward does not accept {', '.join(unknown)}")
         batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, inputs_embeds)
         if labels is None and start_positions is not None and end_positions is not None:
             places = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)

@@ -31,7 +31,8 @@ def encode_with_layers(
     if not (hidden_states or attentions):
         return encoder(batch), None, None
     layers = encoder.layers
-    if attentions and not all(_has_pair_weights(layer) for layer in layers):
+    backends = [layer.spec.backend for layer in layers]
+    if attentions and not all(isinstance(backend, AttentionBackend) and backend.exact for backend in backends):
         problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
         raise ConfigError(problem, where="output_attentions", remedy="Leave it out")
     states: list[Tensor] = []
@@ -50,10 +51,6 @@ def encode_with_layers(
     with record_layers(record):
         output = encoder(batch)
     return output, tuple(states) if hidden_states else None, tuple(weights) if attentions else None
-
-
-def _has_pair_weights(layer: EncoderLayer) -> bool:
-    return isinstance(layer.spec.backend, AttentionBackend) and layer.spec.backend.exact
 
 
 def _token_states(states: Tensor, plan: AttentionPlan) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan, Work
-from mate_cli.attention.patterns import AttentionPattern, Full
+from mate_cli.attention.patterns import Full
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -98,21 +98,10 @@ class MixedAttention(Attention):
     It holds the mixer without owning it, so that layers can share one and it is saved once.
     """
 
-    among_tokens = False
+    among_tokens, takes_key_bias = False, False
 
     def __init__(self, mixer: Mixer) -> None:
         self.mixer = mixer
-
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept full attention: once positions are mixed, no pair of tokens can be hidden.
-
-        Raises:
-            ConfigError: the pattern hides some.
-        """
-        if not isinstance(pattern, Full):
-            raise ConfigError(
-                f"Linformer cannot compute {type(pattern).__name__}", where="model", remedy="Use model=mate"
-            )
 
     def work(self, plan: AttentionPlan) -> Work:
         """Return every token with every slot: once mixed into it, once attending to it; padding included."""
@@ -124,12 +113,8 @@ class MixedAttention(Attention):
         """Attend: [P, 3, N, H] to [P, N, H]; keys and values of padding are zero, after the bias of their projection.
 
         Raises:
-            ConfigError: keys have a bias, or there are too many tokens.
+            ConfigError: there are too many tokens.
         """
-        if key_bias is not None:
-            raise ConfigError(
-                "Linformer does not support weights of single keys", where="model", remedy="Use model=mate or tapas"
-            )
         query, key, value = plan.heads(qkv)
         keys, values = self.mixer(key, value)
         return plan.pack_heads(scaled_dot_product_attention(query, keys, values, dropout_p=dropout))

@@ -241,14 +241,6 @@ def test_segments_never_makes_a_dense_mask(monkeypatch):
     assert attend_padded(Segments(), projections(batch), AttentionPlan(RowColumnHeads(4), batch)).isfinite().all()
 
 
-def test_a_plan_is_derived_once_for_all_layers():
-    batch = pad([one_table(np.random.default_rng(2), 5, 4, 3, 4)])
-    plan, calls = AttentionPlan(RowColumnHeads(4), batch), []
-    for _ in range(3):
-        assert plan.derive("name", lambda given: calls.append(given) or len(calls)) == 1
-    assert calls == [plan]
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
 def test_a_gpu_gives_the_same(path):

@@ -54,13 +54,6 @@ def test_sat_is_the_original_but_for_padding(sat_case, pattern, name):
     assert np.array_equal(pattern.mask(batch)[0, 0], (arrays[name] == 1) & real)
 
 
-def test_lower_and_upper_differ(sat_case):
-    batch, _, _ = sat_case
-    lower, upper = LOWER.mask(batch), UPPER.mask(batch)
-    assert not torch.equal(lower, upper)
-    assert torch.equal(lower & upper, lower)
-
-
 @ALL
 @given(batch=batches())
 def test_padding_is_never_seen_and_every_token_sees_itself(pattern, batch):

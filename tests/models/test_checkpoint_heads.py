@@ -5,7 +5,7 @@ import pytest
 import torch
 from golden import ROOT
 from safetensors.torch import save_file
-from transformers import TapasConfig, TapasForMaskedLM, TapasForQuestionAnswering, TapasForSequenceClassification
+from transformers import TapasConfig, TapasForMaskedLM, TapasForQuestionAnswering
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError
@@ -65,15 +65,6 @@ def test_all_heads_of_questions(tmp_path, heads, cls):
         assert torch.equal(ours.bias[0], getattr(theirs, weight.replace("weights", "bias")))
     assert torch.equal(task.head.aggregation.weight, theirs.aggregation_classifier.weight)
     assert torch.equal(task.head.aggregation.bias, theirs.aggregation_classifier.bias)
-
-
-def test_the_head_of_statements(tmp_path):
-    theirs = from_transformers(tmp_path, TapasForSequenceClassification)
-    task = task_of(Entailment)
-    report = load(task, tmp_path, True)
-    assert (report.new, report.unused) == ((), ())
-    assert torch.equal(task.head.weight, theirs.classifier.weight)
-    assert torch.equal(task.head.bias, theirs.classifier.bias)
 
 
 def test_all_heads_from_tensorflow():

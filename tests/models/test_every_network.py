@@ -157,6 +157,13 @@ def test_twenty_steps_learn_three_tables_by_heart(path):
     assert losses[-1] < 0.1
 
 
+@pytest.mark.parametrize("path", [path for path in PATHS if path.stem in ("etc", "linformer")], ids=lambda p: p.stem)
+def test_weights_of_single_keys_are_refused_where_there_are_none(path):
+    model = make(path)
+    with pytest.raises(ConfigError, match="does not support weights of single keys"):
+        model.encoder(torch.zeros(1, 128), model.plans(examples()), torch.zeros(1))
+
+
 READERS = pytest.mark.parametrize(
     "path",
     [path for path in PATHS if "lexical_features" in path.read_text()],

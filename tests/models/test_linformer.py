@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, one_table, pad, refuses
+from batches import batch_from
 from golden import others
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
@@ -13,7 +13,7 @@ from test_encoder_golden import SIZE as GOLDEN_SIZE
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionPlan
-from mate_cli.attention.patterns import Full, RowColumnHeads
+from mate_cli.attention.patterns import Full
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
@@ -44,11 +44,6 @@ def mixer(keys, values=None):
     made = Mixer(keys.shape[1], keys.shape[0], shared=values is None)
     made.load_state_dict({"keys": keys} | ({} if values is None else {"values": values}))
     return made
-
-
-def projections(tokens, lengths, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(sum(lengths), 3, 4, 8, generator=generator), AttentionPlan(Full(4), flat(*lengths, total=tokens))
 
 
 GOLDEN = ["plain", "share_kv", "one_kv_head", "one_kv_head_share_kv", "identity_limit"]
@@ -123,24 +118,6 @@ def test_with_the_identity_it_is_full_attention(sharing):
     assert not torch.allclose(model(given).states[1, :7], dense(given).states[1, :7], atol=1e-3)
 
 
-def test_choosing_positions_is_attention_to_these_keys():
-    qkv, plan = projections(12, (12, 12))
-    chosen = torch.tensor([1, 4, 5, 9])
-    got = MixedAttention(mixer(torch.eye(12)[chosen])).forward(qkv, plan)
-    query, key, value = plan.heads(qkv)
-    weights = (query @ key[:, :, chosen].transpose(-1, -2) / 8**0.5).softmax(-1)
-    torch.testing.assert_close(got, plan.pack_heads(weights @ value[:, :, chosen]), atol=1e-5, rtol=1e-5)
-
-
-def test_positions_may_be_renamed():
-    qkv, plan = projections(12, (12, 12))
-    weights, order = torch.randn(4, 12), torch.randperm(12, generator=torch.Generator().manual_seed(0))
-    moved = plan.packing.unpack(qkv).clone()
-    moved[:, :, 1:] = moved[:, order, 1:]
-    got = MixedAttention(mixer(weights[:, order])).forward(plan.packing.pack(moved), plan)
-    torch.testing.assert_close(got, MixedAttention(mixer(weights)).forward(qkv, plan), atol=1e-5, rtol=1e-5)
-
-
 @SHARING
 def test_padding_changes_nothing(sharing):
     model = make(sharing)
@@ -152,26 +129,6 @@ def test_padding_changes_nothing(sharing):
         states = model(flat(9, total=total)).states
         torch.testing.assert_close(states[:, :9], alone, atol=1e-5, rtol=1e-5)
         assert not states[:, 9:].any()
-
-
-def test_padding_gets_no_gradient():
-    plan = AttentionPlan(Full(4), flat(9, 4, total=12))
-    padded = torch.randn(2, 12, 3, 4, 8, requires_grad=True)
-    output = MixedAttention(mixer(torch.randn(4, 12))).forward(plan.packing.pack(padded), plan)
-    (gradient,) = torch.autograd.grad(output.square().sum(), padded)
-    real = plan.batch.attention_mask == 1
-    assert not gradient[~real].any()
-    assert gradient[real].flatten(1).any(1).all()
-
-
-@pytest.mark.parametrize(("sharing", "count"), [("headwise", 2 * 2), ("key_value", 2), ("layerwise", 1)])
-def test_the_number_of_parameters(sharing, count):
-    model = make(sharing)
-    dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
-    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in dense.parameters()) + count * 24 * 4
-    names = set(model.state_dict()) - set(dense.state_dict())
-    assert len(names) == count
-    assert all(name.startswith("mixers.") for name in names)
 
 
 def test_layers_share_one_mixer_and_its_gradient():
@@ -248,17 +205,3 @@ def test_the_longest_input_is_known_before_training():
 def test_messages():
     with pytest.raises(ConfigError, match="25 tokens, this Linformer has a length of 24"):
         make()(flat(25))
-    backend = MixedAttention(mixer(torch.eye(4)))
-    assert refuses(backend, RowColumnHeads(4))
-    qkv, plan = projections(4, (4,))
-    with pytest.raises(ConfigError, match="does not support weights of single keys"):
-        backend.forward(qkv, plan, key_bias=torch.zeros(4))
-
-
-def test_tables_of_several_shapes():
-    random = np.random.default_rng(0)
-    given = pad([one_table(random, 4, 2, 2, 2), one_table(random, 2, 1, 2, 2)])
-    model = make(length=given.input_ids.shape[1])
-    states = model(given).states
-    assert states.isfinite().all()
-    assert not states[given.attention_mask == 0].any()

@@ -11,14 +11,12 @@ from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionPlan
 from mate_cli.attention.patterns import Full, SameRowOrColumn, SatLayer
-from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.span_reading import allowed_spans
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.scores import CellSelectionHead
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.mate import MateEncoder
 from mate_cli.models.sat import Sat
 from mate_cli.tokenization.layout import SUMMARY_ROW
 
@@ -92,41 +90,6 @@ def test_each_half_has_its_own_plan(backend):
     torch.testing.assert_close(model(model.planner(batch)).states[0], states)
 
 
-def test_what_a_half_prepares_goes_with_the_batch():
-    class Notes(Sdpa):
-        def prepare(self, plan):
-            plan.derive("note", lambda plan: plan.pattern)
-
-    model = Sat(EncoderSize(16, 4, 2, 32, 40), attention=Notes(), vocab_size=50, variant="original")
-    prepared = model.planner(table()).prepared
-    halves = [SatLayer(2, columns=columns) for columns in (False, True)]
-    assert [prepared[half, "note"] for half in halves] == halves
-
-
-def test_the_original_embeds_no_rows_columns_or_ranks():
-    batch = table()
-    shifted = batch_from(
-        batch.row_ids,
-        batch.column_ids,
-        batch.segment_ids,
-        batch.attention_mask,
-        input_ids=batch.input_ids,
-        column_ranks=batch.row_ids,
-        numeric_relations=batch.row_ids,
-    )
-    for variant, same in (("original", True), ("tapas", False)):
-        model = make(variant)
-        with torch.no_grad():
-            assert torch.equal(model(batch).states, model(shifted).states) == same
-
-
-def test_all_it_lacks_are_the_tables_of_token_types():
-    mate = MateEncoder(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50).state_dict()
-    assert make("tapas").state_dict().keys() == mate.keys()
-    types = {f"embeddings.token_type_embeddings_{i}.weight" for i in range(1, 7)}
-    assert make("original").state_dict().keys() == mate.keys() - types
-
-
 @pytest.mark.parametrize("new_token_types", ["zero", "normal"])
 def test_weights_of_bert_leave_nothing_new_in_the_original(tmp_path, new_token_types):
     bert = {name: tensor.clone() for name, tensor in make("original").state_dict().items()}
@@ -153,13 +116,3 @@ def test_counts_of_columns_reach_their_column_and_nothing_selects_them():
     assert (cells.rows.tolist(), cells.columns.tolist()) == ([[1, 1]], [[1, 2]])
     spans = allowed_spans(batch, 2)[0, :, 0]
     assert spans.tolist() == [False, False, True, True, False, False]
-
-
-def test_messages():
-    class Refuses(Sdpa):
-        def supports(self, pattern, dropout=0.0):
-            if not getattr(pattern, "columns", True):
-                raise ConfigError("no", where="attention", remedy="other")
-
-    with pytest.raises(ConfigError, match="other"):
-        Sat(EncoderSize(16, 2, 2, 32), attention=Refuses(), vocab_size=50, variant="original")

@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, batches, one_table, pad, refuses
+from batches import batch_from, batches, one_table, pad
 from hypothesis import given
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionPlan
-from mate_cli.attention.patterns import Full, RowColumnHeads, Window
-from mate_cli.errors import ConfigError
+from mate_cli.attention.patterns import Full
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.layers.global_local import GlobalLocal, GlobalLocalOptions, find_links
+from mate_cli.models.layers.global_local import find_links
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.models.tapas import Tapas
 
@@ -84,15 +83,6 @@ def test_any_table_and_an_example_alone_equals_itself_in_a_batch(batch):
     torch.testing.assert_close(alone.states[0, real], together.states[0, real], atol=1e-5, rtol=1e-5)
 
 
-def test_padding_changes_nothing():
-    model, short, long = make(), some_table(), some_table(extra=7)
-    length, real = short.input_ids.shape[1], short.attention_mask == 1
-    assert torch.equal(long.input_ids[:, :length], short.input_ids)
-    expected, got = model(short).states, model(long).states
-    torch.testing.assert_close(got[:, :length][real], expected[real], atol=1e-5, rtol=1e-5)
-    assert not got[:, length:].any()
-
-
 def reached(model, batch, token):
     words = batch.input_ids.clone()
     words[0, token] = 49
@@ -118,15 +108,6 @@ def test_tokens_are_told_their_own_row_and_column():
         batch.column_ids, batch.row_ids, batch.segment_ids, batch.attention_mask, input_ids=batch.input_ids
     )
     assert not torch.allclose(model(batch).states, model(swapped).states, atol=1e-3)
-
-
-def test_the_number_of_parameters():
-    """Relations of each side and layer, the slots' own output and norm in each layer, their kinds and norm."""
-    dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
-    relations = 2 * 3 + 3
-    more = 2 * (2 * relations * (16 + 4) + 16 * 16 + 16 + 2 * 16) + 2 * 16 + 2 * 16
-    counts = [sum(p.numel() for p in model.parameters()) for model in (make(), dense)]
-    assert counts[0] == counts[1] + more
 
 
 def test_weights_of_bert_leave_only_what_bert_lacks_new(tmp_path):
@@ -156,12 +137,3 @@ def test_memory_grows_with_the_length(dropout):
     peaks = [largest(tokens) for tokens in (512, 1024, 2048)]
     assert peaks[1] == 2 * peaks[0]
     assert peaks[2] == 2 * peaks[1]
-
-
-def test_messages():
-    backend, plan = GlobalLocal(SIZE, GlobalLocalOptions(1, 1)), AttentionPlan(Full(4), some_table())
-    assert refuses(backend, RowColumnHeads(4))
-    assert refuses(backend, Window(4, 2))
-    assert not refuses(backend, Window(4, 1))
-    with pytest.raises(ConfigError, match="does not support weights of single keys"):
-        backend.forward(torch.zeros(1), plan, key_bias=torch.zeros(1))

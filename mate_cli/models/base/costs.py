@@ -11,7 +11,6 @@ scores. What libraries and the allocator take besides is left to `USABLE`.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mate_cli.attention.base import Work
@@ -143,10 +142,6 @@ def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half
     encoders = list(encoder.encoders.values())
     # Unknown layers cost as much as one.
     layers = tuple(layer.size for network in encoders for layer in network.layers) or (encoder.size,)
-    copies = _keeps_copies(type(backend).__name__ for backend in encoder.backends)
+    copies = any(type(backend).__name__ in COPIED for backend in encoder.backends)
     checkpointing = all(network.encoder.gradient_checkpointing for network in encoders)
     return TrainingMemory(layers, parameters, tokens, half=half, copies=copies, checkpointing=checkpointing)
-
-
-def _keeps_copies(backends: Iterable[str]) -> bool:
-    return any(name in COPIED for name in backends)

@@ -1,7 +1,7 @@
 """The heads of a task and what checkpoints of TAPAS call them."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,20 +32,16 @@ def head_names(task: nn.Module) -> dict[str, str]:
     They are the `transformers_names` of a class. In TAPAS a single score has one axis less.
     """
     parameters = dict(task.named_parameters())
-    names = {
-        f"{place}.{ours}": theirs
-        for place, module in task.named_modules()
-        for ours, theirs in getattr(module, "transformers_names", {}).items()
-    }
+    names = _names_of_classes(task, "transformers_names")
     return {ours: theirs for ours, theirs in names.items() if ours in parameters and not ours.startswith(INSIDE)}
 
 
-def run_names(task: nn.Module) -> dict[str, tuple[str, ...]]:
-    """Return what earlier runs of other tasks call parameters that can begin as theirs: the `run_names` of a class."""
+def _names_of_classes(task: nn.Module, attribute: str) -> dict[str, Any]:
+    """Return what an attribute of their classes says of parameters, by their whole names."""
     return {
         f"{place}.{ours}": theirs
         for place, module in task.named_modules()
-        for ours, theirs in getattr(module, "run_names", {}).items()
+        for ours, theirs in getattr(module, attribute, {}).items()
     }
 
 
@@ -77,7 +73,7 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
         names |= {n: n for n, _ in task.named_parameters() if n in tensors and not n.startswith(INSIDE)}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint can provide", where="init.heads", remedy="Use auto")
-    others = run_names(task)
+    others = _names_of_classes(task, "run_names")  # of earlier runs of other tasks
     sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
     first = {name: next((alias for alias in known if alias in tensors), None) for name, known in sources.items()}
     choices = {} if wanted is False else first

@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
+
+Value = TypeVar("Value", int, bytes)
 
 MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 """The last bytes of every table."""
@@ -215,25 +217,20 @@ def _shards(message: bytes) -> int:
     header = dict(_fields(message))
     if header.get(2):
         raise BundleDamage("it was written by a big-endian machine")
-    return _number(header.get(1, 1))
+    return _typed(header.get(1, 1), int)
 
 
 def _entry(message: bytes) -> Entry:
     fields = dict(_fields(message))
-    axes = [dict(_fields(_bytes(axis))) for number, axis in _fields(_bytes(fields.get(2, b""))) if number == 2]
-    kind, shard, offset, size, checksum = (_number(fields.get(number, 0)) for number in (1, 3, 4, 5, 6))
-    return Entry(kind, tuple(_number(axis.get(1, 0)) for axis in axes), shard, offset, size, checksum, 7 in fields)
+    shape = _typed(fields.get(2, b""), bytes)
+    axes = [dict(_fields(_typed(axis, bytes))) for number, axis in _fields(shape) if number == 2]
+    kind, shard, offset, size, checksum = (_typed(fields.get(number, 0), int) for number in (1, 3, 4, 5, 6))
+    return Entry(kind, tuple(_typed(axis.get(1, 0), int) for axis in axes), shard, offset, size, checksum, 7 in fields)
 
 
-def _number(value: int | bytes) -> int:
-    if isinstance(value, bytes):
-        raise BundleDamage("text in place of a number")
-    return value
-
-
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise BundleDamage("a number in place of text")
+def _typed(value: int | bytes, kind: type[Value]) -> Value:
+    if not isinstance(value, kind):
+        raise BundleDamage("text in place of a number" if kind is int else "a number in place of text")
     return value
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from mate_cli.models.base.table_encoder import EncoderOutput
+from mate_cli.models.base.table_encoder import EncoderOutput, initialise
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
 from mate_cli.tokenization.layout import TableBatch
 
@@ -97,10 +97,6 @@ def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
     return known.gather(1, of_tokens)
 
 
-DEVIATION = 0.02
-"""Standard deviation of the weights before training, as in BERT."""
-
-
 class Score(nn.Linear):
     """A dense layer whose weights are drawn from a truncated normal, or start at zero; biases are zero.
 
@@ -109,11 +105,11 @@ class Score(nn.Linear):
 
     def __init__(self, inputs: int, outputs: int, *, zero: bool = False) -> None:
         super().__init__(inputs, outputs)
-        nn.init.zeros_(self.bias)
         if zero:
             nn.init.zeros_(self.weight)
+            nn.init.zeros_(self.bias)
         else:
-            nn.init.trunc_normal_(self.weight, std=DEVIATION, a=-2 * DEVIATION, b=2 * DEVIATION)
+            initialise(self)
 
 
 class ClassHead(Score):

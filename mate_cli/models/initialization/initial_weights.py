@@ -198,10 +198,10 @@ class InitialWeights(Initializer):
             weights = _first_layers(weights, encoder.size.num_layers)
         _check_fit(encoder, weights, files, inside=bool(prefix))
         if files.config.get("model_type") == ROBERTA:
-            weights = _without_padding_rows(weights)
-            _settle_type_of_roberta(encoder, weights, alike=self.new_token_types == "zero")
-        if self.new_token_types == "zero":
-            _zero_missing_types(encoder, weights)
+            weights = _from_roberta(weights, state, alike=self.new_token_types == "zero")
+        for name in TYPE_TABLES if self.new_token_types == "zero" else ():
+            if name in state and name not in weights:
+                state[name].zero_()
         weights = _spread_bert_types(weights)
         heads = LoadedHeads() if task is None else load_heads(task, weights, self.heads)
         report = _copy(encoder, state, weights)
@@ -289,23 +289,15 @@ def _describe(size: EncoderSize) -> str:
     return f"{size.hidden_size} wide, {size.num_layers} layers, {size.num_heads} heads, {size.intermediate_size} inside"
 
 
-def _zero_missing_types(model: TableEncoder, tensors: dict[str, Tensor]) -> None:
-    state = model.state_dict()
-    for name in TYPE_TABLES:
-        if name in state and name not in tensors:
-            state[name].zero_()
+def _from_roberta(tensors: dict[str, Tensor], state: Mapping[str, Tensor], *, alike: bool) -> dict[str, Tensor]:
+    """Give all segments the one that RoBERTa has learnt (`alike`), or else make all new.
 
-
-def _without_padding_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Drop the rows before that of padding, from which RoBERTa counts positions; ours are counted from 0."""
-    return {name: tensor[ROBERTA_PADDING + 1 :] if name == POSITIONS else tensor for name, tensor in tensors.items()}
-
-
-def _settle_type_of_roberta(model: TableEncoder, tensors: dict[str, Tensor], *, alike: bool) -> None:
-    """Give all segments the one that RoBERTa has learnt (`alike`), or else make all new."""
+    RoBERTa counts positions from that of padding: the rows before are dropped, as ours are counted from 0.
+    """
     only = tensors.pop(BERT_TYPES, None)
-    if alike and only is not None and TYPE_TABLES[0] in (state := model.state_dict()):
+    if alike and only is not None and TYPE_TABLES[0] in state:
         tensors[BERT_TYPES] = only.expand(len(state[TYPE_TABLES[0]]), -1)
+    return {name: tensor[ROBERTA_PADDING + 1 :] if name == POSITIONS else tensor for name, tensor in tensors.items()}
 
 
 def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

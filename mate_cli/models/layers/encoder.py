@@ -181,7 +181,15 @@ class Encoder(nn.Module):
         return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
-        """Map states [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""
+        """Map states [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key.
+
+        Raises:
+            ConfigError: there is one, and attention does not support it.
+        """
+        for spec in self.specs if key_bias is not None else ():
+            if not spec.backend.takes_key_bias:
+                problem = f"{type(spec.backend).__name__} does not support weights of single keys"
+                raise ConfigError(problem, where="model", remedy="Use model=mate or tapas")
         record = getattr(_CALL, "record", None)
         for layer, spec in zip(self.layers, self.specs, strict=True):
             plan, before = plans[spec.pattern], states

@@ -15,8 +15,7 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
 from mate_cli.attention.base import Attention, AttentionPlan, Work
-from mate_cli.attention.patterns import AttentionPattern, Window, needed_pairs
-from mate_cli.errors import ConfigError
+from mate_cli.attention.patterns import needed_pairs
 from mate_cli.models.base.sizes import EncoderSize
 
 SLOTS_OF_A_KIND = 128
@@ -114,23 +113,13 @@ class RelativeScores(nn.Module):
 class GlobalLocal(nn.Module, Attention):
     """The attention of one layer in which tokens and slots share projections, each side with its own relations."""
 
-    among_tokens = False
+    among_tokens, takes_key_bias = False, False
 
     def __init__(self, size: EncoderSize, options: GlobalLocalOptions) -> None:
         super().__init__()
         self.options = options
         self.of_tokens = RelativeScores(size, options.relations)
         self.of_slots = RelativeScores(size, options.relations)
-
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept the window of these options; slots come on top of what it says.
-
-        Raises:
-            ConfigError: it is another pattern.
-        """
-        if not isinstance(pattern, Window) or pattern.radius != self.options.radius:
-            name = type(pattern).__name__
-            raise ConfigError(f"TableETC cannot compute {name}", where="model", remedy="Use model=mate")
 
     def work(self, plan: AttentionPlan) -> Work:
         """Return the window, and every slot with all tokens, both ways, and with all slots."""
@@ -140,15 +129,7 @@ class GlobalLocal(nn.Module, Attention):
         return Work(pairs, memory=slots * examples)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: those of the P tokens, then of the slots of every example, [P + B * G, 3, N, H] to [P + B * G, N, H].
-
-        Raises:
-            ConfigError: keys have a bias.
-        """
-        if key_bias is not None:
-            raise ConfigError(
-                "TableETC does not support weights of single keys", where="model", remedy="Use model=mate or tapas"
-            )
+        """Attend: [P + B * G, 3, N, H] to [P + B * G, N, H], the P tokens first, then the slots of every example."""
         links = plan.derive("links", find_links)
         count = sum(plan.packing.lengths)
         slots = qkv[count:].view(*links.used.shape, *qkv.shape[1:]).permute(2, 0, 3, 1, 4).unbind()

@@ -24,7 +24,7 @@ from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation, Search
 from mate_cli.papers.dt_fixup.schema.relations import ACTIONS, COLUMN, TABLE
 from mate_cli.papers.dt_fixup.sql.exact_match import queries_match
 from mate_cli.papers.dt_fixup.sql.example import SchemaExample
-from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES, Action
+from mate_cli.papers.dt_fixup.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.papers.dt_fixup.sql.ir import Query
 from mate_cli.papers.dt_fixup.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.papers.dt_fixup.sql.tree import build_query
@@ -108,27 +108,14 @@ def _of(scores: Tensor, actions: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SqlPrediction:
-    """A query that was found.
-
-    Args:
-        actions: that derive it; None where no derivation was complete.
-        score: the logarithm of its probability, columns weighed.
-        others: the actions of the next ones, the best first.
-    """
+    """The derivations that are complete, of which the first makes the query; none where there is no query."""
 
     example_id: str
-    actions: tuple[Action, ...] | None = None
-    score: float = -torch.inf
-    others: tuple[tuple[Action, ...], ...] = ()
+    derivations: tuple[ScoredDerivation, ...] = ()
 
-    def query(self, example: SchemaExample) -> Query | None:
-        """Return the query, on the schema of its example."""
-        return None if self.actions is None else build_query(self.actions, example.schema)
-
-    def texts(self, example: SchemaExample) -> Iterator[str]:
-        """Yield the SQL of the query, then of the others."""
-        for actions in (*([self.actions] if self.actions else []), *self.others):
-            yield write(build_query(actions, example.schema), example.schema)
+    def queries(self, example: SchemaExample) -> Iterator[Query]:
+        """Yield the query, then the next ones, the best first, on the schema of their example."""
+        return (build_query(derivation.actions, example.schema) for derivation in self.derivations)
 
 
 class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
@@ -190,7 +177,9 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         head = self.head
         assert isinstance(head, SqlHead)
         derivations = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
-        return [_prediction(name, some) for name, some in zip(output.batch.example_ids, derivations, strict=True)]
+        return [
+            SqlPrediction(name, tuple(some)) for name, some in zip(output.batch.example_ids, derivations, strict=True)
+        ]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
         """Return the SQL of each prediction, by example; empty where there is no query.
@@ -201,27 +190,20 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         return {parse.example_id: self._answer(parse, examples[parse.example_id]) for parse in predictions}
 
     def _answer(self, prediction: SqlPrediction, example: SchemaExample) -> str:
-        texts = list(prediction.texts(example))
+        texts = [write(query, example.schema) for query in prediction.queries(example)]
         best = texts[0] if texts else ""
         return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
 
     def is_correct(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
         """Tell whether the query is the known one, by the official exact-set match."""
-        query = prediction.query(example)
+        query = next(prediction.queries(example), None)
         return bool(query and example.query and queries_match(query, example.query, example.schema))
 
     def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
         """Return the exact-set match of all questions with a known query, also by hardness, and the kinds of errors."""
-        queries = {parse.example_id: parse.query(examples[parse.example_id]) for parse in predictions}
-        return score_queries(queries, examples)
+        queries = {parse.example_id: parse.queries(examples[parse.example_id]) for parse in predictions}
+        return score_queries({name: next(some, None) for name, some in queries.items()}, examples)
 
     def details(self, prediction: SqlPrediction) -> dict[str, Any]:
         """Return the score of the query."""
-        return {"score": prediction.score} if prediction.actions else {}
-
-
-def _prediction(name: str, derivations: Sequence[ScoredDerivation]) -> SqlPrediction:
-    if not derivations:
-        return SqlPrediction(name)
-    best, *others = derivations
-    return SqlPrediction(name, best.actions, best.score, tuple(derivation.actions for derivation in others))
+        return {"score": prediction.derivations[0].score} if prediction.derivations else {}

@@ -158,11 +158,6 @@ def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ..
     )
 
 
-def page_context(table: Table, link: str) -> str:
-    """Stage 3: the text to read of a page, its title before it."""
-    return f"Title : {page_title(link)} . {table.passages.get(link, '')}"
-
-
 def reading_links(example: TableExample, target: Target) -> list[str]:
     """Stage 3: the links of the pages that hold the answer, each once."""
     if target.kind == "trivial" or example.answer is None:
@@ -175,7 +170,7 @@ def page_example(example: TableExample, link: str, example_id: str | None = None
 
     The example keeps the question's name where it is given no other.
     """
-    rows = ((Cell(page_context(example.table, link)),),)
-    table = Table(f"{example.table.table_id}{link}", (Cell(""),), rows)
+    text = f"Title : {page_title(link)} . {example.table.passages.get(link, '')}"
+    table = Table(f"{example.table.table_id}{link}", (Cell(""),), ((Cell(text),),))
     answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
     return TableExample(example_id or example.example_id, example.question, table, answer)

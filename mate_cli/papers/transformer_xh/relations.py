@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,12 +89,10 @@ def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Seq
     return lambda nodes: np.array([[holds(node, other) for other in nodes] for node in nodes], bool)
 
 
-def _same(key: Callable[[EvidenceNode], int]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
-    def mark_pairs(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-        keys = np.array([key(node) for node in nodes])
-        return keys[:, None] == keys
-
-    return mark_pairs
+def _equal(lines: Iterable[int]) -> np.ndarray:
+    """Return pairs of nodes of one line."""
+    numbers = np.array(list(lines))
+    return numbers[:, None] == numbers
 
 
 def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
@@ -105,9 +103,9 @@ def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
 
 
 _FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
-    "row": _same(lambda node: node.row),
-    "first": lambda nodes: _same(lambda node: node.row)(nodes) & _with_first(nodes),
-    "column": _same(lambda node: node.column),
+    "row": lambda nodes: _equal(node.row for node in nodes),
+    "first": lambda nodes: _equal(node.row for node in nodes) & _with_first(nodes),
+    "column": lambda nodes: _equal(node.column for node in nodes),
     "page": _pairs(lambda node, other: any(page in other.pages for page in node.pages)),
     "link": _pairs(lambda node, other: other.row in node.asks),
     "mention": _pairs(lambda node, other: mentions(node.title, other.text)),

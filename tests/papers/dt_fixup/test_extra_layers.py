@@ -214,26 +214,6 @@ def test_states_have_the_width_of_the_network_and_all_parts_know_the_layers(cls)
     assert all(torch.equal(tensor, plain.state_dict()[name]) for name, tensor in shared.items())
 
 
-def test_checkpointing_reaches_them(monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        "mate_cli.models.layers.encoder.checkpoint", lambda layer, *given, **_: calls.append(layer) or layer(*given)
-    )
-    model = network(gradient_checkpointing=True)
-    model(tables())
-    assert calls == model.layers
-    assert len(calls) == 5
-
-
-def test_projections_without_bias_are_saved_and_loaded():
-    model, again = network(replace(EXTRA, projection_bias=False)), network(replace(EXTRA, projection_bias=False))
-    names = [name for name in model.state_dict() if name.startswith("extra.encoder.layer.0.attention.self")]
-    assert [name.rpartition("self.")[2] for name in names] == ["query.weight", "key.weight", "value.weight"]
-    again.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
-    values = (one.extra.encoder.layers[0].attention["self"].value.weight for one in (again, model))
-    torch.testing.assert_close(next(values), next(values) + 1)
-
-
 def test_what_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="unknown scheme 'fixup'"):
         network(replace(EXTRA, scheme="fixup"))

@@ -1,12 +1,9 @@
 """Options are chosen by their first tokens, learnt, scored and compared with the commonest place."""
 
-import json
-
 import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.cli.app import main
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.models.base.sizes import EncoderSize
@@ -60,59 +57,3 @@ def test_accuracy_counts_every_question_and_the_floor_is_the_commonest_place(tas
     assert task.score(choices, examples)["accuracy"] == 0.5
     assert task.answers(choices, examples) == {"a": "red", "b": "green", "c": "blue"}
     assert task.baselines(examples, lambda: list(examples.values()))["majority/accuracy"] == 0.5
-
-
-@pytest.fixture
-def release(tmp_path):
-    def entries(prefix, count):
-        return [
-            {
-                "context": f"The colour of number {place} is {OPTIONS[place % 3]}.",
-                "question": "Which colour is it?",
-                "answers": list(OPTIONS),
-                "label": place % 3,
-                "id_string": f"{prefix}{place}",
-            }
-            for place in range(count)
-        ]
-
-    for file, count in (("train", 12), ("val", 4), ("test", 2)):
-        (tmp_path / f"{file}.json").write_text(json.dumps(entries(file, count)))
-    return tmp_path
-
-
-@pytest.mark.long
-def test_24_layers_go_on_bit_for_bit_and_are_scaled_once(release, tmp_path, monkeypatch):
-    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
-    typed = [
-        *("train", "experiment=logiqa_deeper", "init=random", "init.tokenizer=sample", "model.size=tiny"),
-        *(f"data.root={release}", "logger=none", "hardware.threads=1", "hardware.micro_batch=4"),
-        *("model.extra.layers=24", "model.extra.heads=2", "model.extra.inner=16", "encoding.option_tokens=32"),
-        *("trainer.batch_size=4", "trainer.max_steps=4", "trainer.checkpoint_every=2", "trainer.val_every=0.7"),
-        "optimizer.factors.new=0.5",
-    ]
-    assert main([*typed, f"paths.outputs={tmp_path / 'whole'}"]) == 0
-    (whole,) = (tmp_path / "whole" / "train" / "logiqa_deeper").iterdir()
-    record = json.loads((whole / "record.json").read_text())
-    assert record["facts"]["dt_fixup"].startswith("mu ")
-    assert record["metrics"]["baseline/majority/dev/accuracy"] == 0.25
-
-    from mate_cli.runs.callbacks import FollowTraining
-
-    class Stop(FollowTraining):
-        state_key = "FollowTraining"
-
-        def on_train_batch_end(self, trainer, *given):
-            super().on_train_batch_end(trainer, *given)
-            if trainer.global_step == 3:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr("mate_cli.pipelines.training.FollowTraining", Stop)
-    assert main([*typed, f"paths.outputs={tmp_path / 'cut'}"]) != 0
-    monkeypatch.undo()
-    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
-    (cut,) = (tmp_path / "cut" / "train" / "logiqa_deeper").iterdir()
-    assert main([*typed, f"paths.outputs={tmp_path / 'cut'}", f"resume={cut}"]) == 0
-    resumed = json.loads((cut / "record.json").read_text())
-    assert (resumed["resumed"], resumed["facts"]["dt_fixup"]) == (1, record["facts"]["dt_fixup"])
-    assert resumed["weights_sha256"] == record["weights_sha256"]

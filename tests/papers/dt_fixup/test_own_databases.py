@@ -15,6 +15,7 @@ from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.papers.dt_fixup.databases import answer_database as databases
 from mate_cli.papers.dt_fixup.databases.source import DatabaseSource
+from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation
 from mate_cli.papers.dt_fixup.sql.parse import parse
 from mate_cli.papers.dt_fixup.sql.schema import Schema
 from mate_cli.papers.dt_fixup.sql.tree import oracle_actions
@@ -59,7 +60,7 @@ def model(monkeypatch):
 
     monkeypatch.setattr(databases, "EncodedExamples", encoded)
     data = SimpleNamespace(loader_encoded=lambda encodings: encodings)
-    parts = SimpleNamespace(task=SimpleNamespace(answers=answers), data=data, serializer=None)
+    parts = SimpleNamespace(task=SimpleNamespace(answers=answers, spec=SqlParsing.spec), data=data, serializer=None)
     return SimpleNamespace(name="a model", parts=parts, config=None)
 
 
@@ -196,7 +197,7 @@ def test_the_best_query_that_runs_is_taken():
         oracle_actions(parse(f"SELECT {column} FROM orders", schema), schema) for column in ("customer", "price")
     )
     example = SimpleNamespace(schema=schema)
-    prediction = SqlPrediction("a", first, -1.0, (second,))
+    prediction = SqlPrediction("a", (ScoredDerivation(first, -1.0), ScoredDerivation(second, -2.0)))
     for accepted, answer in ((None, "customer"), ("price", "price"), ("customer", "customer"), ("nothing", "customer")):
         task = SimpleNamespace(runs=accepted and (lambda example, sql, word=accepted: word in sql))
         assert SqlParsing._answer(task, prediction, example) == f"SELECT {answer} FROM orders"

@@ -13,7 +13,7 @@ from mate_cli.attention.patterns import Full
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra, ExtraLayers
-from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention, attend_in_steps, find_relations
+from mate_cli.papers.dt_fixup.models.relation_attention import RelationAttention
 from mate_cli.papers.dt_fixup.schema.relations import NODE_RELATIONS
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
 
@@ -133,38 +133,11 @@ def test_it_is_its_definition_forward_and_backward(dtype: torch.dtype) -> None:
         torch.testing.assert_close(own, direct, atol=1e-5, rtol=1e-4)
 
 
-def test_tables_of_zeros_leave_plain_attention() -> None:
-    backend, qkv, relations = drawn([6, 4])
-    for table in backend.parameters():
-        table.detach().zero_()
-    query, key, value = AttentionPlan(Full(4), nodes(relations, [6, 4])).heads(qkv)
-    found = attend(backend, qkv, relations, [6, 4])
-    for row, (start, length) in enumerate(((0, 6), (6, 4))):
-        one = (part[row, :, :length] for part in (query, key, value))
-        plain = torch.nn.functional.scaled_dot_product_attention(*one).transpose(0, 1)
-        torch.testing.assert_close(found[start : start + length], plain)
-
-
-def test_dropping_nothing_in_steps_is_the_same() -> None:
-    backend, qkv, relations = drawn([6, 9])
-    plan = AttentionPlan(Full(4), nodes(relations, [6, 9]))
-    tables = backend.relation_key, backend.relation_value
-    found = plan.pack_heads(attend_in_steps(*plan.heads(qkv), *tables, find_relations(plan), 0.0))
-    torch.testing.assert_close(found, attend(backend, qkv, relations, [6, 9]))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["kernels", "torch"])
 def test_neighbours_and_padding_change_nothing(dtype: torch.dtype) -> None:
     backend, qkv, relations = drawn([6, 9], dtype)
     alone = attend(backend, qkv[:6], relations[:1, :6, :6], [6])
     torch.testing.assert_close(attend(backend, qkv, relations, [6, 9])[:6], alone)
-
-
-def test_the_order_of_nodes_means_nothing() -> None:
-    backend, qkv, relations = drawn([9])
-    order = torch.randperm(9)
-    moved = attend(backend, qkv[order], relations[:, order][:, :, order], [9])
-    torch.testing.assert_close(moved, attend(backend, qkv, relations, [9])[order])
 
 
 def test_a_batch_without_relations_is_refused() -> None:

@@ -17,6 +17,7 @@ from mate_cli.papers.dt_fixup.models.extra import Extra
 from mate_cli.papers.dt_fixup.models.relation_aware import RelationAware
 from mate_cli.papers.dt_fixup.models.schemes import mu_of
 from mate_cli.papers.dt_fixup.models.tree_decoder import Scores, Steps
+from mate_cli.papers.dt_fixup.models.tree_search import ScoredDerivation
 from mate_cli.papers.dt_fixup.schema.relations import ACTIONS, COLUMN, NODE_KINDS, NODE_TABLES, TABLE, WORD
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer
 from mate_cli.papers.dt_fixup.sql_parsing import ScoredSteps, SqlParsing, derivation_loss
@@ -196,10 +197,12 @@ def test_predictions_become_sql_and_scores(encodings):
     own = task().eval()
     known = {one.example_id: one for one in examples()}
     predictions = own.predict(batch_of(encodings))
-    right = [replace(one, actions=known[one.example_id].actions) for one in predictions[:3]]
+    right = [
+        replace(one, derivations=(ScoredDerivation(known[one.example_id].actions, 0.0),)) for one in predictions[:3]
+    ]
     assert own.answers(right, known)["0"] == "SELECT count(*) FROM singer"
     assert all(own.is_correct(one, known[one.example_id]) for one in right)
-    scores = own.score([*right, replace(predictions[3], actions=None)], known)
+    scores = own.score([*right, replace(predictions[3], derivations=())], known)
     assert scores["exact_set_match"] == pytest.approx(3 / 5)
     assert scores["column_and_sketch_error"] == pytest.approx(2 / 5)
     assert own.skip_reason(replace(known["0"], actions=None)) == "a query that the grammar cannot make"

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from music_questions import examples
 
-from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
-from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import LoaderOptions, TableDataModule
 from mate_cli.papers.dt_fixup.schema.relations import NODE_KINDS
 from mate_cli.papers.dt_fixup.schema.serializer import SchemaSerializer, shuffle_names
@@ -105,17 +104,3 @@ def test_what_is_evaluated_and_measured_stands_in_the_order_of_the_schema(tmp_pa
     plain = {one.example_id: tuple(one.input_ids.tolist()) for one in data.serializer.encode(examples())}
     for batches in (data.loader("dev"), data.every_batch()):
         assert dict(texts(batches)) == plain
-
-
-def test_pairs_of_examples_and_places_are_the_same_micro_batches():
-    lengths, schedule = [5, 9, 3, 7, 7, 2, 8], Schedule(4, 2, 40)
-    pairs = list(PlacedBatches(lengths, schedule, seed=1))
-    assert [[index for index, _ in batch] for batch in pairs] == list(LengthGroupedBatches(lengths, schedule, seed=1))
-    places = sorted(place for batch in pairs for _, place in batch)
-    assert len(set(places)) == len(places) == 160
-
-
-def test_a_batch_of_mixed_names_has_positions_that_run_on(serializer):
-    mixed = [shuffle_names(one, np.random.default_rng(1)) for one in serializer.encode(examples())]
-    batch = collate(mixed, reset_positions=False, max_positions=128)
-    assert batch.position_ids[0].tolist() == list(range(batch.input_ids.shape[1]))

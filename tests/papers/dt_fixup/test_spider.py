@@ -105,23 +105,3 @@ def test_damaged_schemas_are_named(tmp_path, change, says):
     assert (problems[0].file, problems[0].key) == ("tables.json", "flight_2")
     assert says in problems[0].what
     assert main(["data", "check", "data=spider", f"data.root={tmp_path}"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("condition", "says"),
-    [
-        (" AND ".join(f"Code = {n}" for n in range(3000)), "nested too deep"),
-        ("Code = -'abc'", "is not a column"),
-        ("Code = 1e400", "too large"),
-        ("Code IS NULL", "unsupported condition Code IS NULL"),
-    ],
-)
-def test_texts_that_are_too_deep_or_not_represented_are_named(tmp_path, condition, says):
-    text = f"SELECT count(*) FROM airports WHERE {condition}"
-    release = write(tmp_path, [asked(), asked(text)])
-    one, other = release.examples("train")
-    assert one.query
-    assert other.query is None
-    (note,) = release.notes
-    assert note.key == "train_spider-00001"
-    assert says in note.what

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from strategies import examples, texts
 
 from mate_cli.papers.hybrider.linking import (
-    MAX_DISTANCE,
     TAU,
     OverlapDistance,
     TableLinks,
@@ -165,23 +164,6 @@ def test_sentences_end_where_a_full_stop_stands_alone():
     assert first_sentence("Ann ran . She won") == "Ann ran ."
     assert first_sentence("") == ""
     assert page_title("/wiki/Anna_Berg") == "Anna Berg"
-
-
-@given(examples())
-def test_nodes_name_what_is_in_the_table(example):
-    (nodes,) = link_questions([example])
-    assert [SOURCES.index(node.source) for node in nodes] == sorted(SOURCES.index(node.source) for node in nodes)
-    for node in nodes:
-        row, place = node.coordinate
-        cell = example.table.rows[row][place]
-        assert node.header == example.table.header[place].text
-        if node.link is None:
-            assert (node.content, node.source) == (cell.text, "links")
-            assert 0.9 < node.confidence <= 1
-        else:
-            assert node.link in cell.links
-            assert node.fact in example.table.passages[node.link]
-            assert 0 <= node.confidence < MAX_DISTANCE
 
 
 @given(st.lists(examples(), min_size=1, max_size=3))

@@ -8,10 +8,8 @@ import hybrider_golden
 import pytest
 from golden import shared
 from hybrider_golden import IDS
-from hypothesis import given
-from strategies import examples
 
-from mate_cli.papers.hybrider.linking import TableLinks, link_question
+from mate_cli.papers.hybrider.linking import TableLinks
 from mate_cli.papers.hybrider.nodes import MAX_CANDIDATES, Node
 from mate_cli.papers.hybrider.targets import (
     AnswerNode,
@@ -174,22 +172,6 @@ def test_a_page_is_read_once_and_nothing_of_trivial_questions():
     target = Target("hard", "passage", (AnswerNode("Ann Lee", (0, 1), "/wiki/Ann_Lee"),) * 2)
     assert reading_links(example, target) == ["/wiki/Ann_Lee"]
     assert reading_links(example, replace(target, kind="trivial")) == []
-
-
-@given(examples())
-def test_targets_fit_their_kind(example):
-    nodes = link_question(example)
-    target = find_target(example, nodes)
-    answer_cells, rows = {n.coordinate for n in target.nodes}, set(target.answer_of_row)
-    assert (target.kind == "easy") <= bool(answer_cells & {n.coordinate for n in nodes})
-    labels = ranking_labels(target, nodes)
-    assert len(labels) == len(nodes) * target.ranks
-    assert bool(sum(labels)) == target.ranks, "a question that ranking learns from has a right node"
-    for node, label in zip(nodes, labels, strict=False):
-        hops = hop_labels(target, hop_candidates(example.table, node.coordinate[0]))
-        assert label == (node.coordinate[0] in rows)
-        assert not hops or label
-    assert all(link in example.table.passages for link in reading_links(example, target))
 
 
 OTHER_TABLE = {"6546ba5329f186cb", "cd27c43c211d752a", "f1f011d3a63b506c", "060323fe818531b8"}

@@ -6,9 +6,8 @@ import pytest
 
 from mate_cli.data.datasets.hybridqa.reader import Sample
 from mate_cli.data.loading.cache import digest_of
-from mate_cli.data.loading.table_data_module import PORTION
 from mate_cli.papers.hybrider import linking
-from mate_cli.papers.hybrider.linking import CHUNK, link_examples, link_question
+from mate_cli.papers.hybrider.linking import link_examples, link_question
 
 EXAMPLES = Sample().examples("dev")[:4]
 
@@ -45,7 +44,3 @@ def test_every_field_of_an_example_counts():
     ]
     assert first != last
     assert len({digest_of([one], "maker") for one in [example, *others]}) == 1 + len(others)
-
-
-def test_a_portion_fills_the_files_of_links():
-    assert PORTION % CHUNK == 0

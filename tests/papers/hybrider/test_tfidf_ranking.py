@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from strategies import examples
 
 from mate_cli.papers.hybrider.system import nearest_page
 from mate_cli.tables.table import Cell, Table
@@ -34,10 +32,3 @@ def test_nearest_page(question, page):
 def test_a_table_without_a_sentence_has_no_page():
     assert nearest_page(replace(TABLE, passages={}), "who ?") is None
     assert nearest_page(replace(TABLE, passages={"/wiki/Ann": " "}), "who ?") is None
-
-
-@given(examples())
-def test_the_page_is_one_of_the_table_with_a_sentence(example):
-    page = nearest_page(example.table, example.question)
-    assert page is None or example.table.passages[page].strip()
-    assert page is not None or not any(text.strip() for text in example.table.passages.values())

@@ -1,6 +1,5 @@
 """HotpotQA and MuSiQue: what is read, and what is damaged, by name."""
 
-import gzip
 import json
 import zipfile
 
@@ -174,19 +173,6 @@ def test_damaged_graphs_and_lines_are_named(tmp_path):
     (tmp_path / "train.jsonl").write_text("\n".join(lines))
     problems = hotpotqa(tmp_path, train_file="train.jsonl").check().problems
     assert [problem.key for problem in problems] == ["line 3", "astray", "x", "edge", "spans"]
-
-
-def test_a_file_that_ends_too_early_is_named(tmp_path):
-    content = gzip.compress(json.dumps([QUESTION] * 50).encode())
-    (tmp_path / "train.json.gz").write_bytes(content[:-20])
-    (problem,) = hotpotqa(tmp_path).check().problems
-    assert "train.json.gz" in problem.file
-    (tmp_path / "train.json.gz").unlink()
-    (tmp_path / "train.json").write_text(json.dumps([QUESTION])[:-9])
-    (problem,) = hotpotqa(tmp_path).check().problems
-    assert problem.file == "train.json"
-    with pytest.raises(DataError, match=r"other\.json"):
-        hotpotqa(tmp_path, train_file="other.json").examples("train")
 
 
 def test_musique(tmp_path):

@@ -2,14 +2,9 @@
 
 import json
 import shutil
-import signal
-import time
-from pathlib import Path
 
-import forked_commands
 import numpy as np
 import pytest
-from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
 from mate_cli.files.renamed import FORMER_MODULES
@@ -74,31 +69,3 @@ def test_it_answers_about_own_tables(run, tmp_path, capsys):
     words = [f"run={run}", f"table={tmp_path / 'sales.csv'}", "question=which region sold most?", "hardware.threads=1"]
     assert main(["predict", *words]) == 0
     assert "which region sold most?" in capsys.readouterr().out
-
-
-@pytest.mark.long
-def test_killed_and_resumed_it_ends_with_the_same_weights(tmp_path):
-    """The encodings, which are kept on disk, come back with their relations."""
-    more = ["trainer.limit_train=16", "trainer.limit_dev=4", "trainer.batch_size=4", "trainer.max_epochs=2"]
-    more += ["trainer.checkpoint_every=2", "trainer.log_every=1", "hardware.micro_batch=2"]
-
-    def start(name, *extra):
-        return forked_commands.start("train", *WORDS, *more, f"paths.outputs={tmp_path / name}", *extra)
-
-    def weights(name):
-        (path,) = tmp_path.glob(f"{name}/train/hybridqa_xh/*/checkpoints/best.safetensors")
-        return load_file(path)
-
-    whole = start("whole")
-    assert whole.wait(300) == 0
-    process = start("cut")
-    for _ in range(6000):
-        found = [path.read_text() for path in Path(tmp_path).glob("cut/train/hybridqa_xh/*/metrics.jsonl")]
-        if any('"step": 3' in text for text in found):
-            break
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait(60)
-    assert start("cut", "resume=last").wait(300) == 0
-    expected, got = weights("whole"), weights("cut")
-    assert all((got[name] == tensor).all() for name, tensor in expected.items())

@@ -6,11 +6,10 @@ import torch
 from batches import batch_from
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.patterns import Full, PreviousSegment
+from mate_cli.attention.patterns import PreviousSegment
 from mate_cli.data.loading.collate import collate
-from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.papers.transformer_xh.models.transformer_xl import SegmentMemory, TransformerXl
+from mate_cli.papers.transformer_xh.models.transformer_xl import TransformerXl
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 3, 4, 64)
@@ -109,8 +108,3 @@ def test_a_memory_changes_what_is_learnt_but_not_what_is_read():
     batch, kept, plain = batch_of(line(), line((2, 6))), make(True), make(False)
     plain.load_state_dict(kept.state_dict())
     torch.testing.assert_close(kept(batch).states, plain(batch).states, atol=1e-5, rtol=1e-5)
-
-
-def test_a_memory_of_other_patterns_is_refused():
-    with pytest.raises(ConfigError, match="cannot compute Full"):
-        SegmentMemory().supports(Full(4))

@@ -32,19 +32,6 @@ _TRIAL_STEPS = 100_000_000
 WITHOUT_VALUES = f"Values are not predicted: put them in place of {sql_literal(PLACEHOLDER)}."
 
 
-def require_sql(model: LoadedModel) -> LoadedModel:
-    """Return a model that answers with SQL, and refuse any other.
-
-    Raises:
-        RunError: saying what to use.
-    """
-    task = model.parts.task
-    if task.spec.label != "sql":
-        problem = f"{type(task).__name__} does not answer with SQL"
-        raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
-    return model
-
-
 def answer_database(
     opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None] = lambda text: None
 ) -> Session:
@@ -56,13 +43,17 @@ def answer_database(
         say: is told what is being done.
 
     Raises:
-        RunError: there is no such run.
+        RunError: there is no such run, or it does not answer with SQL.
         CheckpointError: there is no such checkpoint.
     """
     path, seconds = opened.path, dict(opened.seconds)
     say("loading the model")
     with record_time(seconds, "model"):
         model = load()
+    task = model.parts.task
+    if task.spec.label != "sql":
+        problem = f"{type(task).__name__} does not answer with SQL"
+        raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
     say("answering")
     with record_time(seconds, "answers"):
         schema = opened.schema

@@ -43,8 +43,8 @@ class RowDatabases:
         if not question:
             raise RowError("has no question")
         schema, table = self._schema(row)
-        known, problem = GoldQuery.of(sql, schema) if sql else (None, "")
-        return schema_example(row.text("id") or name, question, schema, table, known), problem
+        known = GoldQuery.of(sql, schema) if sql else None
+        return schema_example(row.text("id") or name, question, schema, table, known), known.problem if known else ""
 
     def _schema(self, row: LabelledRow) -> tuple[Schema, Table]:
         path = self.files.find(row.text("database") or self.shared or "", row.folder, "database")

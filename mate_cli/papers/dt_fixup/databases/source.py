@@ -57,9 +57,9 @@ class DatabaseSource:
 
     def answer(self, opened: OpenDatabase, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
         """Answer all questions with SQL, see `answer_database`."""
-        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database, require_sql
+        from mate_cli.papers.dt_fixup.databases.answer_database import answer_database
 
-        return answer_database(opened, lambda: require_sql(load()), say)
+        return answer_database(opened, load, say)
 
 
 def _schema(path: Path, name: str | None) -> Schema:

@@ -55,7 +55,7 @@ class Spider(Release):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._queries: dict[tuple[str, str], tuple[GoldQuery, str]] = {}
+        self._queries: dict[tuple[str, str], GoldQuery] = {}
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -100,9 +100,9 @@ class Spider(Release):
         text = require_text(entry, "query")
         if (database, text) not in self._queries:
             self._queries[database, text] = GoldQuery.of(text, schema)
-        known, problem = self._queries[database, text]
-        if problem:
-            self.notes.append(Problem(file, name, problem))
+        known = self._queries[database, text]
+        if known.problem:
+            self.notes.append(Problem(file, name, known.problem))
         return schema_example(name, question, schema, table, known)
 
     @cached_property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -57,16 +57,9 @@ class Extra(ExtraOptions):
     projection_bias: bool = True
     mu_source: Literal["pre_map", "input"] = "pre_map"
 
-    def build(
-        self,
-        input_width: int,
-        spec: Callable[[EncoderSize], LayerSpec],
-        *,
-        returned: int | None = None,
-        gradient_checkpointing: bool = False,
-    ) -> ExtraLayers:
+    def build(self, given: int, spec: Callable[[EncoderSize], LayerSpec], **options: Any) -> ExtraLayers:
         """Build the layers, see `ExtraLayers`."""
-        return ExtraLayers(self, input_width, spec, returned=returned, gradient_checkpointing=gradient_checkpointing)
+        return ExtraLayers(self, given, spec, **options)
 
 
 class ExtraLayers(AddedLayers):
@@ -116,11 +109,6 @@ class ExtraLayers(AddedLayers):
         self.LayerNorm: nn.Module = nn.LayerNorm(width) if extra.layers and norm != "none" else nn.Identity()
         self.back: nn.Module = _map(width, returned or width)
         draw(self)
-
-    @property
-    def specs(self) -> list[LayerSpec]:
-        """The specification of each layer."""
-        return self.encoder.specs
 
     def scheme_inputs(self, states: Tensor) -> Tensor:
         """Return what the scheme measures of the states [P, given] that come in."""

@@ -6,6 +6,7 @@ Source: Shaw et al., "Self-Attention with Relative Position Representations", NA
 
 import ctypes
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -32,6 +33,11 @@ class NodeRelations:
     ids: Tensor
     real: Tensor
 
+    @cached_property
+    def index(self) -> Tensor:
+        """The relations as torch looks them up, Int64 [B, 1, K, K]."""
+        return self.ids.long()[:, None]
+
 
 class _Problem(ctypes.Structure):
     """Arguments of both kernels; the fields are those of `Relate` in native_cpp/relate.cpp."""
@@ -40,56 +46,6 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("examples", "heads", "nodes", "relations", "threads")),
         *((name, ctypes.c_void_p) for name in ("ids", "real")),
     )
-
-
-def weigh(scores: Tensor, of_relations: Tensor, related: NodeRelations) -> tuple[Tensor, Tensor]:
-    """Return the softmax over nodes of scores with those of their relations, and its sums by relation.
-
-    Args:
-        scores: without what relations add, [B, N, K, K]; may be written to.
-        of_relations: what each relation would add, [B, N, K, R].
-        related: which relation it is.
-
-    Returns:
-        Weights [B, N, K, K], zero where a node is not real, and sums [B, N, K, R].
-    """
-    if _is_native(scores):
-        sums = torch.empty_like(of_relations)
-        _call("mate_relate", related, of_relations, scores, of_relations, sums)
-        return scores, sums
-    ids = related.ids.long()[:, None].expand_as(scores)
-    real = related.real.bool()
-    scores = scores + of_relations.gather(-1, ids)
-    weights = scores.masked_fill(~real[:, None, None], torch.finfo(scores.dtype).min).softmax(-1)
-    weights = weights * real[:, None, :, None]
-    return weights, _sums(weights, ids, of_relations)
-
-
-def weigh_backward(weights: Tensor, gradient: Tensor, of_sums: Tensor, related: NodeRelations) -> tuple[Tensor, Tensor]:
-    """Return the gradients of both kinds of scores that `weigh` is given, from those of what it returns.
-
-    Args:
-        weights: that it returned.
-        gradient: of the weights; may be written to.
-        of_sums: gradient of the sums.
-        related: as there.
-    """
-    if _is_native(weights):
-        of_relations = torch.empty_like(of_sums)
-        _call("mate_relate_backward", related, of_sums, weights, gradient, of_sums, of_relations)
-        return gradient, of_relations
-    ids = related.ids.long()[:, None].expand_as(weights)
-    gradient = gradient + of_sums.gather(-1, ids)
-    gradient = (gradient - (gradient * weights).sum(-1, keepdim=True)) * weights
-    return gradient, _sums(gradient, ids, of_sums)
-
-
-def _sums(values: Tensor, ids: Tensor, like: Tensor) -> Tensor:
-    return torch.zeros_like(like).scatter_add(-1, ids, values)
-
-
-def _is_native(scores: Tensor) -> bool:
-    return scores.device.type == "cpu" and scores.dtype == torch.float32 and native_kernels() is not None
 
 
 def _call(name: str, related: NodeRelations, of_relations: Tensor, *tensors: Tensor) -> None:
@@ -108,7 +64,7 @@ class RelationAttention(nn.Module, Attention):
     right one is chosen, and weights are summed by relation before they meet the vectors.
     """
 
-    among_tokens = False
+    among_tokens, takes_key_bias = False, False
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
@@ -131,16 +87,13 @@ class RelationAttention(nn.Module, Attention):
         """Attend among the nodes of a batch: [P, 3, N, H] to [P, N, H].
 
         Raises:
-            ConfigError: the batch has no relations, or keys have a bias.
+            ConfigError: the batch has no relations.
         """
-        if key_bias is not None:
-            raise ConfigError(
-                "relations do not support weights of single nodes", where="model", remedy="Use another model"
-            )
         related = plan.derive("relations", find_relations)
         query, key, value = plan.heads(qkv)
         of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
-        if dropout:
+        fits = qkv.device.type == "cpu" and qkv.dtype == torch.float32
+        if dropout or not fits or native_kernels() is None:
             return plan.pack_heads(attend_in_steps(query, key, value, of_keys, of_values, related, dropout))
         output: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
         return plan.pack_heads(output)
@@ -155,8 +108,8 @@ def attend_in_steps(
     related: NodeRelations,
     dropout: float,
 ) -> Tensor:
-    """Attend with some weights dropped, each step in the open: [B, N, K, H] each and tables [R, H] to [B, N, K, H]."""
-    ids = related.ids.long()[:, None].expand(-1, query.shape[1], -1, -1)
+    """Attend, each step in the open: [B, N, K, H] each and tables [R, H] to [B, N, K, H]."""
+    ids = related.index.expand(-1, query.shape[1], -1, -1)
     query = query / query.shape[-1] ** 0.5
     scores = query @ key.transpose(-1, -2) + (query @ relation_key.T).gather(-1, ids)
     hidden = ~related.real.bool()[:, None, None]
@@ -166,13 +119,15 @@ def attend_in_steps(
 
 
 class _Attend(torch.autograd.Function):
-    """Attention that keeps for the gradient: projections, weights, and their sums by relation."""
+    """Attention by kernels, which keeps for the gradient: projections, weights, and their sums by relation."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:  # noqa: ANN401 - torch's own context
         query, key, value, relation_key, relation_value, related = arguments
         query = query / query.shape[-1] ** 0.5
-        weights, sums = weigh(query @ key.transpose(-1, -2), query @ relation_key.T, related)
+        weights, of_relations = query @ key.transpose(-1, -2), query @ relation_key.T
+        sums = torch.empty_like(of_relations)
+        _call("mate_relate", related, of_relations, weights, of_relations, sums)  # writes weights in place of scores
         ctx.save_for_backward(query, key, value, relation_key, relation_value, weights, sums)
         ctx.related = related
         return weights @ value + sums @ relation_value
@@ -180,8 +135,9 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own context
         query, key, value, relation_key, relation_value, weights, sums = ctx.saved_tensors
-        gradients = gradient @ value.transpose(-1, -2), gradient @ relation_value.T
-        of_scores, of_relations = weigh_backward(weights, *gradients, ctx.related)
+        of_scores, of_sums = gradient @ value.transpose(-1, -2), gradient @ relation_value.T
+        of_relations = torch.empty_like(of_sums)
+        _call("mate_relate_backward", ctx.related, of_sums, weights, of_scores, of_sums, of_relations)
         of_query = (of_scores @ key + of_relations @ relation_key) / query.shape[-1] ** 0.5
         of_key = of_scores.transpose(-1, -2) @ query
         of_value = weights.transpose(-1, -2) @ gradient

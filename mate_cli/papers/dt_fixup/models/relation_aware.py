@@ -23,6 +23,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.files.atomic import replace_file
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import EncoderOutput, Reader, TableEncoder
+from mate_cli.models.layers.added import AddedLayers
 from mate_cli.models.layers.embeddings import FastDropout
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.papers.dt_fixup.models.extra import Extra
@@ -142,6 +143,7 @@ class RelationAware(TableEncoder):
     """
 
     arrays = (NODE_RELATIONS, NODE_KINDS, NODE_TABLES)
+    extra: AddedLayers
 
     def __init__(
         self,
@@ -182,7 +184,6 @@ class RelationAware(TableEncoder):
     @property
     def states_size(self) -> int:
         """The width of the states of nodes."""
-        assert self.extra is not None
         return self.extra.size.hidden_size
 
     @property
@@ -194,7 +195,6 @@ class RelationAware(TableEncoder):
 
     def layer_inputs(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """Return all word pieces for the pre-trained layers, nodes for the others."""
-        assert self.extra is not None
         return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
 
     def train(self, mode: bool = True) -> RelationAware:
@@ -207,7 +207,6 @@ class RelationAware(TableEncoder):
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode the nodes of a batch."""
-        assert self.extra is not None
         vectors = self._vectors(batch)
         words, names = (self.node_dropout(tensor) for tensor in vectors)
         nodes = node_batch(batch)

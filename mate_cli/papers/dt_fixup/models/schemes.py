@@ -5,9 +5,9 @@ Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Li
 of Training Transformers", EMNLP 2020 (ADMIN).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -18,92 +18,70 @@ from mate_cli.models.layers.encoder import EncoderLayer, Norm
 from mate_cli.tokenization.layout import TableBatch
 
 
+@dataclass(frozen=True)
 class Scheme:
     """A scheme for the first weights of added layers; all draw matrices by Xavier and leave biases as torch draws them.
 
-    Attributes:
+    Args:
         norm: where the layers have their LayerNorms; with post or pre another one follows the last layer.
         omega: the layers weigh what a sub-layer is added to.
+        measure: returns what the data say of layers that were added to a network in evaluation, in numbers.
+        apply: changes drawn layers in place by what was measured; says what was done, or nothing.
     """
 
-    norm: ClassVar[Norm] = "none"
-    omega: ClassVar[bool] = False
-
-    def measure(
-        self, network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
-    ) -> list[float]:
-        """Return what the data say of layers that were added to a network in evaluation, in numbers.
-
-        Nothing by default.
-        """
-        return []
-
-    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-        """Change drawn layers in place by what was measured; say what was done, or nothing."""
-        return ""
+    norm: Norm = "none"
+    omega: bool = False
+    measure: Callable[[DeepenedNetwork, Sequence[EncoderLayer], Iterable[TableBatch]], list[float]] = lambda *_: []
+    apply: Callable[[Sequence[EncoderLayer], Sequence[float]], str] = lambda *_: ""
 
 
-class Standard(Scheme):
-    """Layers as they are drawn, each sub-layer followed by a norm; wants a warm-up."""
-
-    norm = "post"
-
-
-class TFixup(Scheme):
-    """Scales by the depth alone, to the power of -1/4.
+def scale_by_depth(layers: Sequence[EncoderLayer], _: Sequence[float]) -> str:
+    """Scale the weights of values and of what follows them by the depth alone, to the power of -1/4 (T-Fixup).
 
     It counts on inputs that are drawn small, which those from other layers are not: the paper of DT-Fixup has it fail.
     """
-
-    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-        """Scale the weights of values and of what follows them."""
-        factor = t_fixup_factor(len(layers))
-        _scale(layers, factor)
-        return f"factor {factor:.3g}"
+    factor = t_fixup_factor(len(layers))
+    _scale(layers, factor)
+    return f"factor {factor:.3g}"
 
 
-class DtFixup(Scheme):
-    """Scales by depth and mu, the largest norm of an input, so that an update changes the output alike at any depth."""
+def scale_by_norm(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+    """Scale the same by depth and mu, so that an update changes the output alike at any depth (DT-Fixup).
 
-    def measure(
-        self, network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
-    ) -> list[float]:
-        """Return mu, alone."""
-        return [mu_of(network, batches)]
-
-    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-        """Scale the weights of values and of what follows them; the tables of relations that values have too."""
-        (mu,) = measured
-        relational = any(layer.spec.backend.value_tables() for layer in layers)
-        factor = (relational_factor if relational else vanilla_factor)(mu, len(layers))
-        _scale(layers, factor)
-        return f"mu {mu:.3g}, factor {factor:.3g}"
+    The tables of relations that values have are scaled too.
+    """
+    (mu,) = measured
+    relational = any(layer.spec.backend.value_tables() for layer in layers)
+    factor = (relational_factor if relational else vanilla_factor)(mu, len(layers))
+    _scale(layers, factor)
+    return f"mu {mu:.3g}, factor {factor:.3g}"
 
 
-class Admin(Scheme):
-    """Keeps the norms, and lets what a sub-layer is added to weigh as much as all that was added to it before."""
-
-    norm = "post"
-    omega = True
-
-    def measure(
-        self, network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
-    ) -> list[float]:
-        """Return the omega of each sub-layer, from the variances of what the ones before it add."""
-        variances = _variances(network, layers, batches)
-        omegas: list[float] = (torch.tensor(variances, dtype=torch.float64)[:-1].cumsum(0) ** 0.5).tolist()
-        return omegas
-
-    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
-        """Set omega."""
-        ends = [end for layer in layers for end in layer.sub_layers]
-        for end, omega in zip(ends, measured, strict=True):
-            assert end.omega is not None
-            end.omega.detach().fill_(omega)
-        return f"omega {measured[0]:.3g} to {measured[-1]:.3g}"
+def measure_omegas(
+    network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]
+) -> list[float]:
+    """Return the omega of each sub-layer, from the variances of what the ones before it add (Admin)."""
+    variances = _variances(network, layers, batches)
+    omegas: list[float] = (torch.tensor(variances, dtype=torch.float64)[:-1].cumsum(0) ** 0.5).tolist()
+    return omegas
 
 
-SCHEMES: dict[str, Scheme] = {"standard": Standard(), "dt_fixup": DtFixup(), "t_fixup": TFixup(), "admin": Admin()}
+def set_omegas(layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+    """Let what a sub-layer is added to weigh as much as all that was added to it before (Admin)."""
+    ends = [end for layer in layers for end in layer.sub_layers]
+    for end, omega in zip(ends, measured, strict=True):
+        assert end.omega is not None
+        end.omega.detach().fill_(omega)
+    return f"omega {measured[0]:.3g} to {measured[-1]:.3g}"
+
+
+SCHEMES: dict[str, Scheme] = {
+    "standard": Scheme("post"),
+    "dt_fixup": Scheme(measure=lambda network, _, batches: [mu_of(network, batches)], apply=scale_by_norm),
+    "t_fixup": Scheme(apply=scale_by_depth),
+    "admin": Scheme("post", omega=True, measure=measure_omegas, apply=set_omegas),
+}
+"""By name; "standard" leaves layers as they are drawn, each sub-layer followed by a norm, and wants a warm-up."""
 
 
 def find_scheme(name: str) -> Scheme:
@@ -195,14 +173,11 @@ def _variances(network: DeepenedNetwork, layers: Sequence[EncoderLayer], batches
         counts[place] += len(states)
 
     ends = [end for layer in layers for end in layer.sub_layers]
-    hooks = [ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1]))]
-    for place, end in enumerate(ends, 1):
-        hooks.append(end.dense.register_forward_hook(lambda _, __, output, place=place: add(place, output)))
-    try:
-        with evaluation_mode(network):
-            for batch in batches:
-                network(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with evaluation_mode(network), ExitStack() as hooks:
+        hooks.enter_context(ends[0].register_forward_pre_hook(lambda _, inputs: add(0, inputs[1])))
+        for place, end in enumerate(ends, 1):
+            hook = end.dense.register_forward_hook(lambda _, __, output, place=place: add(place, output))
+            hooks.enter_context(hook)
+        for batch in batches:
+            network(batch)
     return [total / max(1, count) for total, count in zip(totals, counts, strict=True)]

@@ -107,19 +107,16 @@ class SchemaSerializer(Serializer):
 
     def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
         """Return the tokens of words, tables and columns, in this order."""
-        nodes = [*range(words), *range(words + columns, words + columns + tables), *range(words, words + columns)]
-        length = _length(pieces, words)
-        tokens = TokenArrays(length)
-        tokens.fill(input_ids=self.tokenizer.sep_id)
-        tokens.fill(0, 1, input_ids=self.tokenizer.cls_id)
-        place = 1
-        for number, (node, part) in enumerate(zip(nodes, pieces, strict=True)):
-            is_name = int(number >= words)
-            place += is_name  # a [SEP] in front of each
-            end = place + len(part)
-            tokens.fill(place, end, input_ids=part, row_ids=node + 1, column_ids=1, segment_ids=is_name)
-            place = end
-        tokens.fill(length - 1, length, segment_ids=1)
+        names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
+        sep = [self.tokenizer.sep_id]  # in front of each name
+        parts = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
+        rows = [*range(1, words + 1), *chain.from_iterable((0, node + 1) for node in names)]
+        parts, rows = [[self.tokenizer.cls_id], *parts, sep], [0, *rows, 0]
+        row_ids = np.repeat(rows, [len(part) for part in parts])
+        tokens = TokenArrays(len(row_ids))
+        tokens.fill(input_ids=np.concatenate(parts), row_ids=row_ids, column_ids=row_ids > 0)
+        tokens.fill(segment_ids=row_ids > words)
+        tokens.fill(len(row_ids) - 1, len(row_ids), segment_ids=1)
         return tokens
 
     def _too_large(self, words: int, nodes: int, length: int) -> str:

@@ -9,42 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 from mate_cli.papers.dt_fixup.sql import ir
-from mate_cli.papers.dt_fixup.sql.ir import OPERATORS, Condition, Query
 from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema
-
-COMPONENTS = (
-    "select",
-    "select(no AGG)",
-    "where",
-    "where(no OP)",
-    "group(no Having)",
-    "group",
-    "order",
-    "and/or",
-    "IUEN",
-    "keywords",
-)
-"""The parts that are compared, as the official report calls them."""
 
 Part = TypeVar("Part")
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentScore:
-    """One part of two queries: how many there are in each, and how many in both."""
+class ComponentScore(NamedTuple):
+    """One part of two queries: how many there are in each, and how many in both; all alike where both are the same."""
 
     predicted: int
     gold: int
     shared: int
-
-    @property
-    def is_equal(self) -> bool:
-        """True if the part is the same in both; it is where neither has it."""
-        return self.predicted == self.gold == self.shared
 
 
 def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
@@ -53,12 +32,12 @@ def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
 
 
 def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
-    """Return the parts of two queries by the names of `COMPONENTS`."""
+    """Return the parts of two queries, by the names of the official report."""
     return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def _is_equal(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
-    if not all(score.is_equal for score in _compared(predicted, gold, schema).values()):
+    if any(len(set(score)) > 1 for score in _compared(predicted, gold, schema).values()):
         return False
     return not gold.source.units or Counter(predicted.source.units) == Counter(gold.source.units)
 
@@ -74,11 +53,11 @@ def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, 
     one, other = predicted.following, gold.following
     is_same = bool(one and other and one[0] == other[0] and _is_equal(one[1], other[1], schema))
     scores["IUEN"] = ComponentScore(int(one is not None), int(other is not None), int(is_same))
-    return {name: scores[name] for name in COMPONENTS}
+    return scores
 
 
 def _parts_of(query: ir.Query, schema: Schema) -> dict[str, Counter[Any]]:
-    """Count the parts of a query that are compared one by one, by the names of `COMPONENTS`."""
+    """Count the parts of a query that are compared one by one, by the names of the official report."""
     columns = tuple(unit.column for unit in query.group_by)
     parts: dict[str, Iterable[Any]] = {
         "select": query.select,
@@ -102,13 +81,11 @@ def _keywords(query: ir.Query) -> set[str]:
         "limit": query.limit is not None,
     }
     keywords = {word for word, there in clauses.items() if there}
-    parts = (query.source.joins, query.where, query.having)
-    conditions = [condition for part in parts for condition in part]
     keywords |= {query.order_by.direction} if query.order_by else set()
     keywords |= {query.following[0]} if query.following else set()
-    keywords |= {"or"} & {connector for part in parts for connector in part.connectors}
-    keywords |= {"not"} if any(condition.negated for condition in conditions) else set()
-    return keywords | ({"in", "like"} & {ir.OPERATORS[condition.operator] for condition in conditions})
+    keywords |= {"or"} & set(_connectors(query))
+    keywords |= {"not" for condition in _conditions(query) if condition.negated}
+    return keywords | ({"in", "like"} & {ir.OPERATORS[condition.operator] for condition in _conditions(query)})
 
 
 def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
@@ -198,12 +175,11 @@ def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
             yield from _columns(getattr(part, field.name))
 
 
-_LIKE = OPERATORS.index("like")
-
-
-def hardness(query: Query) -> str:
+def hardness(query: ir.Query) -> str:
     """Return "easy", "medium", "hard" or "extra"; of a gold query, as it was parsed."""
-    parts, nested, others = _parts(query), _count_nested(query), _count_others(query)
+    values = [value for condition in _conditions(query) for value in (condition.value, condition.second)]
+    nested = sum(isinstance(value, ir.Query) for value in values) + (query.following is not None)
+    parts, others = _count_parts(query), _count_others(query)
     if parts <= 1 and others == 0 and nested == 0:
         return "easy"
     if nested == 0 and ((others <= 2 and parts <= 1) or (parts <= 2 and others < 2)):
@@ -213,24 +189,22 @@ def hardness(query: Query) -> str:
     return "hard" if parts <= 1 and others == 0 and nested <= 1 else "extra"
 
 
-def _conditions(query: Query) -> list[Condition]:
+def _conditions(query: ir.Query) -> list[ir.Condition]:
     return [*query.source.joins, *query.where, *query.having]
 
 
-def _parts(query: Query) -> int:
+def _connectors(query: ir.Query) -> list[str]:
+    return [*query.source.joins.connectors, *query.where.connectors, *query.having.connectors]
+
+
+def _count_parts(query: ir.Query) -> int:
     clauses = (query.where.items, query.group_by, query.order_by, query.limit is not None)
-    connectors = (*query.source.joins.connectors, *query.where.connectors, *query.having.connectors)
-    likes = sum(condition.operator == _LIKE for condition in _conditions(query))
+    likes = sum(ir.OPERATORS[condition.operator] == "like" for condition in _conditions(query))
     joins = max(0, len(query.source.units) - 1)
-    return sum(map(bool, clauses)) + joins + connectors.count("or") + likes
+    return sum(map(bool, clauses)) + joins + _connectors(query).count("or") + likes
 
 
-def _count_nested(query: Query) -> int:
-    values = [value for condition in _conditions(query) for value in (condition.value, condition.second)]
-    return sum(isinstance(value, Query) for value in values) + (query.following is not None)
-
-
-def _count_others(query: Query) -> int:
+def _count_others(query: ir.Query) -> int:
     ordered = [column for unit in (query.order_by.units if query.order_by else ()) for column in unit.columns()]
     aggregates = [item.aggregate != 0 for item in query.select]
     aggregates += [column.aggregate != 0 for column in (*query.group_by, *ordered)]

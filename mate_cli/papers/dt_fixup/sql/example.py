@@ -42,26 +42,28 @@ class SchemaExample(TableExample):
 
 @dataclass(frozen=True, slots=True)
 class GoldQuery:
-    """A query with what is worked out of it once for all questions that it answers; the fields of `SchemaExample`."""
+    """A query with what is worked out of it once for all questions that it answers; the fields of `SchemaExample`.
+
+    Args:
+        problem: why it cannot be read; empty for most.
+    """
 
     sql: str
     query: Query | None = None
     actions: tuple[Action, ...] | None = None
+    problem: str = ""
 
     @classmethod
-    def of(cls, sql: str, schema: Schema) -> tuple[GoldQuery, str]:
-        """Return a query with actions that make one which is the same by exact-set match.
-
-        Also return why it cannot be read, which is empty for most.
-        """
+    def of(cls, sql: str, schema: Schema) -> GoldQuery:
+        """Return a query with actions that make one which is the same by exact-set match."""
         try:
             query = parse(sql, schema)
             actions = oracle_actions(query, schema)
         except UnreadableQueryError as error:
-            return cls(sql), f"its query cannot be read: {error}"
+            return cls(sql, problem=f"its query cannot be read: {error}")
         except UnsupportedQueryError:
-            return cls(sql, query), ""
-        return cls(sql, query, actions if queries_match(build_query(actions, schema), query, schema) else None), ""
+            return cls(sql, query)
+        return cls(sql, query, actions if queries_match(build_query(actions, schema), query, schema) else None)
 
 
 def schema_example(

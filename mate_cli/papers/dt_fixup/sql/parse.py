@@ -155,17 +155,12 @@ class _Reader(ExpressionReader):
         if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
             raise UnreadableQueryError("ORDER BY behind set operators of all columns")
         for unit in order.units:
-            places = [self._place_in(query, unit) for query in queries]
+            wanted = self._called(0, unit)
+            names = [[self._called(item.aggregate, item.unit) for item in query.select] for query in queries]
+            places = [called.index(wanted) if wanted in called else None for called in names]
             first = next((place for place in places if place is not None), None)
             if places[-1] != first:
                 raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
-
-    def _place_in(self, query: ir.Query, unit: ir.ValueUnit) -> int | None:
-        """Return the place of something in a query's result, by its name."""
-        wanted = self._called(0, unit)
-        return next(
-            (n for n, item in enumerate(query.select) if self._called(item.aggregate, item.unit) == wanted), None
-        )
 
     def _called(self, aggregate: int, unit: ir.ValueUnit) -> tuple[object, ...]:
         columns = (
@@ -177,6 +172,8 @@ class _Reader(ExpressionReader):
         if tree.key != "select":
             raise UnreadableQueryError(f"it begins with {tree.key.upper()}, not with SELECT")
         self.take(tree, "select")
+        if not tree.expressions:
+            raise UnreadableQueryError("it selects nothing")
         self.scope = Scope()
         source = self._source(tree)
         items = tuple(map(self._item, tree.expressions))
@@ -270,8 +267,7 @@ class _Reader(ExpressionReader):
         return ir.OrderBy("desc" if True in directions else "asc", units)
 
     def _ordering(self, tree: Tree) -> ir.ValueUnit:
-        unit = self.unit(tree)
-        tree = _inside(tree)
+        unit, tree = self.unit(tree), self.bare(tree)
         is_name = tree.key == "column" and not tree.args.get("table")
         if is_name and (name := fold(tree.name)) in self.scope.aliases:
             meant = self.scope.aliases[name]
@@ -296,9 +292,3 @@ class _Reader(ExpressionReader):
         if condition is None:
             return True
         return condition.key == "boolean" and self.take(condition, "boolean").this is True
-
-
-def _inside(tree: Tree) -> Tree:
-    while tree.key == "paren":
-        tree = tree.this
-    return tree

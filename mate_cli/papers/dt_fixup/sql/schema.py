@@ -163,16 +163,14 @@ class Schema:
         """
         wanted = range(1, len(self.tables)) if tables is None else tables
         wanted_name = fold(name)
-        numbers = {c.table: n for n, c in reversed(self._real()) if fold(c.original) == wanted_name}
+        real = list(enumerate(self.columns))[len(self.tables) :]
+        numbers = {column.table: number for number, column in reversed(real) if fold(column.original) == wanted_name}
         return next((numbers[table] for table in wanted if table in numbers), None)
 
     def find_table(self, name: str) -> int | None:
         """Return the number of the table that SQL calls so; A to Z are as a to z."""
         numbers = range(1, len(self.tables))
         return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
-
-    def _real(self) -> list[tuple[int, SchemaColumn]]:
-        return list(enumerate(self.columns))[len(self.tables) :]
 
 
 def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:

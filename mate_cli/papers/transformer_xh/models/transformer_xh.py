@@ -7,6 +7,7 @@ microsoft/Transformer-XH, `model.py`, `model_hotpotqa.py`.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -104,11 +105,6 @@ class Hop(nn.Module, ABC):
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Return what the hubs [hubs, D] find where they hop, [hubs, D]."""
 
-    def weights(self, scores: Tensor, nodes: Nodes) -> Tensor:
-        """Return weights of scores, both [B, N, K, K]."""
-        weights: Tensor = self.softmax(scores, nodes.visible)
-        return weights
-
     def heads(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Map [hubs, D] to [B, N, K, H]."""
         spread = nodes.spread(hubs)
@@ -136,7 +132,7 @@ class GatHop(Hop):
         states = self.heads(hubs, nodes)
         told = states @ self.projection.T
         source, destination = ((told * vector.transpose(0, 1)).sum(-1) for vector in (self.source, self.destination))
-        weights = self.weights(leaky_relu(source[:, :, None] + destination[..., None], SLOPE), nodes)
+        weights = self.softmax(leaky_relu(source[:, :, None] + destination[..., None], SLOPE), nodes.visible)
         output = (weights @ told + states @ self.residual.T).relu()
         return nodes.gather(output.transpose(1, 2).flatten(2))
 
@@ -152,7 +148,7 @@ class DotHop(Hop):
     def forward(self, hubs: Tensor, nodes: Nodes) -> Tensor:
         """Return what the hubs find, see `Hop`."""
         query, key, value = (self.heads(layer(hubs), nodes) for layer in (self.query, self.key, self.value))
-        weights = self.weights(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes)
+        weights = self.softmax(query @ key.transpose(-1, -2) / self.shape[1] ** 0.5, nodes.visible)
         output: Tensor = self.output(nodes.gather((weights @ value).transpose(1, 2).flatten(2)))
         return output
 
@@ -289,13 +285,8 @@ class TransformerXh(TableEncoder):
         """Return how much of each node every node takes in each layer that hops: [B, N, K, K], each."""
         layer_weights: list[Tensor] = []
         softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
-        hooks = [
-            softmax.register_forward_hook(lambda _, __, weights: layer_weights.append(weights)) for softmax in softmaxes
-        ]
-        try:
-            with torch.no_grad():
-                self(batch)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        with torch.no_grad(), ExitStack() as hooks:
+            for softmax in softmaxes:
+                hooks.enter_context(softmax.register_forward_hook(lambda *call: layer_weights.append(call[-1])))
+            self(batch)
         return layer_weights

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.base import Attention, AttentionBackend, AttentionPlan
-from mate_cli.attention.patterns import AttentionPattern, PreviousSegment
-from mate_cli.errors import ConfigError
+from mate_cli.attention.patterns import PreviousSegment
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, SelfAttention
@@ -29,34 +28,14 @@ def find_segments(plan: AttentionPlan) -> tuple[Tensor, Tensor]:
 class SegmentMemory(Attention):
     """One softmax over the own segment and the one before, whose keys and values may come from elsewhere."""
 
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept the pattern of segments.
-
-        Raises:
-            ConfigError: it is another one.
-        """
-        if not isinstance(pattern, PreviousSegment):
-            name = type(pattern).__name__
-            raise ConfigError(f"segment memory cannot compute {name}", where="model", remedy="Use another model")
+    takes_key_bias = False
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend, where the memory learns like everything else, see `Attention`."""
-        return self.attend(qkv, qkv, plan, key_bias, dropout)
+        return self.attend(qkv, qkv, plan, dropout)
 
-    def attend(
-        self, qkv: Tensor, memory: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0
-    ) -> Tensor:
-        """Attend with keys and values of the segment before from `memory`, both [P, 3, N, H]; to [P, N, H].
-
-        Raises:
-            ConfigError: keys have a bias.
-        """
-        if key_bias is not None:
-            raise ConfigError(
-                "segment memory does not support weights of single keys",
-                where="model",
-                remedy="Use model=mate or tapas",
-            )
+    def attend(self, qkv: Tensor, memory: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
+        """Attend with keys and values of the segment before from `memory`, both [P, 3, N, H]; to [P, N, H]."""
         of_own, of_last = plan.derive("segments", find_segments)
         query, *current = plan.heads(qkv)
         _, *before = plan.heads(memory)
@@ -77,7 +56,7 @@ class MemoryAttention(SelfAttention):
         """Map states [P, D] to the concatenated heads [P, D]."""
         qkv, memory = (self.project(x) for x in (states, states.detach()))
         dropout = self.attention_dropout if self.training else 0.0
-        return self.backend.attend(qkv, memory, plan, key_bias, dropout).flatten(1)
+        return self.backend.attend(qkv, memory, plan, dropout).flatten(1)
 
 
 class MemoryLayer(EncoderLayer):

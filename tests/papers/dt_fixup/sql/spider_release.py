@@ -10,8 +10,14 @@ from mate_cli.papers.dt_fixup.sql.schema import Schema
 
 
 @cache
+def release() -> dict[str, dict]:
+    """Entries of schemas by the names of their databases."""
+    return {entry["db_id"]: entry for entry in _read("tables")}
+
+
+@cache
 def schemas() -> dict[str, Schema]:
-    return {entry["db_id"]: Schema.from_entry(entry) for entry in _read("tables")}
+    return {name: Schema.from_entry(entry) for name, entry in release().items()}
 
 
 @cache

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query, words_of_name
+from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_database_schema, run_query
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,6 @@ def test_schema(database):
     assert set(schema.foreign_keys) == {(9, 3)}
 
 
-def test_rows(database):
-    found = run_query("SELECT Name, Singer_ID FROM singer ORDER BY Name DESC", database, rows=2)
-    assert (found.names, found.rows, found.more) == (("Name", "Singer_ID"), (("Cy", 3), ("Bo", 2)), True)
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -82,8 +77,3 @@ def test_what_is_no_database(tmp_path):
     sqlite3.connect(tmp_path / "empty.sqlite").close()
     with pytest.raises(DataError, match="no tables"):
         read_database_schema(tmp_path / "empty.sqlite")
-
-
-def test_names_in_words():
-    assert words_of_name("SongName") == words_of_name("song_name") == words_of_name("song-name") == "song name"
-    assert words_of_name("ID") == "id"

@@ -78,17 +78,6 @@ def test_every_query_is_legal_or_said_to_be_unsupported(split):
     assert unsupported == {"dev": 2, "train": 10}[split]
 
 
-def test_what_the_decoder_is_fed():
-    state = after("SingleQuery", "Query", "Select", "SelectCol", "count", "ValUnit")
-    assert (state.open_type, state.step) == ("col_unit", 6)
-    assert state.frontier == (5, BY_NAME["ValUnit"].number, TYPES.index("col_unit"))
-    state = after("SingleQuery", "Query", "Select", "SelectCol", "count", "ValUnit", "ColUnit", "none", 1)
-    assert (state.open_type, state.frontier[0]) == ("sel_col", 2)
-    assert state.columns == (1,)
-    start = Derivation(SINGERS)
-    assert start.frontier == (-1, -1, TYPES.index("stmt"))
-
-
 def test_aggregates_and_stars_stand_where_sql_allows_them():
     column = ("SingleQuery", "Query", "Select", "SelectCol")
     assert names(after(*column, "max", "ValUnit", "ColUnit")) == ["none"]

@@ -8,7 +8,6 @@ from contextlib import closing
 from mate_cli.papers.dt_fixup.sql.database import read_database_schema, run_query
 from mate_cli.papers.dt_fixup.sql.ir import ColumnUnit, From, Query, SelectItem, ValueUnit
 from mate_cli.papers.dt_fixup.sql.parse import parse
-from mate_cli.papers.dt_fixup.sql.schema import is_keyword, quote_identifier
 from mate_cli.papers.dt_fixup.sql.write import write
 
 
@@ -53,13 +52,6 @@ def test_tables_and_columns_of_any_name(tmp_path):
                 written = write(query, schema)
                 assert connection.execute(written).fetchall() == rows, written
                 assert parse(written, schema) == query
-
-
-def test_keywords_are_quoted_whatever_their_case():
-    assert quote_identifier("Returning") == '"Returning"'
-    assert quote_identifier("name") == "name"
-    assert is_keyword("COMMIT")
-    assert not is_keyword("commits")
 
 
 def test_aliases_are_the_names_of_no_table(tmp_path):

@@ -17,7 +17,7 @@ from mate_cli.papers.dt_fixup.sql.database import UnrunnableQueryError, read_dat
 FILES = Path(__file__).parent / "databases"
 ROWS, BOMB = FILES / "rows1000.sqlite", FILES / "instr_bomb.sqlite"
 COUNTED = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
-LATE, LARGE = "takes more than", "more than 256 MB of memory|too big|not authorized|crashes"
+LATE = "takes more than"
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,7 @@ LATE, LARGE = "takes more than", "more than 256 MB of memory|too big|not authori
         ("SELECT sum(length(randomblob(1000000))) FROM t a, t b", LATE),
         ("SELECT replace(hex(zeroblob(8000000)), '0', 'ab')", "too big"),
         ("SELECT randomblob(1000000000)", "too big"),
-        ("SELECT zeroblob(1000000000)", "too big"),
-        ("SELECT load_extension('x')", "not authorized"),
         ("SELECT fts3_tokenizer('simple')", "not authorized|no such function|wrong number"),
-        ("ATTACH ':memory:' AS other", "not authorized"),
         ("PRAGMA hard_heap_limit = 0", "not authorized"),
         ("CREATE TEMP TABLE x AS SELECT * FROM t", "not authorized"),
         ("VACUUM INTO 'x.sqlite'", "authorization denied"),

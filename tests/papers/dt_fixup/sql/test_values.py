@@ -101,12 +101,6 @@ def test_any_database_is_read_within_its_limits(name):
     assert len(with_values(schema, path, seconds=3).values) == len(schema.columns)
 
 
-def test_what_is_no_database_is_refused(tmp_path):
-    (tmp_path / "x.sqlite").write_text("not one")
-    with pytest.raises(DataError, match="cannot be read as a database"):
-        with_values(Schema.from_entry(ENTRY), tmp_path / "x.sqlite")
-
-
 def test_whole_words_are_linked_whatever_their_case():
     linker = ValueLinker([["Joni Mitchell", "of"], ["New York-City"], []])
     words = question_words("Is joni Mitch of YORK or york-city? 7")
