@@ -26,7 +26,7 @@ from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.data.loading.table_data_module import TableDataset
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
-from mate_cli.lit_modules.optimization.recipe import optimizer_recipe
+from mate_cli.lit_modules.lit_task import build_optimizer, read_recipe
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.machine import device_of, resolve_profile, step_memory
@@ -318,7 +318,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
     if device.type == "cpu":
         native_kernels()  # compiled before the first batch is timed
     task.to(device).train()
-    optimizer = optimizer_recipe(config.optimizer, set()).build(task, fused=hardware.precision != "16-mixed")
+    optimizer = build_optimizer(read_recipe(config.optimizer), task, fused=hardware.precision != "16-mixed")
     batches = _spread(sorted(sample, key=len), min(size, MAX_TIMED))
     took: list[tuple[int, float, float]] = []
     began = time.perf_counter()

@@ -10,7 +10,7 @@ import yaml
 
 from mate_cli.cli.app import main
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.devices import missing_gpu_remedy
+from mate_cli.runs.ranks import missing_gpu_remedy
 
 CELLS = ["train", "experiment=quickstart_cells", "logger=none"]
 

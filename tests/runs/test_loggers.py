@@ -19,7 +19,7 @@ import yaml
 from configurations import run_config
 
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.summary import record_learning
+from mate_cli.pipelines.run import record_learning
 from mate_cli.runs.loggers import (
     MetricsFile,
     close_loggers,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError
-from mate_cli.runs.weights import load_module, save_module
+from mate_cli.runs.checkpoints import load_module, save_module
 
 
 def test_weights_can_be_read_back_and_by_whoever_may_read_other_new_files(tmp_path):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.record import RunFolder
 
-CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
 """Keys of which several values, parted by commas, are all taken: nothing is swept here."""
 TEXTS = ("answers", "name")
@@ -86,7 +85,7 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
     if cfg.hardware.devices > 1 and not find_place(os.environ):
         leave_line()
         try:
-            if launch_processes([*PROGRAM, CONFIG, *sys.argv[1:]], cfg.hardware):
+            if launch_processes([*PROGRAM, "evaluate", *sys.argv[1:]], cfg.hardware):
                 raise KeyboardInterrupt
         except RunError as error:
             if isinstance(error.__cause__, ChildFailedError):
@@ -105,7 +104,7 @@ def use_runs(cfg: Evaluate) -> None:
     """Score or analyse runs, for each place of their data."""
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.machine import RuntimeOverrides
-    from mate_cli.runs.places import explain_places
+    from mate_cli.runs.configuration import explain_places
 
     for root in as_list(cfg.data.get("root")) or [None]:
         runtime = RuntimeOverrides(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, cfg.trust)

@@ -61,8 +61,8 @@ def run_folder(path: Path, trust: Sequence[str] = (), root: str | None = None) -
     from mate_cli.files.outside import check_settings
     from mate_cli.files.targets import find_beside
     from mate_cli.pipelines.run_spec import load_spec
+    from mate_cli.runs.configuration import explain_places, read_base
     from mate_cli.runs.folders import open_run
-    from mate_cli.runs.places import explain_places, read_base
     from mate_cli.runs.record import RunFolder
 
     folder = open_run(str(path), "mate run")

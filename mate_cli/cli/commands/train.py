@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import TrainedRun
 
-CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
 SWEEP = "sweep="
@@ -79,7 +78,7 @@ def run_words(words: Sequence[str]) -> int:
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
-        answer_by_hydra(CONFIG)
+        answer_by_hydra("train")
         return 0
     if PRINT_SCRIPT in flags:
         from mate_cli.cli.sweeps.submission import print_script
@@ -132,9 +131,9 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
 
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
-    Syntax(CONFIG, texts=TEXTS).check(words)
+    Syntax("train", texts=TEXTS).check(words)
     words = arguments(words)
-    with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
+    with wrap_hydra_errors("train", words, __file__), hydra_arguments("train", words):
         spec = resolve(words)
         announce(spec)
     check_machine(spec)
@@ -217,7 +216,7 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
     size = f"{plural(hardware.devices * hardware.nodes, 'device')} x {hardware.micro_batch} examples"
     lines.append(("hardware", f"accelerator {hardware.accelerator}, precision {hardware.precision}, {size}"))
     lines.append(("seed", str(config.seed)))
-    lines.append(("below", str(Path(config.paths.outputs) / "train" / spec.names.experiment)))
+    lines.append(("below", str(spec.parent)))
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 

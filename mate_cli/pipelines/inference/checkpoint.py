@@ -25,8 +25,8 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.export.tapas_format import json_content, model_type, tapas_parts
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
+from mate_cli.runs.checkpoints import load_module
 from mate_cli.runs.configuration import ModelConfig
-from mate_cli.runs.weights import load_module
 from mate_cli.tokenization.serializers.serializer import Serializer
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary

@@ -16,9 +16,8 @@ from mate_cli.files.outside import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.export.tapas_format import json_content
-from mate_cli.pipelines.inference.load_model import LoadedModel, open_checkpoint_model, open_run_model
-from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, all_questions
-from mate_cli.pipelines.inference.tables import answer_tables
+from mate_cli.pipelines.inference.predict_request import OpenTables, all_questions
+from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables, open_checkpoint_model, open_run_model
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
@@ -150,13 +149,12 @@ class PretrainedEncoder(nn.Module):
         """
         questions = [question] if isinstance(question, str) else list(question)
         file = open_table(table) if isinstance(table, (str, Path)) else TableFile.from_table(_table(table))
-        request = PredictRequest([str(file.path)], questions, conversation=conversation)
         all_questions(questions, None)
         accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
         hardware = self.model.config.hardware.model_copy(update={"accelerator": accelerator})
         model = replace(self.model, config=self.model.config.model_copy(update={"hardware": hardware}))
-        inputs = OpenTables(request, {file.path: file}, {file.path: questions}, {}, {})
-        answers = answer_tables(inputs, lambda: model).answers
+        inputs = OpenTables({file.path: file}, {file.path: questions}, {}, {})
+        answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
 
     def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:

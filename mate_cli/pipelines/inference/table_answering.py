@@ -18,8 +18,8 @@ from mate_cli.errors import DataError
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import MateForTask
 from mate_cli.pipelines.inference.checkpoint import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
-from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size
+from mate_cli.pipelines.inference.tables import read_calibration
 from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
