@@ -44,6 +44,12 @@ def finished_run(folder: Path, words: list[str], **record) -> Path:
     return folder
 
 
+def only_run(outputs: Path) -> Path:
+    """The one run below a folder of outputs."""
+    (folder,) = outputs.glob("train/*/*")
+    return folder
+
+
 def assert_same_weights(ours: Path, theirs: Path) -> None:
     """Compare the weights that two run folders end with, as far as processes that add in another order allow.
 

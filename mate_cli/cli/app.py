@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(name) == "":  # a folder of no name would be the one in which you stand
             del os.environ[name]
     try:
-        with clean_streams(), plain_warnings(), interrupt_on_end():
+        with clean_streams(), plain_warnings(), handle_signals(ENDING, interrupt):
             try:
                 check_words(words)
                 with wrap_machine_errors():
@@ -223,15 +223,13 @@ def report(error: MateError) -> int:
     return error.exit_code
 
 
-@contextmanager
-def interrupt_on_end() -> Iterator[None]:
-    """Turn the signals that end a command into `KeyboardInterrupt`."""
+def interrupt() -> None:
+    """Do what Ctrl-C does.
 
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    with handle_signals(ENDING, stop):
-        yield
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    raise KeyboardInterrupt
 
 
 @contextmanager

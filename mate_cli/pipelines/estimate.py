@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -328,7 +328,8 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
                 start = time.perf_counter()
                 if took and start - began > seconds / 2:
                     break
-                with _autocast(device, hardware.precision):
+                half = HALF.get(hardware.precision)
+                with torch.autocast(device.type, half, enabled=half is not None):
                     loss = task.loss(parts.data.loading.batch(group).to(device))
                 loss.backward()  # type: ignore[no-untyped-call]
                 _wait_for(device)
@@ -369,10 +370,6 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _autocast(device: torch.device, precision: str) -> Any:  # noqa: ANN401 - either of two contexts
-    return torch.autocast(device.type, HALF[precision]) if precision in HALF else nullcontext()
 
 
 def _wait_for(device: torch.device) -> None:

@@ -232,10 +232,5 @@ def device_name(trainer: pl.Trainer) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     if ranks.world_size() > 1:
         name = f"{ranks.world_size()} x {name}"
-    return name if device.type == "cuda" else f"{name}, {threads_used()}"
-
-
-def threads_used() -> str:
-    """Return the threads of this process, in words."""
     count = torch.get_num_threads()
-    return f"{count} thread{'' if count == 1 else 's'}"
+    return name if device.type == "cuda" else f"{name}, {count} thread{'' if count == 1 else 's'}"

@@ -68,13 +68,6 @@ def test_problems_end_with_exit_code_2_the_first_twenty_being_listed(broken, cap
     assert len(json.loads(report.read_text())["problems"]) == 30
 
 
-def test_no_data_is_one_line_that_says_what_to_type(tmp_path, capsys):
-    assert main(["data", "check", f"data.root={tmp_path / 'none'}"]) == 2
-    error = capsys.readouterr().err
-    assert "mate data download data=hybridqa data.root=" in error
-    assert "Traceback" not in error
-
-
 COUNTS = {
     "sqa": {"questions": 2, "tables": 1, "sequences": 1, "usable": 2, "cells": 2},
     "wtq": {"questions": 4, "usable": 2, "cells": 1, "number": 1, "unusable: not found": 1},

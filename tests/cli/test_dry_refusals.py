@@ -60,6 +60,7 @@ REFUSED = {
     "no network": ([*CELLS, "model._target_=torch.nn.Identity"], "torch.nn.Identity is not a TableEncoder."),
     "no task": ([*CELLS, "task._target_=torch.nn.Identity"], "torch.nn.Identity is not a TableTask."),
     "resume": ([*CELLS, "resume=nowhere"], "nowhere: this is not a run folder."),
+    "nothing to resume": ([*CELLS, "resume=last"], "no run of quickstart_cells to resume"),
     "shares": ([*CELLS, "hardware.devices=3"], "hardware.devices: trainer.batch_size=4 cannot be divided among 3"),
     "a large batch": ([*CELLS, "trainer.batch_size=1000000"], "fewer than trainer.batch_size=1000000."),
     "endless": ([*CELLS, "trainer.max_steps=null", "trainer.max_epochs=null"], "length of training is not limited."),

@@ -6,11 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 import mate_cli
 from mate_cli.errors import RunError
-from mate_cli.runs.checkpoints import load_module, save_module, sha256
 from mate_cli.runs.folders import find_resumable, find_same, first_difference, new_folder
 from mate_cli.runs.identity import configuration_name
 from mate_cli.runs.metric_rows import seconds_so_far
@@ -82,11 +80,6 @@ def test_a_file_in_the_place_of_the_outputs_is_said(tmp_path):
         new_folder(tmp_path / "file/train/quickstart")
 
 
-def test_two_runs_of_one_second_get_folders_of_their_own(tmp_path):
-    paths = {new_folder(tmp_path / "train/quickstart").path for _ in range(5)}
-    assert len(paths) == 5
-
-
 def make_run(outputs: Path, name: str, config: dict) -> Path:
     folder = RunFolder(outputs / "train" / "x" / name)
     folder.write_text("config.yaml", json.dumps(config))
@@ -143,16 +136,6 @@ def test_a_value_that_does_not_fit_in_a_name_is_seen_to_be_cut():
     shown = configuration_name("e", overrides).split(" · ")[1:]
     whole = {override.removeprefix("data.") for override in overrides}
     assert all(setting in whole or "…" in setting for setting in shown)
-
-
-def test_equal_weights_are_equal_bytes(tmp_path):
-    layer = torch.nn.Linear(3, 2)
-    save_module(layer, tmp_path / "a.safetensors")
-    other = torch.nn.Linear(3, 2)
-    load_module(other, tmp_path / "a.safetensors")
-    save_module(other, tmp_path / "b.safetensors")
-    assert sha256(tmp_path / "a.safetensors") == sha256(tmp_path / "b.safetensors")
-    assert torch.equal(layer.weight, other.weight)
 
 
 @pytest.mark.parametrize("name", ["predictions/dev.json", "evaluation/other/dev.json", "checkpoints/best.safetensors"])

@@ -94,8 +94,9 @@ def export_run(
     settings = exported_settings(config)
     check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
     parts = load_best(config, folder, NoDataset())
-    about = parts.task.spec.table_answers
-    card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
+    about, auto_class = parts.task.spec.table_answers, parts.task.spec.auto_class
+    name = tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
+    card = ExportedModel(record, settings, first_init(folder, config), name, about, licence, hub)
     if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _write_folder(target) as partial:
@@ -155,12 +156,6 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
     if first is None:
         return config.init
     return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
-
-
-def loading_class(parts: Parts) -> str:
-    """Name the class of transformers that loads a network with its head."""
-    auto_class = parts.task.spec.auto_class
-    return tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:

@@ -79,9 +79,13 @@ def open_checkpoint(
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = _parse_settings(settings, folder, runtime)
-    parts = _assembled(config, folder, dataset or NoDataset())
+    with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
+        parts = assemble(config, dataset or NoDataset(), moved=True)
     if not is_theirs:
-        _load(parts, weights)
+        try:
+            load_module(parts.task, weights)
+        except CheckpointError as error:
+            raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
@@ -151,13 +155,6 @@ def _weights(folder: Path) -> Path:
     return files[0]
 
 
-def _load(parts: Parts, weights: Path) -> None:
-    try:
-        load_module(parts.task, weights)
-    except CheckpointError as error:
-        raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
-
-
 def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeOverrides) -> ModelConfig:
     try:
         return ModelConfig(
@@ -166,11 +163,6 @@ def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeO
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
-
-
-def _assembled(config: ModelConfig, folder: Path, dataset: TableDataset) -> Parts:
-    with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        return assemble(config, dataset, moved=True)
 
 
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}

@@ -110,7 +110,8 @@ class PretrainedEncoder(nn.Module):
             TrustError: it is made of what is neither ours nor trusted.
         """
         wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
-        runtime = RuntimeOverrides(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
+        paths = Paths(outputs="outputs", cache=default_cache(), data="data")
+        runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
         with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
             model = _load(str(name), runtime)
         return cls(model).to(device=device, dtype=wanted).eval()
@@ -232,10 +233,6 @@ def check_batch_size(batch_size: int) -> None:
 
 
 _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
-
-
-def _paths() -> Paths:
-    return Paths(outputs="outputs", cache=default_cache(), data="data")
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
