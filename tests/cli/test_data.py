@@ -1,8 +1,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
@@ -140,17 +138,6 @@ def test_every_release_is_fetched_from_public_addresses(name, tmp_path, monkeypa
     assert asked
     assert all(file.url.startswith("https://") for file in asked)
     assert len({file.destination for file in asked}) == len(asked)
-
-
-def test_the_check_loads_neither_torch_nor_lightning():
-    program = (
-        "import sys; from mate_cli.cli.app import main; code = main(['data', 'check', 'data=sample']);"
-        "print([m for m in ('torch', 'pytorch_lightning', 'datasets', 'requests') if m in sys.modules]);"
-        "sys.exit(code)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_unused_encodings_are_pruned(tmp_path, capsys):

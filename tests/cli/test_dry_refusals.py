@@ -51,8 +51,6 @@ REFUSED = {
     "figure of Lightning": (monitor("val_loss"), "no validation computes val_loss. Did you mean dev/hits@1?"),
     "near figure": (monitor("dev/hits@2"), "no validation computes dev/hits@2. Did you mean dev/hits@1 or dev/hits@3"),
     "figure of another task": (monitor("dev/em"), "no validation computes dev/em. Did you mean dev/hits@1?"),
-    "seed": ([*CELLS, "seed=99999999999"], "seed: must be less than 4294967296 (got 99999999999)."),
-    "rate": ([*CELLS, "optimizer.lr=inf"], "optimizer.lr: must be a finite number (got inf)."),
     "keyword of the network": ([*CELLS, "+model.foo=1"], "model.foo: unknown key."),
     "keyword of the optimizer": ([*CELLS, "+optimizer.foo=1"], "optimizer.foo: unknown key."),
     "keyword of the data": ([*CELLS, "+data.foo=1"], "data.foo: unknown key."),
