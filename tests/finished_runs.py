@@ -10,8 +10,8 @@ from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.machine import RuntimeOverrides
+from mate_cli.runs.checkpoints import save_module
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.weights import save_module
 
 SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=96", "hardware.threads=1"]
 
@@ -41,6 +41,12 @@ def finished_run(folder: Path, words: list[str], **record) -> Path:
     facts |= {"status": "finished", "data": {"train": 8, "failures": 1}, "total_steps": 2, "parameters": 1234}
     facts |= {"command": "train", "experiment": "made_up", "overrides": typed, "seed": 1}
     run.write_record(RunRecord(**names | facts | record))
+    return folder
+
+
+def only_run(outputs: Path) -> Path:
+    """The one run below a folder of outputs."""
+    (folder,) = outputs.glob("train/*/*")
     return folder
 
 

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import runpy
 import select
 import signal
@@ -20,6 +21,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -92,6 +94,24 @@ def start(*words: str, errors: IO[bytes] | None = None, environment: Mapping[str
         files = [theirs.fileno(), output.fileno(), errors.fileno()]
         socket.send_fds(_warm_interpreter(), [json.dumps(request).encode()], files)
     return Command(ours, output, errors)
+
+
+def finish(command: Command) -> str:
+    """Return what a command prints, once it has ended without an error."""
+    output, errors = command.communicate(timeout=300)
+    assert command.returncode == 0, output + errors
+    return output
+
+
+def wait_for_step(folder: Path, step: int, command: Command) -> None:
+    """Wait until the training below a folder of outputs has logged a step."""
+    for _ in range(15_000):
+        assert command.poll() is None, command.communicate()
+        rows = "".join(file.read_text() for file in folder.glob("train/*/*/metrics.jsonl"))
+        if any(int(number) >= step for number in re.findall(r'"step": (\d+)', rows)):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"step {step} was never reached")
 
 
 @cache

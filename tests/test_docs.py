@@ -96,7 +96,7 @@ def compose_line(words):
     """Compose what a command would do; of a sweep, its first job."""
     command, *words = words[1:]
     assert command in app.COMMANDS
-    module = importlib.import_module(f"mate_cli.cli.commands.{command}")
+    module = importlib.import_module(f"mate_cli.cli.commands.{app.RUN_BY.get(command, (command,))[0]}")
     if hasattr(module, "arguments"):
         words = module.arguments(words)
     if command == "explain":

@@ -12,7 +12,7 @@ from rich.console import Console
 import mate_cli.metrics
 from mate_cli.metrics.specs import MetricName, metric_specs, result_of, subset_specs
 from mate_cli.pipelines.export.model_card import ExportedModel, front_matter, model_card
-from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.run import results_table
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.export.latex import report_latex

@@ -46,6 +46,8 @@ COMMANDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Name and description of each sub-command, a module of `commands` with the same name."""
+RUN_BY = {"diff": ("compare", "run_diff")}
+"""Module and function of a command that shares the module of another one."""
 NEEDS_NO_WORDS = ("list", "doctor")
 """Commands without a configuration that do something when nothing is typed behind them; others show their help."""
 PROGRAM = (sys.executable, str(PACKAGE / "__main__.py"))
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(name) == "":  # a folder of no name would be the one in which you stand
             del os.environ[name]
     try:
-        with clean_streams(), plain_warnings(), interrupt_on_end():
+        with clean_streams(), plain_warnings(), handle_signals(ENDING, interrupt):
             try:
                 check_words(words)
                 with wrap_machine_errors():
@@ -124,71 +126,64 @@ def dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         remedy = texts.nearest(name, COMMANDS, prefix="mate ") or "mate --help lists all"
         raise ConfigError("no such command", where=name, remedy=remedy)
-    module = importlib.import_module(f"mate_cli.cli.commands.{name}")
-    if not hasattr(module, "CONFIG"):
+    home, function = RUN_BY.get(name, (name, "run"))
+    module = importlib.import_module(f"mate_cli.cli.commands.{home}")
+    if hasattr(module, "run_plain"):
         if {"--help", "-h"} & {*rest} or (not rest and name not in NEEDS_NO_WORDS):
             print(module.HELP)
             return 0
         return int(module.run_plain(rest))
-    return run_hydra(name, module, rest)
+    return run_hydra(name, module, function, rest)
 
 
-def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
+def run_hydra(name: str, module: ModuleType, function: str, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli import help as texts
-    from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
+    from mate_cli.cli.config.hydra_errors import open_hydra, wrap_hydra_errors
     from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.config.user_config import use_user_config, with_user_experiment
-    from mate_cli.cli.words import Override
+    from mate_cli.cli.words import Override, find_help_topic
 
     if "--version" in words:
         print(f"mate {__version__}")
         return 0
     words = [str(Override.parse(word)) for word in words]
-    if topic := texts.topic(words):
+    if topic := find_help_topic(words):
         from mate_cli.cli.commands.explain import text
 
-        print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
+        print(text(name, topic, [word for word in words if "=" in word and not word.startswith("-")]))
         return 0
     takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
     actions = getattr(module, "ACTIONS", ())
-    Syntax(module.CONFIG, takes, texts_of, actions).check(words)
+    Syntax(name, takes, texts_of, actions).check(words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
-        print(texts.command_help(module.CONFIG))
+        from mate_cli.cli.help import command_help
+
+        print(command_help(name))
         return 0
     flags, overrides = split_flags(words)
     with (
         typed_config_dir(flags.get("--config-dir")),
-        wrap_hydra_errors(module.CONFIG, words, module.__file__),
-        hydra_arguments(
-            name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]
-        ),  # side by side for argparse
+        wrap_hydra_errors(name, words, module.__file__),
+        hydra_arguments(name, [*filter(None, chain(*flags.items())), *with_user_experiment(overrides)]),
     ):
         if hasattr(module, "run_words"):
             return int(module.run_words(words) or 0)
         use_user_config()
         if flags.keys() & {"--cfg", "--info", "--hydra-help", "--shell-completion", "--resolve"}:
-            answer_by_hydra(module.CONFIG)
+            answer_by_hydra(name)
             return 0
-        with Progress(f"mate {name}") if name != "benchmark" else nullcontext():  # which counts down by itself
-            run_once(module, overrides)
+        from hydra import compose  # whose main function would compose it twice
+        from hydra.core.hydra_config import HydraConfig
+
+        from mate_cli.cli.config.validate import validate
+
+        progress = Progress(f"mate {name}") if name != "benchmark" else nullcontext()  # which counts down by itself
+        with progress, open_hydra():
+            config = compose(name, with_user_experiment(overrides), return_hydra_config=True)
+            HydraConfig.instance().set_config(config)
+            getattr(module, function)(validate(config, name))
     return 0
-
-
-def run_once(module: ModuleType, overrides: list[str]) -> None:
-    """Compose and check the configuration of a command and run it; Hydra's main function would compose it twice."""
-    from hydra import compose
-    from hydra.core.hydra_config import HydraConfig
-
-    from mate_cli.cli.config.hydra_errors import open_hydra
-    from mate_cli.cli.config.user_config import with_user_experiment
-    from mate_cli.cli.config.validate import validate
-
-    with open_hydra():
-        config = compose(module.CONFIG, with_user_experiment(overrides), return_hydra_config=True)
-        HydraConfig.instance().set_config(config)
-        module.run(validate(config, module.CONFIG))
 
 
 def answer_by_hydra(config_name: str) -> None:
@@ -225,15 +220,13 @@ def report(error: MateError) -> int:
     return error.exit_code
 
 
-@contextmanager
-def interrupt_on_end() -> Iterator[None]:
-    """Turn the signals that end a command into `KeyboardInterrupt`."""
+def interrupt() -> None:
+    """Do what Ctrl-C does.
 
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    with handle_signals(ENDING, stop):
-        yield
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -108,11 +108,10 @@ def check_folder(spec: RunSpec, job: int) -> None:
     """
     from mate_cli.runs.folders import check_name, find_resumable
 
-    outputs, experiment = Path(spec.last.config.paths.outputs), spec.names.experiment
     if spec.resume and spec.resume != "missing":
-        find_resumable(spec.resume, outputs, "train", experiment, spec.values())
+        find_resumable(spec.resume, spec.parent, spec.values())
     elif spec.name and not spec.resume:
-        check_name(outputs, "train", experiment, job, spec.name)
+        check_name(spec.parent, job, spec.name)
 
 
 def check_servers(loggers: Nodes) -> None:

@@ -7,7 +7,7 @@ before it: `# [MATE] TabFact: is a statement true of a table?`
 import difflib
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,18 +107,6 @@ def _keys(source: Path) -> list[str]:
         textwrap.fill(comment.strip(), WIDTH, initial_indent=f"  {key.rstrip():<{width}}  ", subsequent_indent=indent)
         for key, comment in pairs
     ]
-
-
-def topic(words: Sequence[str]) -> str | None:
-    """Return the key that is asked about, as in `--help trainer`; None where no help is asked for, or for all."""
-    for flag in words:
-        if flag.startswith("--help="):
-            return flag.partition("=")[2] or None
-    place = next((place for place, word in enumerate(words) if word in ("--help", "-h")), None)
-    if place is None:
-        return None
-    asked = [*words[place:], *(word for word in words[:place] if not Path(word).is_dir())]  # folders are compared
-    return next((word for word in asked if "=" not in word and not word.startswith("-")), None)
 
 
 def _closing(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mate_cli.cli.config_dir import choices
 
@@ -44,6 +45,18 @@ def _paired(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield flag, next(rest, "")
         else:
             yield flag, value
+
+
+def find_help_topic(words: Sequence[str]) -> str | None:
+    """Return the key that is asked about, as in `--help trainer`; None where no help is asked for, or for all."""
+    for flag in words:
+        if flag.startswith("--help="):
+            return flag.partition("=")[2] or None
+    place = next((place for place, word in enumerate(words) if word in ("--help", "-h")), None)
+    if place is None:
+        return None
+    asked = [*words[place:], *(word for word in words[:place] if not Path(word).is_dir())]  # folders are compared
+    return next((word for word in asked if "=" not in word and not word.startswith("-")), None)
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,35 @@
 """The Lightning modules: one trains any task, that is a network with its head, and one serves any data.
 
-Tasks and data are torch alone, so that nothing but training imports Lightning.
+Tasks and data are torch alone, so that nothing but training imports Lightning. Optimizers and schedules are recipes
+before there are any weights: ours, which have a method `build`, or those of torch, which a configuration alone names
+(`_target_: torch.optim.X`, `_partial_: true`).
 """
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import pytorch_lightning as pl
 import torch
+from hydra.utils import instantiate
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
-from mate_cli.errors import RunError
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask, add_up
-from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.metrics.pruning import pruning_scores
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
 
 COUNTS, LOSSES = "attention", "losses"
 """Keys of a checkpoint for the counts of attention backends, and of examples with a loss."""
+STEPS = ("T_max", "total_iters", "total_steps")
+"""Names of the number of steps in torch's schedules."""
+Made = TypeVar("Made")
 
 
 class LitTask(pl.LightningModule):
@@ -28,15 +37,25 @@ class LitTask(pl.LightningModule):
 
     Args:
         task: a network with its head.
-        optimization: how its weights are moved.
+        optimizer: how its weights are moved, see `read_recipe`.
+        scheduler: how the learning rate moves.
+        total_steps: optimizer steps of the run.
         development: the examples that validations score, by name.
+        pretrained: the names of weights that were loaded.
     """
 
     def __init__(
-        self, task: TableTask[Any, Any], optimization: Optimization, development: Mapping[str, Example]
+        self,
+        task: TableTask[Any, Any],
+        optimizer: Any,  # noqa: ANN401 - a recipe
+        scheduler: Any,  # noqa: ANN401 - a recipe
+        total_steps: int,
+        development: Mapping[str, Example],
+        pretrained: Collection[str] = (),
     ) -> None:
         super().__init__()
-        self.task, self.optimization, self.development = task, optimization, development
+        self.task, self.optimizer, self.scheduler, self.total_steps = task, optimizer, scheduler, total_steps
+        self.development, self.pretrained = development, pretrained
         self._losses: list[torch.Tensor] = []
         self.register_load_state_dict_pre_hook(_name_below_task)
 
@@ -51,8 +70,9 @@ class LitTask(pl.LightningModule):
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""
         # Under 16-mixed Lightning unscales the gradients before they are clipped, which a fused optimizer prevents.
-        optimizer = self.optimization.optimizer.build(self.task, fused=self.trainer.precision != "16-mixed")
-        schedule = self.optimization.schedule.build(optimizer, self.optimization.total_steps)
+        is_fused = self.trainer.precision != "16-mixed"
+        optimizer = build_optimizer(self.optimizer, self.task, self.pretrained, fused=is_fused)
+        schedule = build_schedule(self.scheduler, optimizer, self.total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(
@@ -138,3 +158,83 @@ class LitData(pl.LightningDataModule):
     def val_dataloader(self) -> DataLoader[TableBatch]:
         """Return the development split."""
         return self.data.loader("dev")
+
+
+def read_recipe(node: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of ours, or a partial of torch's
+    """Return what a configuration names: a recipe of ours, or what of torch still lacks parameters or an optimizer."""
+    factory = instantiate(node, _partial_=True)
+    return factory() if hasattr(factory.func, "build") else factory
+
+
+def build_optimizer(
+    recipe: Any,  # noqa: ANN401 - see `read_recipe`
+    module: nn.Module,
+    pretrained: Collection[str] = (),
+    *,
+    fused: bool = True,
+) -> torch.optim.Optimizer:
+    """Build the optimizer of a module's trainable parameters.
+
+    Where `factors` of the recipe say so, its groups are cut in two, new weights first, with rates of their own; a
+    schedule multiplies the rates of both alike.
+
+    Args:
+        recipe: what is configured of torch's holds for all parameters alike.
+        module: what is trained.
+        pretrained: the names of weights that were loaded.
+        fused: False leaves the scaling of gradients to others; torch decides, if it may be fused.
+
+    Raises:
+        ConfigError: torch refuses an option.
+    """
+    if hasattr(recipe, "build"):
+        optimizer: torch.optim.Optimizer = recipe.build(module, fused=fused)
+    else:
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        held = {"fused": False} if not fused and "fused" in recipe.keywords else {}
+        optimizer = _build(recipe, trained, held, "optimizer")
+    factors = getattr(recipe, "factors", None) or {}
+    if any(factor != 1 for factor in factors.values()):
+        loaded = {parameter for name, parameter in module.named_parameters() if name in pretrained}
+        parts = ((False, factors.get("new", 1.0)), (True, factors.get("pretrained", 1.0)))
+        groups = [_part(group, loaded, old, factor) for old, factor in parts for group in optimizer.param_groups]
+        optimizer.param_groups[:] = [group for group in groups if group["params"]]
+    return optimizer
+
+
+def _part(group: Mapping[str, Any], loaded: Collection[nn.Parameter], old: bool, factor: float) -> dict[str, Any]:
+    """Return what of a group was loaded, or is new, with its own rate."""
+    params = [parameter for parameter in group["params"] if (parameter in loaded) == old]
+    return {**group, "params": params, "lr": group["lr"] * factor}
+
+
+def build_schedule(
+    recipe: Any,  # noqa: ANN401 - see `read_recipe`
+    optimizer: torch.optim.Optimizer,
+    total_steps: int,
+) -> LRScheduler:
+    """Build a schedule, to be advanced once per optimizer step; steps that torch's is not told are those of the run.
+
+    Raises:
+        ConfigError: torch refuses an option, or the schedule waits for a metric.
+    """
+    if hasattr(recipe, "build"):
+        schedule: LRScheduler = recipe.build(optimizer, total_steps)
+        return schedule
+    open_steps = set(STEPS) & inspect.signature(recipe.func).parameters.keys() - recipe.keywords.keys()
+    schedule = _build(recipe, optimizer, dict.fromkeys(open_steps, total_steps), "scheduler")
+    if isinstance(schedule, ReduceLROnPlateau):
+        raise ConfigError(
+            "ReduceLROnPlateau needs a metric, but schedules advance at every step",
+            where="scheduler",
+            remedy="Use a schedule that depends on the step alone, such as torch.optim.lr_scheduler.StepLR",
+        )
+    return schedule
+
+
+def _build(make: partial[Made], subject: object, options: Mapping[str, Any], where: str) -> Made:
+    try:
+        return make(subject, **options)
+    except (TypeError, ValueError) as error:
+        name = getattr(make.func, "__name__", "torch")
+        raise ConfigError(f"{name} rejects its settings: {error}", where=where, remedy=f"Change {where}.*") from error

@@ -32,10 +32,10 @@ from mate_cli.models.initialization.initial_weights import Initializer, LoadRepo
 from mate_cli.models.layers.low_rank import add_adapters, freeze
 from mate_cli.pipelines.machine import device_of, open_cache, resolve_profile
 from mate_cli.runs import ranks
+from mate_cli.runs.checkpoints import load_module, sha256
 from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
-from mate_cli.runs.weights import load_module, sha256
 from mate_cli.tables.example import AGGREGATIONS, TableExample
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
@@ -277,8 +277,9 @@ def compare_settings(
         CheckpointError: positions or aggregations mean something else there.
     """
     notes: list[str] = []
-    encoder, heads = task.encoder, head_names(task).keys() & set(report.loaded)
+    encoder = task.encoder
     for origin in report.origins:
+        heads = head_names(task).keys() & set(report.loaded)
         chosen = not type(serializer).reset_positions  # else each of its inputs begins anew, whatever the network
         differences = different_positions(origin, serializer.reset_positions) if chosen else []
         names = aggregation_names(origin.config, AGGREGATIONS)

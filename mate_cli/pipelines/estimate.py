@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.stream import StreamDataModule
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.hub import hub_file
-from mate_cli.lit_modules.optimization.recipe import optimizer_recipe
+from mate_cli.lit_modules.lit_task import build_optimizer, read_recipe
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
 from mate_cli.pipelines.machine import device_of, resolve_profile, step_memory
@@ -318,7 +318,7 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
     if device.type == "cpu":
         native_kernels()  # compiled before the first batch is timed
     task.to(device).train()
-    optimizer = optimizer_recipe(config.optimizer, set()).build(task, fused=hardware.precision != "16-mixed")
+    optimizer = build_optimizer(read_recipe(config.optimizer), task, fused=hardware.precision != "16-mixed")
     batches = _spread(sorted(sample, key=len), min(size, MAX_TIMED))
     took: list[tuple[int, float, float]] = []
     began = time.perf_counter()
@@ -328,7 +328,8 @@ def time_steps(config: RunConfig, parts: Parts, sample: Sequence[TableEncoding],
                 start = time.perf_counter()
                 if took and start - began > seconds / 2:
                     break
-                with _autocast(device, hardware.precision):
+                half = HALF.get(hardware.precision)
+                with torch.autocast(device.type, half, enabled=half is not None):
                     loss = task.loss(parts.data.loading.batch(group).to(device))
                 loss.backward()  # type: ignore[no-untyped-call]
                 _wait_for(device)
@@ -369,10 +370,6 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _autocast(device: torch.device, precision: str) -> Any:  # noqa: ANN401 - either of two contexts
-    return torch.autocast(device.type, HALF[precision]) if precision in HALF else nullcontext()
 
 
 def _wait_for(device: torch.device) -> None:

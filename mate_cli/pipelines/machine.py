@@ -1,4 +1,4 @@
-"""The machine: a profile of hardware, the device of a process, too little memory on it, and runs moved to it."""
+"""The machine: a profile of hardware, its device and compiler, too little memory on it, and runs moved to it."""
 
 import platform
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
@@ -20,8 +21,8 @@ from mate_cli.models.base.costs import TrainingMemory, training_memory
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config
-from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.identity import hash_modules, warn_changed
+from mate_cli.runs.ranks import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import RunFolder
 
 GPU_WORKERS = 2
@@ -48,6 +49,7 @@ def open_cache(folder: str) -> Path:
 
 _temporary: list[TemporaryDirectory[str]] = []
 """Caches of this process."""
+COMPILE = "trainer.compile"
 
 
 def resolve_profile(hardware: Hardware, *, moved: bool = False) -> Hardware:
@@ -122,6 +124,28 @@ def has_bfloat16() -> bool:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     cpu: Any = torch.cpu  # elsewhere torch emulates it
     return bool(cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())
+
+
+def check_compiler(hardware: Hardware) -> None:
+    """Refuse a machine on which torch cannot compile.
+
+    Raises:
+        ConfigError: it lacks what compiles for its device.
+    """
+    accelerator = resolve_profile(hardware).accelerator
+    if accelerator == "gpu" and find_spec("triton") is None:
+        raise ConfigError("compiling for a GPU needs triton", where=COMPILE, remedy="Install it: pip install triton")
+    if accelerator == "cpu":
+        from torch._inductor.cpp_builder import get_cpp_compiler
+        from torch._inductor.exc import InvalidCxxCompiler
+
+        try:
+            get_cpp_compiler()
+        except InvalidCxxCompiler as error:
+            remedy = "Install g++ 12 or newer, or name a compiler in CXX"
+            raise ConfigError("no C++ compiler found", where=COMPILE, remedy=remedy) from error
+    if accelerator == "mps":
+        raise ConfigError("is not supported on Apple GPUs", where=COMPILE, remedy="Leave it out")
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ from mate_cli.files.outside import check_inside_run, check_names, find_ways_out,
 from mate_cli.files.renamed import rename_targets
 from mate_cli.files.safe_load import read_yaml, to_yaml
 from mate_cli.files.targets import check_targets, find_targets, find_user_modules
-from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.folders import choose_folder, finished_run
+from mate_cli.runs.configuration import BASE, ORIGIN, Base, Node, RunConfig, describe_base, find_base, load_config
+from mate_cli.runs.folders import find_resumable, find_same, finished_run, is_running, new_folder
 from mate_cli.runs.identity import Names, code_setting, hash_modules
 from mate_cli.runs.lock import acquire_lock, process_id
-from mate_cli.runs.places import BASE, ORIGIN, Base, describe_base, find_base
 from mate_cli.runs.record import DAMAGED, STOPPED, RunFolder, RunRecord
 
 After = Literal["weights", "predictions", "rows"]
@@ -83,7 +82,7 @@ class RunSpec:
     Args:
         overrides: what was typed.
         system: what makes answers of the stages.
-        resume: see `choose_folder`.
+        resume: null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder.
         taken: what was typed, and the stages that it holds for.
         name: of the run's folder; None for the time of its start.
         settings: what sets the run apart from others of its experiment, by values.
@@ -115,6 +114,11 @@ class RunSpec:
     def last(self) -> Stage:
         """The stage that ends it."""
         return self.stages[-1]
+
+    @property
+    def parent(self) -> Path:
+        """The folder of the runs of its experiment."""
+        return Path(self.last.config.paths.outputs) / "train" / self.names.experiment
 
     @property
     def before(self) -> tuple[Stage, ...]:
@@ -236,7 +240,7 @@ def resolve_finished_run(
         RunError: it is not there, not finished, or of another task.
     """
     try:
-        folder = finished_run(run, outputs, "train", f"stages.{stage}.run", stage)
+        folder = finished_run(run, outputs, f"stages.{stage}.run", stage)
     except RunError as error:
         where, problem, remedy = error.where, f"stages.{stage}.run: {error.problem}", error.remedy
         if run in experiments:
@@ -259,8 +263,7 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
     Raises:
         RunError: the run cannot be resumed, or another process trains it.
     """
-    outputs, values = Path(spec.last.config.paths.outputs), spec.values()
-    folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, spec.code, job, spec.name)
+    folder = choose_folder(spec, job)
     try:
         record = open_record(spec, folder)
         if record.status != "finished":
@@ -275,6 +278,21 @@ def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
         folder.undo()
         raise
     return folder, record
+
+
+def choose_folder(spec: RunSpec, job: int) -> RunFolder:
+    """Return the folder of a new run, or of the one that `resume` names.
+
+    Raises:
+        RunError: there is none to resume, it was started with another configuration, or it is still running.
+    """
+    if spec.resume == "missing" and (same := find_same(spec.parent, spec.values(), spec.code)):
+        if is_running(same):
+            raise RunError("another process is training this run", where=str(same.path), remedy="Wait for it")
+        return same
+    if spec.resume and spec.resume != "missing":
+        return find_resumable(spec.resume, spec.parent, spec.values())
+    return new_folder(spec.parent, job, spec.name)
 
 
 def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
@@ -294,7 +312,7 @@ def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
     record = folder.read_record()
     last = folder.checkpoints / "last.ckpt"
     if record.reason == DAMAGED and last.exists():
-        from mate_cli.pipelines.last_state import read_start
+        from mate_cli.runs.checkpoints import read_start
 
         record.started = read_start(last) or record.started
     if record.status != "finished":

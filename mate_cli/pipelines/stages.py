@@ -6,7 +6,7 @@ that a system joins with those of the others.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hydra.utils import instantiate
@@ -20,9 +20,8 @@ from mate_cli.files.safe_load import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import describe_questions
 from mate_cli.pipelines.machine import resolve_hardware
-from mate_cli.pipelines.run import Run, broadcast_folder, record_outcome
+from mate_cli.pipelines.run import Run, broadcast_folder, print_results, record_outcome, reused_runs_table
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
-from mate_cli.pipelines.summary import print_results, reused_runs_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, joint_throughput, save_answers
 from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
@@ -42,14 +41,6 @@ POLL = 1.0
 """Seconds between two looks at a stage that another process trains."""
 
 
-@dataclass
-class CompletedStages:
-    """The stages that are done so far, by name."""
-
-    runs: dict[str, Run] = field(default_factory=dict)
-    configs: dict[str, RunConfig] = field(default_factory=dict)
-
-
 def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> Run:
     """Train all stages, skip those that are finished, and leave a record of each and of the whole.
 
@@ -67,7 +58,8 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
     """
     system: System | None = instantiate(spec.system) if spec.system else None
     spec = replace(spec, stages=tuple(replace(stage, config=resolve_hardware(stage.config)) for stage in spec.stages))
-    run = Run.of(*open_run_folder(spec, folder))
+    record = ranks.broadcast_from_rank_zero(lambda: open_record(spec, folder))
+    run = Run.of(broadcast_folder(lambda: folder), record)
     try:
         if ranks.is_rank_zero():
             warn_changed(run.record.code, spec.code, folder.path)
@@ -96,17 +88,17 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
         if spec.taken:
             run.console.print(reused_runs_table(spec))
         ranks.broadcast_from_rank_zero(lambda: look_ahead(spec, run.folder.path))
-        done = run_stages(spec, run)
+        done, configs = run_stages(spec, run)
         if system is None:
             if spec.before:
                 run.console.rule(_heading(spec.last.name))
-            train_run(run, with_folders(spec.last.config, done.runs), spec.values())
+            train_run(run, with_folders(spec.last.config, done), spec.values())
         else:
             run.record.monitor = system.monitor
             open_run_loggers(run, spec.last.config.logger, spec.values())
             ranking = [stage.name for stage in spec.stages if stage.after == "rows"]
-            add_up_stages(run.record, done.runs, [*ranking, *system.stages])
-            answer_all(run, system, done)
+            add_up_stages(run.record, done, [*ranking, *system.stages])
+            answer_all(run, system, done, configs)
             print_results(run.console, run.folder, run.record)
 
 
@@ -149,33 +141,24 @@ def _heading(stage: str) -> Text:
     return Text(stage.replace("_", " "), style="bold")
 
 
-def open_run_folder(spec: RunSpec, folder: RunFolder) -> tuple[RunFolder, RunRecord]:
-    """Open the run's folder and record; of several processes one does, and the others only look.
-
-    Raises:
-        RunError: another process trains it, or not all processes see its folder.
-    """
-    record = ranks.broadcast_from_rank_zero(lambda: open_record(spec, folder))
-    return broadcast_folder(lambda: folder), record
-
-
-def run_stages(spec: RunSpec, whole: Run) -> CompletedStages:
-    """Train the stages that have folders of their own, one after the other."""
-    done = CompletedStages()
+def run_stages(spec: RunSpec, whole: Run) -> tuple[dict[str, Run], dict[str, RunConfig]]:
+    """Train the stages that have folders of their own, one after the other; return runs and configurations by name."""
+    done: dict[str, Run] = {}
+    configs: dict[str, RunConfig] = {}
     for stage in spec.before:
         whole.console.rule(_heading(stage.name))
         run = load_stage(stage, whole.console) if stage.run else train_stage(stage, done, whole)
-        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, done.runs)
-        done.runs[stage.name], done.configs[stage.name] = run, config
+        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, done)
+        done[stage.name], configs[stage.name] = run, config
         folders = whole.record.stages if spec.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
         whole.folder.write_record(whole.record)
-    return done
+    return done, configs
 
 
-def train_stage(stage: Stage, done: CompletedStages, whole: Run) -> Run:
+def train_stage(stage: Stage, done: Mapping[str, Run], whole: Run) -> Run:
     """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
-    stage = replace(stage, config=with_folders(stage.config, done.runs))
+    stage = replace(stage, config=with_folders(stage.config, done))
     spec = RunSpec((stage,), stage.names, stage.overrides, settings=stage.overrides, conf=stage.conf)
     folder = shared_folder(stage, whole.console) if stage.shared else whole.folder.below(stage.name)
     with hide_agent():
@@ -215,11 +198,10 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
     record.throughput = joint_throughput([entry.throughput for entry in records])
 
 
-def answer_all(run: Run, system: System, done: CompletedStages) -> None:
+def answer_all(run: Run, system: System, done: Mapping[str, Run], configs: Mapping[str, RunConfig]) -> None:
     """Let a system answer the questions of the development and test splits."""
     stages = {
-        name: TrainedStage(name, load_best(done.configs[name], done.runs[name].folder), done.configs[name])
-        for name in system.stages
+        name: TrainedStage(name, load_best(configs[name], done[name].folder), configs[name]) for name in system.stages
     }
     run.console.rule(_heading("answers"))
     data = stages[system.stages[0]].parts.data
@@ -246,7 +228,9 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
     Raises:
         RunError: it cannot be locked, or a run of the experiment is damaged.
     """
-    folder = broadcast_folder(lambda: _folder_of(stage))
+    parent, values = Path(stage.config.paths.outputs) / "train" / stage.names.experiment, stage.config.model_dump()
+    place = parent / digest_run(values, stage.code)
+    folder = broadcast_folder(lambda: find_same(parent, values, stage.code) or RunFolder(place))
     waited = False
     while not ranks.broadcast_from_rank_zero(lambda: _is_free(folder.path)):
         if not waited:
@@ -254,12 +238,6 @@ def shared_folder(stage: Stage, console: Console) -> RunFolder:
         waited = True
         time.sleep(POLL)
     return folder
-
-
-def _folder_of(stage: Stage) -> RunFolder:
-    outputs, values = Path(stage.config.paths.outputs), stage.config.model_dump()
-    folder = find_same(outputs, "train", stage.names.experiment, values, stage.code)
-    return folder or RunFolder(outputs / "train" / stage.names.experiment / digest_run(values, stage.code))
 
 
 def _is_free(folder: Path) -> bool:

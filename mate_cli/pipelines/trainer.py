@@ -47,8 +47,7 @@ from mate_cli.metrics.pruning import PRUNING_SCORES
 from mate_cli.metrics.specs import MetricName, metric_specs, spec_to_follow
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.initialization.initial_weights import Initializer
-from mate_cli.pipelines.compilation import check_compiler
-from mate_cli.pipelines.machine import resolve_profile
+from mate_cli.pipelines.machine import check_compiler, resolve_profile
 from mate_cli.pipelines.run import Run
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks import Checkpoints, FollowTraining, Reproducible

@@ -12,22 +12,28 @@ from hydra.utils import instantiate
 from mate_cli.data.loading.batching import check_shares
 from mate_cli.data.loading.cache import EncodedSplit
 from mate_cli.data.loading.table_data_module import TableDataModule, TrainingSet
-from mate_cli.errors import RunError, known_cause
+from mate_cli.errors import ConfigError, RunError, known_cause
 from mate_cli.files.io_errors import find_machine_error, shorten_reason
 from mate_cli.lit_modules.base import add_up
-from mate_cli.lit_modules.lit_task import LitData, LitTask
-from mate_cli.lit_modules.optimization.recipe import Optimization, optimizer_recipe, schedule_recipe
+from mate_cli.lit_modules.lit_task import LitData, LitTask, read_recipe
 from mate_cli.models.base.costs import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import EncoderLayer, attend
 from mate_cli.models.layers.low_rank import merge_adapters
 from mate_cli.pipelines.assembly import Parts, assemble, plan_steps, steps_between_validations
-from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_result
-from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
-from mate_cli.pipelines.machine import device_memory, device_of, explain_memory_errors, memory_error, step_memory
-from mate_cli.pipelines.run import Run, peak_memory_mb
-from mate_cli.pipelines.summary import (
+from mate_cli.pipelines.machine import (
+    COMPILE,
+    device_memory,
+    device_of,
+    explain_memory_errors,
+    memory_error,
+    step_memory,
+)
+from mate_cli.pipelines.run import (
+    Run,
     count_parameters,
+    peak_memory_mb,
     print_results,
     print_start,
     record_digest,
@@ -38,11 +44,11 @@ from mate_cli.pipelines.summary import (
 from mate_cli.pipelines.trainer import build_trainer, check_scores, open_run_loggers, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks import FollowTraining
+from mate_cli.runs.checkpoints import last_step, load_module, read_state, save_module, sha256, wrap_resume_errors
 from mate_cli.runs.configuration import Hardware, RunConfig
 from mate_cli.runs.loggers import TABLE_ROWS, log_table
 from mate_cli.runs.metric_rows import read_rows
 from mate_cli.runs.record import RunRecord
-from mate_cli.runs.weights import load_module, save_module, sha256
 from mate_cli.terminal.progress import track
 
 
@@ -110,12 +116,11 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     data.set_schedule(schedule, first_batch=done)
     module = LitTask(
         task,
-        Optimization(
-            optimizer_recipe(cfg.optimizer, pretrained_parameters(parts)),
-            schedule_recipe(cfg.scheduler),
-            schedule.total_steps,
-        ),
+        read_recipe(cfg.optimizer),
+        read_recipe(cfg.scheduler),
+        schedule.total_steps,
         {example.example_id: example for example in data.examples("dev")},
+        {f"encoder.{name}" for name in parts.report.loaded} | set(parts.report.loaded),
     )
     check_scores(cfg, task, module.development)
     run.record.total_steps = schedule.total_steps
@@ -171,9 +176,20 @@ def _prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
         encoder.to(cpu)
 
 
-def pretrained_parameters(parts: Parts) -> set[str]:
-    """Return the parameters of a task that were loaded, wholly or in part, by name."""
-    return {f"encoder.{name}" for name in parts.report.loaded} | set(parts.report.loaded)
+def compile_layers(network: TableEncoder) -> None:
+    """Compile the layers of a network, for inputs of any length, once they are first used.
+
+    Raises:
+        ConfigError: they are of kinds whose work depends on the data.
+    """
+    layers = [layer for encoder in network.encoders.values() for layer in encoder.layers]
+    if others := {type(layer).__name__ for layer in layers if type(layer) is not EncoderLayer}:
+        problem = f"{', '.join(sorted(others))} cannot be compiled: its computation depends on the data"
+        raise ConfigError(problem, where=COMPILE, remedy="Leave it out")
+    apart = torch.compiler.disable(attend)  # type: ignore[no-untyped-call]  # its computation depends on the data
+    for layer in layers:
+        layer.attend = apart
+        layer.compile(dynamic=True)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
@@ -216,10 +232,5 @@ def device_name(trainer: pl.Trainer) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     if ranks.world_size() > 1:
         name = f"{ranks.world_size()} x {name}"
-    return name if device.type == "cuda" else f"{name}, {threads_used()}"
-
-
-def threads_used() -> str:
-    """Return the threads of this process, in words."""
     count = torch.get_num_threads()
-    return f"{count} thread{'' if count == 1 else 's'}"
+    return name if device.type == "cuda" else f"{name}, {count} thread{'' if count == 1 else 's'}"

@@ -15,17 +15,16 @@ from mate_cli.files.atomic import replace_file
 from mate_cli.metrics.specs import MetricName, spec_to_follow
 from mate_cli.models.layers.low_rank import merge_state
 from mate_cli.runs import ranks
+from mate_cli.runs.checkpoints import FROM_THE_BEGINNING, save_weights
 from mate_cli.runs.loggers import log_row
 from mate_cli.runs.metric_rows import Row
 from mate_cli.runs.record import Clock, RunFolder
-from mate_cli.runs.weights import save_weights
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.progress import PLAIN_SECONDS, time_text
 from mate_cli.tokenization.layout import TableBatch
 
 TWICE = 2.0
 """Seconds in which a second signal to one of several processes is the first: of the scheduler, and who started it."""
-FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
 class Checkpoints(pl.callbacks.Checkpoint):

@@ -53,7 +53,7 @@ VERSION = digest({"schema": 1, "ignored": list(NO_EFFECT)})
 """Changes with what tells runs apart, so that lines of another version are read anew."""
 
 
-def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> RunFolder:
+def new_folder(parent: Path, job: int = 0, name: str | None = None) -> RunFolder:
     """Make the folder of a new run and lock it: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name.
 
     Of several that begin in the same second, whoever makes a folder has it, and the next one takes another number.
@@ -61,72 +61,39 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
     Raises:
         RunError: a run of this name exists.
     """
-    parent = outputs / command / experiment
     if name:
-        folder = RunFolder(check_name(outputs, command, experiment, job, name))
+        folder = RunFolder(check_name(parent, job, name))
         acquire_lock(folder.path)
         return folder
     stamp = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{job}"
-    check_inside(outputs, parent / stamp)
+    check_inside(parent.parents[1], parent / stamp)
     number = 0
     while True:
-        try:
+        with suppress(FileExistsError):
             folder = RunFolder(parent / (f"{stamp}-{number}" if number else stamp), new=True)
-        except FileExistsError:
-            number += 1
-        else:
             acquire_lock(folder.path)
             return folder
+        number += 1
 
 
-def check_name(outputs: Path, command: str, experiment: str, job: int, name: str) -> Path:
+def check_name(parent: Path, job: int, name: str) -> Path:
     """Return the place of a new run with a name of its own.
 
     Raises:
         RunError: a run of this name exists.
     """
-    folder = outputs / command / experiment / (f"{name}_{job}" if job else name)
-    check_inside(outputs, folder)
+    folder = parent / (f"{name}_{job}" if job else name)
+    check_inside(parent.parents[1], folder)
     if is_locked(folder) or any(os.path.lexists(folder / file) for file in OF_A_RUN):
         remedy = f"Choose another name, or continue that run: {format_setting('resume', folder)}"
         raise RunError("a run of this name exists", where=str(folder), remedy=remedy)
     return folder
 
 
-def choose_folder(
-    resume: str | None,
-    outputs: Path,
-    command: str,
-    experiment: str,
-    config: Mapping[str, Any],
-    code: Mapping[str, str],
-    job: int,
-    name: str | None = None,
-) -> RunFolder:
-    """Return the folder of a new run, or of the one that `resume` names.
-
-    `resume` is null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder;
-    without a `name` a new folder is named after the time.
-
-    Raises:
-        RunError: there is none to resume, it was started with another configuration, or it is still running.
-    """
-    if resume == "missing":
-        folder = find_same(outputs, command, experiment, config, code)
-        if folder and is_running(folder):
-            raise RunError("another process is training this run", where=str(folder.path), remedy="Wait for it")
-        return folder or new_folder(outputs, command, experiment, job, name)
-    if resume:
-        return find_resumable(resume, outputs, command, experiment, config)
-    return new_folder(outputs, command, experiment, job, name)
-
-
-def find_same(
-    outputs: Path, command: str, experiment: str, config: Mapping[str, Any], code: Mapping[str, str]
-) -> RunFolder | None:
-    """Find the same run that has come furthest: finished, running, with a checkpoint, newest."""
-    parent, digest = outputs / command / experiment, digest_run(config, code)
-    alike = [parent / run.name for run in read_index(parent) if run.digest == digest]
+def find_same(parent: Path, config: Mapping[str, Any], code: Mapping[str, str]) -> RunFolder | None:
+    """Find the same run of an experiment that has come furthest: finished, running, with a checkpoint, newest."""
+    mark = digest_run(config, code)
+    alike = [parent / run.name for run in read_index(parent) if run.digest == mark]
     same = [RunFolder(path) for path in alike if not first_difference(path, config)]
     return max(same, key=_progress, default=None)
 
@@ -155,18 +122,17 @@ def _record(folder: RunFolder) -> dict[str, Any]:
         return {}
 
 
-def find_resumable(resume: str, outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder:
-    """Find the run to continue, the `last` one or that of a path; what shapes the training must be what it was.
+def find_resumable(resume: str, parent: Path, config: Mapping[str, Any]) -> RunFolder:
+    """Find the run to continue, the `last` one of an experiment or that of a path; what shapes it must be what it was.
 
     Raises:
         RunError: there is none, or it was started with another configuration.
     """
     if resume == "last":
-        parent = outputs / command / experiment
         folders = [parent / run.name for run in reversed(read_index(parent))]
         if not folders:
             raise RunError(
-                f"no run of {experiment} to resume", where=str(parent), remedy="Start one without resume=last"
+                f"no run of {parent.name} to resume", where=str(parent), remedy="Start one without resume=last"
             )
         path = next((folder for folder in folders if not first_difference(folder, config)), folders[0])
     else:
@@ -219,19 +185,19 @@ def _run_beside(path: Path) -> Path | None:
     return max((run for run in named if (run / "config.yaml").is_file()), key=_started, default=None)
 
 
-def finished_run(run: str, outputs: Path, command: str, key: str = "run", stage: str = "") -> RunFolder:
+def finished_run(run: str, outputs: Path, key: str, stage: str) -> RunFolder:
     """Return the folder of a run that is named, or the newest finished one of an experiment that is; see `open_run`.
 
     Raises:
         RunError: there is none.
     """
-    parent = outputs / command / run
+    parent = outputs / "train" / run
     if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
         return open_run(run, key, stage)
     lines = read_index(parent, write=not Path(run).is_absolute())  # only below the folder of outputs
     finished = sorted(line.name for line in lines if line.status == "finished")
     if not finished:
-        remedy = f"Train it first: mate {command} {format_setting('experiment', run)}"
+        remedy = f"Train it first: mate train {format_setting('experiment', run)}"
         raise RunError(f"no run of {run} is finished", where=str(parent), remedy=remedy)
     return RunFolder(parent / finished[-1])
 

@@ -24,8 +24,8 @@ from mate_cli import errors
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.devices import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.lock import LAUNCHER, entrust_lock
+from mate_cli.runs.ranks import find_accelerator, missing_gpu_remedy
 from mate_cli.runs.record import STOPPED, RunFolder
 
 ARRIVAL = timedelta(minutes=5)

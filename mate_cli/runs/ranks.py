@@ -1,9 +1,10 @@
-"""Messages between the processes that train one run together; a run of one process is the plain case.
+"""The processes that train one run together, their devices and messages; a run of one process is the plain case.
 
-The first process alone writes and prints. All processes must call these functions in the same order.
+The first process alone writes and prints. All processes must call the functions of messages in the same order.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch.distributed as dist
 
 from mate_cli.errors import MateError, RunError, known_cause
 from mate_cli.files.io_errors import find_machine_error
+from mate_cli.runs.configuration import Hardware
 
 T = TypeVar("T")
 POLL = 0.02
@@ -137,3 +139,25 @@ def record_failure(error: BaseException) -> None:
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
         get_error_handler().record_exception(known_cause(error) or find_machine_error(error) or error)
+
+
+def find_accelerator(hardware: Hardware) -> str:
+    """Return the accelerator of a profile: for `auto` the fastest that is here."""
+    if hardware.accelerator != "auto":
+        return hardware.accelerator
+    if torch.cuda.is_available():
+        return "gpu"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def is_login_node() -> bool:
+    """Tell whether Slurm is here and this process is none of its jobs."""
+    return shutil.which("sbatch") is not None and "SLURM_JOB_ID" not in os.environ
+
+
+def missing_gpu_remedy(hardware: Hardware, usual: str) -> str:
+    """Return what to do where GPUs are missing: let Slurm start the run, where it can."""
+    if not is_login_node():
+        return usual
+    asked = f"srun --nodes={hardware.nodes} --ntasks-per-node={hardware.devices} --gpus-per-node={hardware.devices}"
+    return f"This is a login node of Slurm: type {asked} mate train ..., or add -m hydra/launcher=submitit_slurm"

@@ -1,6 +1,5 @@
 """The folder of a run: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
-import hashlib
 import math
 import platform
 import subprocess
@@ -11,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, find_files, make_folders, replace_file, write_text
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object, read_yaml, to_json
+from mate_cli.runs.configuration import ORIGIN
+from mate_cli.runs.identity import hash_package
 from mate_cli.runs.lock import process_id, release_lock
-from mate_cli.runs.places import ORIGIN
 
 SCHEMA = 1
 STOPPED = "stopped by the user or the scheduler"
@@ -350,7 +350,7 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
-def code_version() -> str | None:
+def code_version() -> str:
     """Return the commit of the package, with -dirty where its checkout was changed; installed, a hash of its files."""
     folder = Path(mate_cli.__file__).parent
     git = ["git", "-C", str(folder)]
@@ -360,14 +360,4 @@ def code_version() -> str | None:
         command = [*git, "describe", "--always", "--dirty", "--abbrev=12"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return _hash_of_installed_files()
-
-
-def _hash_of_installed_files() -> str | None:
-    """Return the start of a hash over the files of the package as its wheel lists them, None where nothing does."""
-    try:
-        files = distribution("mate-tables").files or ()
-    except PackageNotFoundError:
-        return None
-    sums = sorted(f"{file} {file.hash.value}" for file in files if file.hash and file.parts[0] == mate_cli.__name__)
-    return f"wheel-{hashlib.sha256(' '.join(sums).encode()).hexdigest()[:12]}" if sums else None
+        return f"wheel-{hash_package()}"

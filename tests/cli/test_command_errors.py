@@ -13,6 +13,7 @@ from mate_cli.cli.config_dir import choices
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
+    ("evaluate",): "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME.",
     ("train", "model=mtae"): f"model=mtae: no such choice. Did you mean mate? Choices: {', '.join(choices('model'))}.",
     ("train", "experiment=quikstart"): (
         f"experiment=quikstart: no such choice. Did you mean quickstart? "
@@ -165,14 +166,9 @@ CLASSES_SEE = {
 """The same, of what only the signature of a class tells."""
 
 
-@pytest.mark.parametrize(("words", "message"), HYDRA_SEES.items(), ids=" ".join)
-def test_refused_by_hydra(words, message, capsys):
-    assert_error(words, message, capsys)
-
-
-@pytest.mark.parametrize(("words", "message"), SYNTAX.items(), ids=" ".join)
-def test_what_other_programs_take_is_said_in_our_words(words, message, capsys):
-    assert_error(words, message, capsys)
+@pytest.mark.parametrize("words", [*HYDRA_SEES, *SYNTAX], ids=" ".join)
+def test_what_is_mistyped_and_what_other_programs_take(words, capsys):
+    assert_error(words, (HYDRA_SEES | SYNTAX)[words], capsys)
 
 
 def test_the_newest_run_below_a_folder_is_offered(tmp_path, monkeypatch, capsys):
@@ -208,19 +204,9 @@ def test_what_patience_means_to_a_callback_of_ones_own_is_its_business(tmp_path,
         assert app.main(["train", "experiment=quickstart_cells", "debug=fast", callback, "--dry"]) == 0
 
 
-@pytest.mark.parametrize("override", VALIDATION_SEES)
-def test_refused_by_validation(override, capsys):
-    assert_error(["train", override], VALIDATION_SEES[override], capsys)
-
-
-@pytest.mark.parametrize("override", CLASSES_SEE)
-def test_refused_by_a_signature(override, capsys):
-    assert_error(["train", override], CLASSES_SEE[override], capsys)
-
-
-def test_missing_value_says_how_to_give_it(capsys):
-    message = "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME, or answers=FILE data=NAME."
-    assert_error(["evaluate"], message, capsys)
+@pytest.mark.parametrize("override", [*VALIDATION_SEES, *CLASSES_SEE])
+def test_refused_by_validation_or_a_signature(override, capsys):
+    assert_error(["train", override], (VALIDATION_SEES | CLASSES_SEE)[override], capsys)
 
 
 def test_all_problems_are_listed(capsys):

@@ -1,8 +1,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
@@ -66,13 +64,6 @@ def test_problems_end_with_exit_code_2_the_first_twenty_being_listed(broken, cap
     assert captured.out.count(".json is not there") == 20
     assert "30 problems" in captured.err
     assert len(json.loads(report.read_text())["problems"]) == 30
-
-
-def test_no_data_is_one_line_that_says_what_to_type(tmp_path, capsys):
-    assert main(["data", "check", f"data.root={tmp_path / 'none'}"]) == 2
-    error = capsys.readouterr().err
-    assert "mate data download data=hybridqa data.root=" in error
-    assert "Traceback" not in error
 
 
 COUNTS = {
@@ -147,17 +138,6 @@ def test_every_release_is_fetched_from_public_addresses(name, tmp_path, monkeypa
     assert asked
     assert all(file.url.startswith("https://") for file in asked)
     assert len({file.destination for file in asked}) == len(asked)
-
-
-def test_the_check_loads_neither_torch_nor_lightning():
-    program = (
-        "import sys; from mate_cli.cli.app import main; code = main(['data', 'check', 'data=sample']);"
-        "print([m for m in ('torch', 'pytorch_lightning', 'datasets', 'requests') if m in sys.modules]);"
-        "sys.exit(code)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_unused_encodings_are_pruned(tmp_path, capsys):

@@ -10,7 +10,7 @@ import yaml
 
 from mate_cli.cli.app import main
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.devices import missing_gpu_remedy
+from mate_cli.runs.ranks import missing_gpu_remedy
 
 CELLS = ["train", "experiment=quickstart_cells", "logger=none"]
 
@@ -38,17 +38,17 @@ def runs(tmp_path, monkeypatch):
     return "outputs/train/quickstart"
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict table=t.csv question=q", "inspect", "export to=x"])
-def test_a_folder_of_runs_leads_to_the_newest_whole_run(command, runs, capsys):
+@pytest.mark.parametrize(
+    ("command", "place", "meant"),
+    [
+        *((command, "", "") for command in ("evaluate", "predict table=t.csv question=q", "inspect", "export to=x")),
+        *(("predict table=t.csv question=q", f"/DATE{stage}", stage) for stage in ("", "/cell_selection")),
+    ],
+)
+def test_a_folder_of_runs_and_a_placeholder_lead_to_the_newest_run(command, place, meant, runs, capsys):
     name, *words = command.split()
-    line = refused(capsys, name, f"run={runs}", *words)
-    assert f"Did you mean run={runs}/2026-01-02_b?" in line
-
-
-@pytest.mark.parametrize("place", ["", "/cell_selection"])
-def test_a_placeholder_for_the_date_leads_to_the_newest_run(place, runs, capsys):
-    line = refused(capsys, "predict", f"run={runs}/DATE{place}", "table=t.csv", "question=q")
-    assert f"Did you mean run={runs}/2026-01-02_b{place}?" in line
+    line = refused(capsys, name, f"run={runs}{place}", *words)
+    assert f"Did you mean run={runs}/2026-01-02_b{meant}?" in line
 
 
 def test_a_run_of_which_no_part_is_there_has_no_suggestion(runs, capsys):

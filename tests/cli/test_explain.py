@@ -6,7 +6,6 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.reference import Setting, explain_keys, read_keys, type_text
-from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 
 
@@ -91,7 +90,3 @@ def test_a_key_of_one_stage_and_the_file_that_sets_it(capsys):
     assert last.split() == ["experiment=hybridqa_best", "1200", "stages.cell_selection.overrides"]
     assert main(["explain", key, "experiment=hybridqa_best", f"{key}=7"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split() == ["typed", "7"]
-
-
-def test_the_files_that_are_read_are_ours():
-    assert read_keys(config_dir() / "train.yaml")["seed"] == ("1", "seed of weights, order of examples and dropout")

@@ -49,7 +49,7 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
     ],
 )
 def test_mistakes_are_told_in_one_line(run, words, said, capsys, monkeypatch):
-    monkeypatch.setattr("mate_cli.pipelines.export.hub.get_token", lambda: None)
+    monkeypatch.setattr("mate_cli.pipelines.export.export.get_token", lambda: None)
     assert main(["export", *(word.format(run=run) for word in words)]) == 2
     message = capsys.readouterr().err
     assert said in message

@@ -104,13 +104,6 @@ def test_long_tables_are_shown_in_part():
 
 
 @pytest.mark.long
-def test_other_models_show_their_own_heads(tmp_path, capsys):
-    words = [*WORDS, "model=tapas", "attention=sdpa", f"paths.outputs={tmp_path}"]
-    assert main(words) == 0
-    assert len(list((tmp_path / "inspect").glob("*.png"))) == 1
-
-
-@pytest.mark.long
 def test_the_input_of_sat_shows_what_was_dropped_and_both_kinds_of_layers(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     drawn = {}

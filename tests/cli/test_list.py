@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from mate_cli.cli.app import main
@@ -102,14 +99,6 @@ def test_files_of_ones_own_are_marked(tmp_path, monkeypatch, capsys):
 def test_words_that_mean_nothing(words, said, capsys):
     assert main(["list", *words]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_the_list_needs_neither_torch_nor_hydra():
-    code = (
-        "import sys; from mate_cli.cli.app import main; main(['list', 'experiments']); "
-        "sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'omegaconf')))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def test_help_points_to_the_list_and_names_no_optional_files(capsys):

@@ -40,13 +40,6 @@ def test_a_group_is_taken_away_from_stages_and_in_explanations(capsys):
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("group", ["optimizer", "trainer", "data", "init"])
-def test_a_group_that_every_run_needs_is_named(group, capsys):
-    assert refusal(capsys, *CELLS, f"~{group}").startswith(
-        f"error: ~{group}: mate train needs a choice of this group. Type {group}=NAME; mate list {group} shows all"
-    )
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -57,6 +50,7 @@ def test_a_group_that_every_run_needs_is_named(group, capsys):
         (["debug=null"], "debug=null: is not the name of a choice. Leave it out."),
         (["model=null"], "model=null: mate train needs a choice of this group. Type model=NAME;"),
         (["model=[]"], "model=[]: mate train needs a choice of this group. Type model=NAME; mate list model shows all"),
+        (["~init"], "error: ~init: mate train needs a choice of this group. Type init=NAME; mate list init shows all"),
         (["model=[mate,tapas]"], "model=[mate,tapas]: takes one choice. Add -m to run each: model=mate,tapas."),
         (["~model._target_"], "model: has no _target_. Choose a file of conf/model: model=NAME."),
         (

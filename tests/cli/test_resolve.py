@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,16 +60,6 @@ def finished(tmp_path):
         return folder
 
     return leave
-
-
-@pytest.mark.long
-def test_a_plan_is_composed_without_torch():
-    program = (
-        "import sys; from mate_cli.cli.config.resolve import resolve\n"
-        "resolve(['experiment=quickstart', 'task.keep=5']); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_a_plain_run_is_one_stage_without_a_name():

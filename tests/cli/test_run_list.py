@@ -129,12 +129,12 @@ def test_a_copied_index_or_an_edited_run_is_not_believed(tmp_path):
     for name in ("a", "b"):
         build_run(TRAIN / "third" / name)
         (TRAIN / "third" / name / "config.yaml").write_text(json.dumps(config))
-    assert find_same(Path("outputs"), "train", "third", config, {}).path.name in "ab"
+    assert find_same(Path("outputs/train/third"), config, {}).path.name in "ab"
     lines = index_file(TRAIN / "third").read_text()
     (TRAIN / "third" / "a" / "config.yaml").write_text(json.dumps(config | {"seed": 2}))
     index_file(TRAIN / "third").write_text(lines)
-    assert find_same(Path("outputs"), "train", "third", config, {}).path.name == "b"
-    assert find_same(Path("outputs"), "train", "third", config, {"lab.py": "1"}) is None
+    assert find_same(Path("outputs/train/third"), config, {}).path.name == "b"
+    assert find_same(Path("outputs/train/third"), config, {"lab.py": "1"}) is None
 
 
 def test_several_may_write_the_index_at_once():

@@ -11,7 +11,7 @@ import time
 import forked_commands
 import pytest
 
-from mate_cli.cli.app import ENDING, interrupt_on_end
+from mate_cli.cli.app import ENDING, handle_signals, interrupt
 from mate_cli.cli.sweeps.stopping import MARK, StopHandler, is_stopped
 from mate_cli.runs.lock import process_name
 
@@ -25,14 +25,14 @@ HANGS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); pri
 @pytest.mark.parametrize("number", ENDING)
 def test_a_command_ends_as_after_an_interrupt(number):
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), interrupt_on_end():
+    with pytest.raises(KeyboardInterrupt), handle_signals(ENDING, interrupt):
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
 
 
 def test_what_is_forked_ends_as_without():
     ready, begun = os.pipe()
-    with interrupt_on_end():
+    with handle_signals(ENDING, interrupt):
         if (forked := os.fork()) == 0:
             os.write(begun, b".")
             time.sleep(60)
@@ -45,7 +45,7 @@ def test_what_is_forked_ends_as_without():
 def test_a_hang_up_that_is_ignored_stays_so(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interrupt_on_end():
+        with handle_signals(ENDING, interrupt):
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

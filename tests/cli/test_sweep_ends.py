@@ -105,6 +105,21 @@ LAUNCHERS = {
 }
 
 
+def begin(folder, start, launcher):
+    """Start a long sweep, and wait until as many jobs train as the launcher runs at once; return both."""
+    words, at_once = LAUNCHERS[launcher]
+    if words:
+        pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
+    long = ["trainer.max_steps=5000", "trainer.checkpoint_every=4999", "trainer.val_every=5000"]
+    sweep = start(folder, "optimizer.lr=0.001,0.002,0.003", *long, *words)
+    until = time.monotonic() + SECONDS
+    while sum(file.stat().st_size > 0 for file in folder.glob("train/*/*/metrics.jsonl")) < at_once:
+        assert sweep.poll() is None, sweep.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return sweep, at_once
+
+
 @pytest.mark.parametrize(
     ("launcher", "number"),
     [
@@ -119,16 +134,7 @@ def test_jobs_save_their_states_when_a_sweep_is_to_end(tmp_path, start, launcher
 
     Of the two each launcher meets the one on which its helpers would print tracebacks; see `submission.py`.
     """
-    words, at_once = LAUNCHERS[launcher]
-    if words:
-        pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
-    long = ["trainer.max_steps=5000", "trainer.checkpoint_every=4999", "trainer.val_every=5000"]
-    sweep = start(tmp_path, "optimizer.lr=0.001,0.002,0.003", *long, *words)
-    until = time.monotonic() + SECONDS
-    while sum(file.stat().st_size > 0 for file in tmp_path.glob("train/*/*/metrics.jsonl")) < at_once:
-        assert sweep.poll() is None, sweep.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    sweep, at_once = begin(tmp_path, start, launcher)
     (os.kill if number == signal.SIGTERM else os.killpg)(sweep.pid, number)
     said, _ = sweep.communicate(timeout=SECONDS)
     assert (sweep.returncode, "Traceback" in said) == (130, False), said
@@ -141,16 +147,7 @@ def test_jobs_save_their_states_when_a_sweep_is_to_end(tmp_path, start, launcher
 
 @pytest.mark.parametrize("launcher", ["one by one", "joblib"])
 def test_a_sweep_that_is_killed_takes_its_jobs_along(tmp_path, start, launcher):
-    words, at_once = LAUNCHERS[launcher]
-    if words:
-        pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
-    long = ["trainer.max_steps=5000", "trainer.checkpoint_every=4999", "trainer.val_every=5000"]
-    sweep = start(tmp_path, "optimizer.lr=0.001,0.002,0.003", *long, *words)
-    until = time.monotonic() + SECONDS
-    while sum(file.stat().st_size > 0 for file in tmp_path.glob("train/*/*/metrics.jsonl")) < at_once:
-        assert sweep.poll() is None, sweep.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    sweep, at_once = begin(tmp_path, start, launcher)
     children = Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()
     workers = [process_name(int(number)) for number in children]
     sweep.kill()

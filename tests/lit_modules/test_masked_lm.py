@@ -16,7 +16,7 @@ from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import MateEncoder
 from mate_cli.models.tapas import Tapas
-from mate_cli.runs.weights import save_module
+from mate_cli.runs.checkpoints import save_module
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -10,8 +10,8 @@ from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.lit_modules.lit_task import build_optimizer, read_recipe
 from mate_cli.lit_modules.optimization.adamw import AdamW, BertAdamW
-from mate_cli.lit_modules.optimization.recipe import optimizer_recipe
 from mate_cli.lit_modules.optimization.schedules import LinearSchedule, PowerSchedule
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
@@ -22,7 +22,7 @@ FACTORS = {"pretrained": 0.008}
 
 def groups(module, pretrained, name="adamw.AdamW", factors=FACTORS):
     node = {"_target_": f"mate_cli.lit_modules.optimization.{name}", "lr": 5e-4, "factors": factors}
-    return optimizer_recipe(OmegaConf.create(node), pretrained).build(module, fused=False)
+    return build_optimizer(read_recipe(OmegaConf.create(node)), module, pretrained, fused=False)
 
 
 @pytest.mark.parametrize("name", ["adamw.AdamW", "adamw.BertAdamW"])

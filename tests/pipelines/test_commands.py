@@ -161,16 +161,6 @@ def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys
     assert (copy / weights).read_bytes() == (chain / weights).read_bytes()
 
 
-@pytest.mark.long
-def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys):
-    taken = f"stages.cell_selection.run={chain / 'cell_selection'}"
-    assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 0
-    assert "using the finished run" in capsys.readouterr().out
-    (folder,) = tmp_path.glob("train/quickstart/*")
-    assert not (folder / "cell_selection").exists()
-    assert record(folder)["metrics"] == record(chain)["metrics"]
-
-
 def test_the_wrong_run_cannot_stand_in_for_a_stage(chain, tmp_path, capsys):
     taken = f"stages.cell_selection.run={chain / 'span_reading'}"
     assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 2
@@ -188,25 +178,6 @@ def test_a_loss_that_is_no_number_ends_with_one_message(tmp_path, capsys):
     (folder,) = tmp_path.glob("train/quickstart_cells/*")
     assert record(folder)["status"] == "failed"
     assert "the loss is nan" in record(folder)["reason"]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["trainer.batch_size=128"], "64 usable examples, fewer than trainer.batch_size=128"),
-        (["trainer.max_steps=null", "trainer.max_epochs=null"], "the length of training is not limited"),
-        (["encoding.max_tokens=1024"], "exceeds the 512 positions of this network"),
-        (["hardware=gpu"], "hardware.accelerator: torch sees no GPU here"),
-        (["resume=last"], "no run of quickstart_cells to resume"),
-        (["resume=/nowhere"], "/nowhere: this is not a run folder"),
-    ],
-)
-def test_what_cannot_be_trained_is_said_in_one_line(tmp_path, capsys, overrides, message):
-    arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none"]
-    assert main(["train", *arguments, *overrides]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert "Traceback" not in error
 
 
 @pytest.mark.parametrize("profile", ["gpu", "gpu_bf16", "mps", "ddp", "cpu_bf16"])
@@ -255,12 +226,6 @@ def test_a_run_that_stopped_early_stays_stopped(tmp_path):
     assert main(["train", *arguments, "resume=last"]) == 0
     assert (folder / "metrics.jsonl").read_text() == rows
     assert record(folder)["weights_sha256"] == state["weights_sha256"]
-
-
-@pytest.mark.parametrize("command", [["evaluate"], ["predict", "input=x.json", "output=y.json"]])
-def test_a_folder_that_is_no_run_is_named(tmp_path, capsys, command):
-    assert main([*command, f"run={tmp_path}"]) == 2
-    assert f"{tmp_path}: this is not a run folder" in capsys.readouterr().err
 
 
 def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):

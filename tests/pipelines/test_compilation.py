@@ -10,8 +10,8 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError
 from mate_cli.papers.transformer_xh.models.transformer_xl import TransformerXl
-from mate_cli.pipelines.compilation import compile_layers
 from mate_cli.pipelines.trainer import check_trainer
+from mate_cli.pipelines.training import compile_layers
 
 TINY = [
     *("experiment=quickstart_cells", "logger=none", "hardware.threads=1", "hardware.micro_batch=2"),

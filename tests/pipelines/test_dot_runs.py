@@ -2,12 +2,12 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import forked_commands
 import pytest
-from finished_runs import assert_same_weights
+from finished_runs import assert_same_weights, only_run
+from forked_commands import finish, wait_for_step
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
@@ -33,27 +33,6 @@ TABLE = "region,month,sales\nNorth,March,1204\nSouth,March,870\nNorth,April,980\
 
 def start(folder: Path, *more: str):
     return forked_commands.start("train", *ARGUMENTS, f"paths.outputs={folder}", *more)
-
-
-def finish(process) -> str:
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, output + errors
-    return output
-
-
-def only_run(folder: Path) -> Path:
-    (path,) = folder.glob("train/quickstart_dot/*")
-    return path
-
-
-def wait_for_step(folder: Path, step: int, process) -> None:
-    for _ in range(6000):
-        assert process.poll() is None, process.communicate()
-        found = [path.read_text() for path in folder.glob("train/quickstart_dot/*/metrics.jsonl")]
-        if any(f'"step": {step}' in text for text in found):
-            return
-        time.sleep(0.02)
-    pytest.fail(f"step {step} was never reached")
 
 
 def assert_same_training(ours: Path, theirs: Path) -> None:

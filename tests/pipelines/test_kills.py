@@ -6,9 +6,10 @@ import random
 import subprocess
 import time
 
-import forked_commands
 import pytest
-from test_resume import ARGUMENTS, finish, only_run, start, timeless, whole
+from finished_runs import only_run
+from forked_commands import finish
+from test_resume import start, timeless, whole
 
 from mate_cli.runs.folders import FOLDER as INDEX
 
@@ -89,11 +90,3 @@ def test_a_full_disk_is_said_in_one_line(disk, kilobytes):
     for file in folder.rglob("record.json"):
         assert json.loads(file.read_text())["status"] in ("failed", "finished", "running")
     assert not [path for path in folder.rglob(".*") if path.name not in (".lock", INDEX)]
-
-
-def test_a_folder_that_cannot_be_written_is_named(disk):
-    folder = disk("ro")
-    process = forked_commands.start("train", *ARGUMENTS, f"paths.outputs={folder}")
-    output, errors = process.communicate(timeout=300)
-    assert (process.returncode, "Traceback" in output + errors) == (2, False)
-    assert "the run folder cannot be made" in " ".join(errors.split())

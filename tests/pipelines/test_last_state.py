@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.pipelines.last_state import last_step, read_state, wrap_resume_errors
+from mate_cli.runs.checkpoints import last_step, read_state, wrap_resume_errors
 
 WHOLE = {
     "global_step": 3,

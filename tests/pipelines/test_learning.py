@@ -1,7 +1,5 @@
 """What a run on one's own data learns, and what it says where it learns nothing."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from configurations import composed
@@ -14,7 +12,7 @@ from mate_cli.lit_modules.lit_task import LitTask
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.table_encoder import TaskContext
 from mate_cli.models.tapas import Tapas
-from mate_cli.pipelines.summary import record_learning
+from mate_cli.pipelines.run import record_learning
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -77,10 +75,10 @@ def test_what_is_typed_wins():
 
 def test_counts_go_on_where_a_run_was_interrupted():
     task, *_ = task_of("experiment=wtq_mate")
-    module, checkpoint = LitTask(task, SimpleNamespace(), {}), {}
+    module, checkpoint = LitTask(task, None, None, 1, {}), {}
     module.on_save_checkpoint(checkpoint)
     assert checkpoint["losses"] == {"answers in cells": [0, 0], "computed numbers": [2, 0]}
-    again = LitTask(task_of("experiment=wtq_mate")[0], SimpleNamespace(), {})
+    again = LitTask(task_of("experiment=wtq_mate")[0], None, None, 1, {})
     again.on_load_checkpoint(checkpoint)
     assert again.task.loss_counts["computed numbers"].tolist() == [2, 0]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
 from importlib.util import find_spec
 
 import forked_commands
@@ -13,6 +12,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from configurations import run_config
+from finished_runs import only_run
+from forked_commands import finish, wait_for_step
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
@@ -212,22 +213,11 @@ def test_a_callback_of_ones_own_is_added_by_yaml_and_logs_to_the_file(clone):
 def averaged(tmp_path_factory):
     """The folder of a run whose weights are averaged, undisturbed."""
     outputs = tmp_path_factory.mktemp("averaged")
-    finish(*AVERAGED, f"paths.outputs={outputs}")
+    finish(forked_commands.start("train", *AVERAGED, f"paths.outputs={outputs}"))
     return only_run(outputs)
 
 
 AVERAGED = [*TINY, "callbacks=weight_averaging", "callbacks.weight_averaging.decay=0.5", "model.hidden_dropout=0.1"]
-
-
-def finish(*words):
-    process = forked_commands.start("train", *words)
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, output + errors
-
-
-def only_run(outputs):
-    (folder,) = outputs.glob("train/quickstart_cells/*")
-    return folder
 
 
 @pytest.mark.long
@@ -244,14 +234,10 @@ def test_the_final_weights_are_averages(averaged, tmp_path):
 @pytest.mark.long
 def test_averages_outlive_a_kill(averaged, tmp_path):
     process = forked_commands.start("train", *AVERAGED, f"paths.outputs={tmp_path}")
-    end = time.monotonic() + 300
-    while not any(tmp_path.glob("train/*/*/checkpoints/last.ckpt")):
-        assert time.monotonic() < end
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    wait_for_step(tmp_path, 2, process)
     process.send_signal(signal.SIGKILL)
     process.wait(60)
-    finish(*AVERAGED, f"paths.outputs={tmp_path}", "resume=last")
+    finish(forked_commands.start("train", *AVERAGED, f"paths.outputs={tmp_path}", "resume=last"))
     for name in ("best", "final"):
         file = f"checkpoints/{name}.safetensors"
         assert (only_run(tmp_path) / file).read_bytes() == (averaged / file).read_bytes()

@@ -14,8 +14,8 @@ from transformers.pipelines.pt_utils import KeyDataset
 from mate_cli import Mate
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.metrics.calibration import Calibration
-from mate_cli.pipelines.inference.load_model import load_model
 from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
+from mate_cli.pipelines.inference.tables import load_model
 
 pandas = pytest.importorskip("pandas")
 KINDS = {"statements": "text-classification"}

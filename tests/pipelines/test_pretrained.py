@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -135,23 +134,6 @@ def test_what_an_agent_of_a_sweep_asked_for_is_the_whole_and_no_stage(tmp_path, 
 
 
 @pytest.mark.long
-def test_what_is_done_is_skipped(chain, tmp_path, capsys):
-    outputs = tmp_path / "outputs"
-    copy = outputs / "train" / "three_stages" / chain.name
-    shutil.copytree(chain, copy)
-    assert run(outputs, *CS, "resume=last") == copy
-    assert "is already finished" in capsys.readouterr().out
-    shutil.rmtree(copy / "checkpoints")
-    own = record(copy)
-    (copy / "record.json").write_text(json.dumps({**own, "status": "interrupted", "metrics": {}}))
-    run(outputs, *CS, "resume=last")
-    assert " ".join(capsys.readouterr().out.split()).count("is already finished") == 2
-    assert record(copy)["metrics"] == own["metrics"]
-    final = "checkpoints/final.safetensors"
-    assert (copy / final).read_bytes() == (chain / final).read_bytes()
-
-
-@pytest.mark.long
 def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, capsys):
     whole = TableStream.__getitem__
 
@@ -175,13 +157,6 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
     for name in (".", "masked_lm", "cs"):
         final = f"{name}/checkpoints/final.safetensors"
         assert (folder / final).read_bytes() == (chain / final).read_bytes()
-
-
-@pytest.mark.long
-def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
-    words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'cs'}"]
-    assert main(["train", *words]) == 2
-    assert "cannot replace stage masked_lm" in capsys.readouterr().err
 
 
 def test_the_last_weights_are_scored_and_compared_like_those_of_any_run(chain, tmp_path):

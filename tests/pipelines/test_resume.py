@@ -3,14 +3,14 @@
 import copy
 import json
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import forked_commands
 import pytest
 import torch
-from forked_commands import Command
+from finished_runs import only_run
+from forked_commands import Command, finish, wait_for_step
 
 ARGUMENTS = [
     "experiment=quickstart_cells",
@@ -33,30 +33,10 @@ def start(folder: Path, *more: str) -> Command:
     return forked_commands.start("train", *ARGUMENTS, f"paths.outputs={folder}", *more)
 
 
-def finish(process: Command) -> str:
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, output + errors
-    return output
-
-
 def refused(process: Command) -> str:
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 2
     return " ".join(errors.split())
-
-
-def only_run(folder: Path) -> Path:
-    (path,) = folder.glob("train/quickstart_cells/*")
-    return path
-
-
-def wait_for_step(folder: Path, step: int, process: Command) -> None:
-    for _ in range(15_000):
-        assert process.poll() is None, process.communicate()
-        if any(row.get("step", 0) >= step for row in rows(folder)):
-            return
-        time.sleep(0.02)
-    pytest.fail(f"step {step} was never reached")
 
 
 def rows(folder: Path) -> list[dict]:
@@ -117,13 +97,6 @@ def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
 def test_a_finished_run_is_not_trained_again(whole):
     output = finish(start(whole, "resume=last"))
     assert "is already finished" in " ".join(output.split())
-
-
-def test_another_configuration_is_refused(whole):
-    process = start(whole, f"resume={only_run(whole)}", "optimizer.lr=1")
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 2
-    assert "was started with optimizer.lr=0.001, not 1" in " ".join(errors.split())
 
 
 def odd_states(whole: Path) -> dict[str, object]:

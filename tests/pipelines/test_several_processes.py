@@ -10,7 +10,7 @@ from pathlib import Path
 
 import forked_commands
 import pytest
-from finished_runs import assert_same_weights
+from finished_runs import assert_same_weights, only_run
 from forked_commands import Command
 
 ARGUMENTS = [
@@ -46,11 +46,6 @@ def finish(process: Command) -> str:
 def settled(output: str) -> list[str]:
     """The lines but those that come every some seconds."""
     return [line for line in output.splitlines() if not line.endswith((" min left", " s left"))]
-
-
-def only_run(folder: Path) -> Path:
-    (path,) = folder.glob("train/quickstart_cells/*")
-    return path
 
 
 def rows(folder: Path) -> list[dict]:

@@ -1,6 +1,6 @@
 """The table of figures that a run prints at its end."""
 
-from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.run import results_table
 
 
 def rows(metrics):

@@ -8,8 +8,7 @@ from hydra.errors import InstantiationException
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import missing_answer
-from mate_cli.pipelines.run import record_outcome
-from mate_cli.pipelines.summary import plain_reason, record_skipped, record_truncation
+from mate_cli.pipelines.run import plain_reason, record_outcome, record_skipped, record_truncation
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -24,8 +24,8 @@ import mate_cli.models.auto_classes  # noqa: F401 - makes our networks known
 from mate_cli.errors import CheckpointError, DataError
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
-from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
+from mate_cli.pipelines.inference.tables import read_calibration
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 

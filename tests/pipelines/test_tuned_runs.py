@@ -2,12 +2,12 @@
 
 import json
 import signal
-import time
 
 import forked_commands
 import pytest
 import torch
-from finished_runs import assert_same_weights
+from finished_runs import assert_same_weights, only_run
+from forked_commands import finish, wait_for_step
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
@@ -24,19 +24,8 @@ def train(folder, *words):
     return forked_commands.start("train", *TINY, f"paths.outputs={folder}", *words)
 
 
-def finish(process):
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, output + errors
-    return output
-
-
-def run_of(folder):
-    (path,) = folder.glob("train/quickstart_cells/*")
-    return path
-
-
 def weights(folder, name="final"):
-    return load_file(run_of(folder) / f"checkpoints/{name}.safetensors")
+    return load_file(only_run(folder) / f"checkpoints/{name}.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +39,7 @@ def test_a_run_says_how_much_it_trains_and_changes_nothing_else(whole, tmp_path)
     folder, output = whole
     finish(train(tmp_path, FROZEN, "trainer.max_steps=1"))
     rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if len(line.split()) == 3}
-    record = json.loads((run_of(folder) / "record.json").read_text())
+    record = json.loads((only_run(folder) / "record.json").read_text())
     assert rows["all"] == [f"{record[name]:,}" for name in ("parameters", "trainable_parameters")]
     assert (rows["encoder"][1], rows["head"][1]) == ("0", rows["head"][0])
     assert "model.freeze=encoder.layer.[0-9].*" in record["settings"]
@@ -71,7 +60,7 @@ def test_a_pattern_that_matches_nothing_leaves_no_folder(tmp_path, capsys):
 
 
 def adapted(whole):
-    checkpoint = run_of(whole[0]) / "checkpoints/final.safetensors"
+    checkpoint = only_run(whole[0]) / "checkpoints/final.safetensors"
     return ["init=path", "init.tokenizer=sample", f"init.checkpoint={checkpoint}", "model.lora.rank=2"]
 
 
@@ -89,25 +78,20 @@ def test_best_weights_have_the_adapters_in_them_and_answer_as_any(whole, lora, t
     changed = {name for name in final if not torch.equal(final[name], begun[name])}
     parts = ("self.query.weight", "self.key.weight", "self.value.weight")
     assert {name for name in changed if name.startswith("encoder.")} == {n for n in final if n.endswith(parts)}
-    state = torch.load(run_of(lora) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    state = torch.load(only_run(lora) / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
     assert any(name.endswith("lora_A") for name in state)
-    record = json.loads((run_of(lora) / "record.json").read_text())
+    record = json.loads((only_run(lora) / "record.json").read_text())
     assert record["trainable_parameters"] < record["parameters"] / 20
-    assert main(["export", f"run={run_of(lora)}", f"to={tmp_path / 'exported'}"]) == 0
-    assert main(["evaluate", f"run={run_of(lora)}", "split=dev"]) == 0
-    scored = json.loads((run_of(lora) / "record.json").read_text())["metrics"]
+    assert main(["export", f"run={only_run(lora)}", f"to={tmp_path / 'exported'}"]) == 0
+    assert main(["evaluate", f"run={only_run(lora)}", "split=dev"]) == 0
+    scored = json.loads((only_run(lora) / "record.json").read_text())["metrics"]
     assert scored["dev/hits@5"] == record["metrics"]["dev/hits@5"]
 
 
 @pytest.mark.long
 def test_a_killed_run_with_adapters_ends_with_the_same_weights(whole, lora, tmp_path):
     process = train(tmp_path, *adapted(whole))
-    for _ in range(6000):
-        assert process.poll() is None, process.communicate()
-        rows = [text for path in tmp_path.glob("train/*/*/metrics.jsonl") for text in path.read_text().splitlines()]
-        if any('"step": 3' in row for row in rows):
-            break
-        time.sleep(0.01)
+    wait_for_step(tmp_path, 3, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     finish(train(tmp_path, *adapted(whole), "resume=last"))
@@ -121,4 +105,4 @@ def test_a_killed_run_with_adapters_ends_with_the_same_weights(whole, lora, tmp_
 def test_two_processes_train_the_same_part(whole, lora, tmp_path, kind):
     words = [FROZEN] if kind == "frozen" else adapted(whole)
     finish(train(tmp_path, *words, "hardware.devices=2"))
-    assert_same_weights(run_of(tmp_path), run_of(whole[0] if kind == "frozen" else lora))
+    assert_same_weights(only_run(tmp_path), only_run(whole[0] if kind == "frozen" else lora))

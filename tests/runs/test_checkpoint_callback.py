@@ -12,8 +12,8 @@ import torch
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.models.layers.low_rank import Lora
 from mate_cli.runs.callbacks import Checkpoints
+from mate_cli.runs.checkpoints import load_module
 from mate_cli.runs.record import RunFolder
-from mate_cli.runs.weights import load_module
 
 
 class FakeTrainer(SimpleNamespace):

@@ -19,7 +19,7 @@ import yaml
 from configurations import run_config
 
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.summary import record_learning
+from mate_cli.pipelines.run import record_learning
 from mate_cli.runs.loggers import (
     MetricsFile,
     close_loggers,
@@ -44,6 +44,17 @@ def record() -> RunRecord:
 
 def open_run(folder, mode="offline"):
     return wandb_logger(RunFolder(folder), record(), CONFIG, mode, tags=["mine"], timeout=1.0)
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The arguments of the runs of W&B that are begun; none of them is."""
+    import wandb
+
+    seen: list[dict] = []
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.append(arguments) or MagicMock())
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    return seen
 
 
 def test_rows_after_the_resumed_step_are_dropped(tmp_path):
@@ -90,43 +101,30 @@ def test_parts_of_a_run_are_one_run_of_wandb_also_offline(tmp_path):
     assert shown.output.count(f"run-{ours.wandb_id}.wandb") == 2, shown.output
 
 
-def test_an_agent_of_a_sweep_names_the_run_and_online_it_goes_on(tmp_path, monkeypatch):
-    import wandb
-
-    seen = {}
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
+def test_an_agent_of_a_sweep_names_the_run_and_online_it_goes_on(tmp_path, monkeypatch, begun):
     monkeypatch.setenv("WANDB_RUN_ID", "ofagent")
     open_run(tmp_path, "online")
-    assert (seen["id"], seen["resume"]) == ("ofagent", "allow")
+    assert (begun[0]["id"], begun[0]["resume"]) == ("ofagent", "allow")
     assert RunFolder(tmp_path).read_record().wandb_id == "ofagent"
 
 
-def test_names_of_runs_say_what_differs_where_there_are_many_settings(tmp_path, monkeypatch):
-    import wandb
-
-    seen = []
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.append(arguments) or MagicMock())
+def test_names_of_runs_say_what_differs_where_there_are_many_settings(tmp_path, begun):
     for rate in ("1e-4", "2e-4"):
         settings = [f"data.train={'long' * 20}.csv", "trainer.max_epochs=8", f"optimizer.lr={rate}", "scale=small"]
         run = RunRecord(command="train", overrides=[], settings=settings, seed=1, sweep="2026-01-01_10-00-00", **NAMES)
         wandb_logger(RunFolder(tmp_path), run, CONFIG)
-    names = [arguments["name"] for arguments in seen]
+    names = [arguments["name"] for arguments in begun]
     for name, rate in zip(names, ("1e-4", "2e-4"), strict=True):
         assert {f"lr={rate}", "max_epochs=8", "scale=small"} <= {*name.split()}
-    assert len({arguments["group"] for arguments in seen}) == 2
-    assert all("sweep-2026-01-01_10-00-00" in arguments["tags"] for arguments in seen)
+    assert len({arguments["group"] for arguments in begun}) == 2
+    assert all("sweep-2026-01-01_10-00-00" in arguments["tags"] for arguments in begun)
 
 
-def test_folds_have_names_of_their_own(tmp_path, monkeypatch):
-    import wandb
-
-    seen = []
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.append(arguments) or MagicMock())
+def test_folds_have_names_of_their_own(tmp_path, begun):
     for fold in (1, 2):
         wandb_logger(RunFolder(tmp_path), record(), {**CONFIG, "data": {"dev_fold": fold}})
-    assert [arguments["name"] for arguments in seen] == ["x · seed 1 · fold 1", "x · seed 1 · fold 2"]
-    assert len({arguments["group"] for arguments in seen}) == 1
+    assert [arguments["name"] for arguments in begun] == ["x · seed 1 · fold 1", "x · seed 1 · fold 2"]
+    assert len({arguments["group"] for arguments in begun}) == 1
 
 
 def test_tables_keep_booleans_and_numbers(tmp_path):
@@ -160,11 +158,7 @@ def test_offline_dashboard_takes_rows_and_tables(tmp_path):
     assert len(json.loads(table.read_text())["data"]) == 50
 
 
-def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatch):
-    import wandb
-
-    seen = {}
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
+def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, begun):
     run = RunRecord(
         command="train",
         overrides=["init=bert", "seed=7"],
@@ -173,6 +167,7 @@ def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatc
         **{**NAMES, "model": "mate", "init": ""},
     )
     wandb_logger(RunFolder(tmp_path), run, CONFIG, tags=["y" * 80])
+    (seen,) = begun
     assert (seen["group"], seen["name"], seen["job_type"]) == ("x · init=bert", "x · init=bert · seed 7", "x")
     assert seen["tags"] == ["x", "mate", "seed-7", "y" * 64]
     assert seen["config"]["names"] == {**NAMES, "model": "mate", "init": ""}
@@ -180,37 +175,13 @@ def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatc
     assert seen["config"]["optimizer"] == CONFIG["optimizer"]
 
 
-def test_what_an_agent_of_a_sweep_starts_is_online_and_tells_the_sweep(tmp_path, monkeypatch, capsys):
-    import wandb
-
-    seen = {}
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
+def test_what_an_agent_of_a_sweep_starts_is_online_and_tells_the_sweep(tmp_path, monkeypatch, capsys, begun):
     monkeypatch.setenv("WANDB_SWEEP_ID", "a1b2c3")
     for mode, used in (("offline", "online"), ("online", "online"), ("disabled", "disabled")):
         open_run(tmp_path, mode)
-        assert seen["mode"] == used
-        assert "sweep-a1b2c3" in seen["tags"]
+        assert begun[-1]["mode"] == used
+        assert "sweep-a1b2c3" in begun[-1]["tags"]
     assert capsys.readouterr().out == "a run of the W&B sweep a1b2c3: logging online\n"
-
-
-def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypatch, capsys):
-    import wandb
-
-    genuine, modes = wandb.init, []
-
-    def unreachable(**arguments: object) -> object:
-        modes.append(arguments["mode"])
-        if arguments["mode"] == "online":
-            raise wandb.errors.CommError("no route to host")
-        return genuine(**arguments)
-
-    monkeypatch.setattr(wandb, "init", unreachable)
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
-    close_loggers([open_run(tmp_path, "online")], {}, 0, 0)
-    assert modes == ["online", "offline"]
-    assert capsys.readouterr().err.count("warning: W&B cannot be reached") == 1
-    assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
 def test_a_server_that_is_gone_means_offline_with_the_same_id(tmp_path, monkeypatch, capsys):
@@ -223,7 +194,7 @@ def test_a_server_that_is_gone_means_offline_with_the_same_id(tmp_path, monkeypa
     close_loggers([open_run(tmp_path, "online")], {}, 0, 0)
     wandb.teardown()
     told = capsys.readouterr().err
-    assert ("W&B cannot be reached" in told, "W&B has failed" in told) == (True, False)
+    assert (told.count("warning: W&B cannot be reached"), "W&B has failed" in told) == (1, False)
     assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
@@ -331,16 +302,10 @@ def test_a_number_that_is_none_is_kept_by_every_logger(tmp_path):
     assert "nan" in (tmp_path / "csv" / "version_0" / "metrics.csv").read_text()
 
 
-def test_a_logger_that_refuses_its_settings_is_named(tmp_path):
-    node = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
-    with pytest.raises(ConfigError, match=r"^logger\.mine: pytorch_lightning\.loggers\.WandbLogger cannot be built: "):
-        open_loggers({"mine": node}, RunFolder(tmp_path), record(), CONFIG)
-
-
 def test_a_logger_that_cannot_be_built_leaves_nothing(tmp_path):
     folder = RunFolder(tmp_path / "run", new=True)
     refused = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
-    with pytest.raises(ConfigError, match=r"^logger\.mine: "):
+    with pytest.raises(ConfigError, match=r"^logger\.mine: pytorch_lightning\.loggers\.WandbLogger cannot be built: "):
         open_loggers({"wandb": WANDB, "mine": refused}, folder, record(), CONFIG)
     folder.undo()
     assert not list(tmp_path.iterdir())
@@ -398,22 +363,13 @@ def test_wandb_that_fails_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys)
     run.finish()
 
 
-def test_a_logger_that_fails_during_a_run_costs_its_figures_alone(tmp_path, monkeypatch, capsys):
-    def fail(*_):
-        raise ConnectionError("the server has gone")
-
-    monkeypatch.setattr("pytorch_lightning.loggers.CSVLogger.log_metrics", fail)
-    monkeypatch.setattr("pytorch_lightning.loggers.CSVLogger.finalize", fail)
-    log_run(tmp_path / "run", "csv")
-    told = capsys.readouterr().err
-    assert told == "warning: logger.csv has failed, and the run goes on without it (the server has gone)\n"
-
-
-def test_a_logger_that_fails_at_once_costs_a_line_and_no_run(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("methods", "left"), [(["log_hyperparams"], 1), (["log_metrics", "finalize"], 2)])
+def test_a_logger_that_fails_costs_a_line_and_its_figures_alone(tmp_path, monkeypatch, capsys, methods, left):
     def fail(*_):
         raise ConnectionError("503")
 
-    monkeypatch.setattr("pytorch_lightning.loggers.CSVLogger.log_hyperparams", fail)
-    assert [type(logger) for logger in log_run(tmp_path / "run", "csv")] == [MetricsFile]
+    for method in methods:
+        monkeypatch.setattr(f"pytorch_lightning.loggers.CSVLogger.{method}", fail)
+    assert len(log_run(tmp_path / "run", "csv")) == left
     told = capsys.readouterr().err
     assert told == "warning: logger.csv has failed, and the run goes on without it (503)\n"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError
-from mate_cli.runs.weights import load_module, save_module
+from mate_cli.runs.checkpoints import load_module, save_module, sha256
 
 
 def test_weights_can_be_read_back_and_by_whoever_may_read_other_new_files(tmp_path):
@@ -14,6 +14,9 @@ def test_weights_can_be_read_back_and_by_whoever_may_read_other_new_files(tmp_pa
     save_module(module, tmp_path / "weights.safetensors")
     load_module(other, tmp_path / "weights.safetensors")
     assert torch.equal(module.weight, other.weight)
+    save_module(other, tmp_path / "again.safetensors")
+    assert sha256(tmp_path / "weights.safetensors") == sha256(tmp_path / "again.safetensors")
+    (tmp_path / "again.safetensors").unlink()
     ordinary = tmp_path / "ordinary"
     ordinary.touch()
     assert (tmp_path / "weights.safetensors").stat().st_mode == ordinary.stat().st_mode

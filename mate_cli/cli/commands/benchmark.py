@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from mate_cli.reports.benchmark import BenchmarkResults
     from mate_cli.reports.runs.load import LoadedRun
 
-CONFIG = "benchmark"
-
 
 def run(cfg: Benchmark) -> None:
     """Run the benchmark that was chosen and write its figures to a new run folder, or show a finished one again.

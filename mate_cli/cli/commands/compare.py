@@ -1,4 +1,7 @@
-"""`mate compare`: runs side by side, as tables in the terminal and one page with curves and plots."""
+"""`mate compare`: runs side by side, as tables in the terminal and one page with curves and plots; and `mate diff`.
+
+A difference is of two runs: the settings, versions, data, scores and answers in which they differ.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from mate_cli.cli.words import LONG, VALUED
 from mate_cli.errors import ConfigError, MissingDependencyError
-from mate_cli.quoting import is_written, quote_list, quote_text
+from mate_cli.quoting import format_command, is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
-    from mate_cli.cli.config.schema import Compare
+    from mate_cli.cli.config.schema import Compare, Diff
     from mate_cli.reports.compare.report import Report
-
-CONFIG = "compare"
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -149,3 +150,38 @@ def page_folder(cfg: Compare, report: Report) -> Path:
 
     first = find_base_folder(cfg.runs[0])
     return first if first.is_dir() else Path(report.folders[0])
+
+
+def run_diff(cfg: Diff) -> None:
+    """Print the difference of two runs, and write it as a page.
+
+    Raises:
+        ConfigError: there are not two of them.
+        RunError: one cannot be read.
+    """
+    from mate_cli.reports.page.page import write_difference
+    from mate_cli.reports.runs.load import first_runs, open_runs
+    from mate_cli.reports.sections.difference import difference_section
+    from mate_cli.reports.terminal.comparison import print_warnings
+    from mate_cli.reports.terminal.views import print_views
+    from mate_cli.terminal.console import report_console
+
+    folders = [Path(folder) for folder in cfg.runs]
+    if len({folder.resolve() for folder in folders}) != 2 or len(folders) != 2:
+        problem = f"two different runs are needed, not {', '.join(map(str, folders)) or 'none'}"
+        below = first_runs(folders[0], 2) if folders else []
+        pair = (
+            format_command("mate", "diff", *below)
+            if len(below) == 2
+            else "mate diff outputs/train/<name>/<date> <another>"
+        )
+        raise ConfigError(problem, where="runs", remedy=f"Type: {pair}")
+    loaded = open_runs(folders)
+    section = difference_section((loaded.runs[0], loaded.runs[1]), cfg.questions)
+    console = report_console()
+    print_warnings(loaded.warnings, console)
+    console.print(section.notes[0], "", sep="\n", soft_wrap=True)
+    print_views(section.views, console, section.notes[1:])
+    if cfg.html is not None:
+        page = folders[0] / "diff.html" if cfg.html == "auto" else Path(cfg.html)
+        console.print(f"page: {write_difference(section, loaded, page)}", soft_wrap=True)

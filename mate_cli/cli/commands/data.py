@@ -13,8 +13,6 @@ from mate_cli.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Data
 
-CONFIG = "data"
-
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Turn `mate data check ...` into `mate data action=check ...`."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.runs.record import RunFolder
 
-CONFIG = "evaluate"
 SEVERAL = ("run", "checkpoint", "split", "data.root")
 """Keys of which several values, parted by commas, are all taken: nothing is swept here."""
 TEXTS = ("answers", "name")
@@ -86,7 +85,7 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
     if cfg.hardware.devices > 1 and not find_place(os.environ):
         leave_line()
         try:
-            if launch_processes([*PROGRAM, CONFIG, *sys.argv[1:]], cfg.hardware):
+            if launch_processes([*PROGRAM, "evaluate", *sys.argv[1:]], cfg.hardware):
                 raise KeyboardInterrupt
         except RunError as error:
             if isinstance(error.__cause__, ChildFailedError):
@@ -104,13 +103,18 @@ def share(cfg: Evaluate, work: Callable[[Evaluate], None]) -> None:
 def use_runs(cfg: Evaluate) -> None:
     """Score or analyse runs, for each place of their data."""
     from mate_cli.cli.config.schema import as_list
+    from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
     from mate_cli.pipelines.machine import RuntimeOverrides
-    from mate_cli.runs.places import explain_places
+    from mate_cli.runs.configuration import explain_places
 
     for root in as_list(cfg.data.get("root")) or [None]:
         runtime = RuntimeOverrides(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, cfg.trust)
         with explain_places(cfg.run[0]):
-            (score if cfg.analysis is None else analyse)(cfg, runtime)
+            if cfg.analysis is not None:
+                analyse(cfg, runtime)
+                continue
+            for run in cfg.run:
+                print_wrong(evaluate_run(run, cfg.split, runtime), cfg.split)
 
 
 def check_alone(cfg: Evaluate, source: str) -> None:
@@ -149,14 +153,6 @@ def score_checkpoints(cfg: Evaluate) -> None:
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)
     for name in cfg.checkpoint:
         print_wrong(evaluate_checkpoint(name, cfg.data, cfg.split, runtime), cfg.split)
-
-
-def score(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
-    """Score runs on splits, and sort what is wrong."""
-    from mate_cli.pipelines.evaluation.evaluate_run import evaluate_run
-
-    for run in cfg.run:
-        print_wrong(evaluate_run(run, cfg.split, runtime), cfg.split)
 
 
 def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:

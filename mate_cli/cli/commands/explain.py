@@ -111,7 +111,8 @@ def _elsewhere(command: str, key: str, words: Sequence[str], width: int, unknown
         return f"{key} is a group of {len(names)} choices: mate list {key}"
     known = choice_keys(command)
     parts = []
-    for choice_key in find_named(key, known):
+    named = [entry for entry in known if entry.key == key]  # which may lack the sections before it
+    for choice_key in named or [entry for entry in known if entry.key.endswith(f".{key}")]:
         first = choice_key.homes[0]
         listed = f"{choice_key.key} is a key of {', '.join(choice_key.homes)}"
         (entry,) = explain_keys(command, choice_key.key, [*words, first])
@@ -206,11 +207,6 @@ def choice_keys(command: str) -> list[ChoiceKey]:
                 if comment := file_keys.get(key, ("", ""))[1]:
                     meanings.setdefault(f"{group}.{key}", comment)
     return [ChoiceKey(key, tuple(names), meanings.get(key, "")) for key, names in homes.items()]
-
-
-def find_named(key: str, known: Sequence[ChoiceKey]) -> list[ChoiceKey]:
-    """Return the keys of a name, which may lack the sections before it."""
-    return [entry for entry in known if entry.key == key] or [entry for entry in known if entry.key.endswith(f".{key}")]
 
 
 def search_keys(word: str, command: str, known: Sequence[ChoiceKey]) -> list[tuple[str, str]]:

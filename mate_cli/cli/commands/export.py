@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Export
 
-CONFIG = "export"
-
 
 def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card, and upload them; prints what was written."""
@@ -16,8 +14,7 @@ def run(cfg: Export) -> None:
 
     cfg.hardware.require_one_process("mate export")
     check_run_types(cfg.run, cfg.trust)  # quick; what follows loads torch
-    from mate_cli.pipelines.export.export import EXPORTED, export_run
-    from mate_cli.pipelines.export.hub import check_push, push_folder
+    from mate_cli.pipelines.export.export import EXPORTED, check_push, export_run, push_folder
     from mate_cli.pipelines.machine import RuntimeOverrides
     from mate_cli.terminal.console import Console
 

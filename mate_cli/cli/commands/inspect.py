@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     WordSerializer = TextSerializer | MaskingSerializer
 
-CONFIG = "inspect"
-
 
 SHAPED = "was fixed in training"
 OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
@@ -71,7 +69,7 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def run(cfg: Inspect) -> None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
-    from mate_cli.runs.places import explain_places
+    from mate_cli.runs.configuration import explain_places
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     with explain_places(cfg.run) if cfg.run is not None else nullcontext():

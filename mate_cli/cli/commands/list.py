@@ -170,7 +170,9 @@ def list_runs(words: Sequence[str]) -> Iterator[str]:
         rows = [(run, status) for run, status in rows if not wanted or status in wanted]
         count += len(rows)
         yield from [f"{parent.name}{COMMANDS[parent.parent.name]}"] if rows else []
-        yield from (_run_line(run, status, parent / run.name) for run, status in rows)
+        for run, status in rows:
+            note = read_note(parent / run.name)
+            yield f"  {parent / run.name}  {describe_run(run, status)}{f'  # {note}' if note else ''}"
     if not count:
         kind = " or ".join(sorted(wanted)) or "runs"
         raise ConfigError(
@@ -195,8 +197,3 @@ def describe_run(run: IndexedRun, status: str) -> str:
     scores = [f"{MetricName.parse(name).title} {MetricName.parse(name).spec.text(v)}" for name, v in run.score.items()]
     settings = [f"{key}={value}" for key, value in telling_settings(run.settings)]
     return " · ".join([status, *scores, f"seed {run.seed}", *settings])
-
-
-def _run_line(run: IndexedRun, status: str, folder: Path) -> str:
-    note = read_note(folder)
-    return f"  {folder}  {describe_run(run, status)}{f'  # {note}' if note else ''}"

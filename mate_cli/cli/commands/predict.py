@@ -6,22 +6,21 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import ConfigError
 from mate_cli.quoting import is_written, quote_list, quote_text
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
-    from mate_cli.pipelines.inference.load_model import LoadedModel
     from mate_cli.pipelines.inference.predict_request import OpenTables
+    from mate_cli.pipelines.inference.tables import LoadedModel
     from mate_cli.tables.questions import Session
     from mate_cli.tables.read_options import ReadOptions
 
     Answer = Callable[[Callable[[], LoadedModel], Callable[[str], None]], Session]
     """Answers all questions about what was read, by the model that is loaded."""
 
-CONFIG = "predict"
 SEVERAL = ("table", "question")
 """Keys that may be written more than once."""
 TEXTS = (
@@ -107,7 +106,7 @@ def predict_dataset(cfg: Predict) -> None:
     check_run_types(cfg.run, cfg.trust)
     from mate_cli.pipelines.evaluation.evaluate_run import predict_file
     from mate_cli.pipelines.machine import RuntimeOverrides
-    from mate_cli.runs.places import explain_places
+    from mate_cli.runs.configuration import explain_places
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, cfg.data, trust=cfg.trust)
     with explain_places(cfg.run):
@@ -155,25 +154,20 @@ def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Sessio
             asked = instantiate(source)
             return partial(load_and_answer, cfg, partial(asked.answer, asked.open(cfg.question, cfg.questions)), say)
 
-    from mate_cli.pipelines.inference.predict_request import PredictRequest, open_tables
+    from mate_cli.pipelines.inference.predict_request import open_tables
 
-    request = PredictRequest(
-        tables=cfg.table,
-        questions=cfg.question,
-        questions_file=cfg.questions,
-        conversation=cfg.conversation,
-        abstain=cfg.abstain,
-        output=cfg.output,
-        options=read_options(cfg),
-    )
-    return partial(load_and_answer, cfg, partial(answer_about_tables, open_tables(request, say)), say)
+    opened = open_tables(cfg.table, cfg.question, cfg.questions, cfg.output, read_options(cfg), say)
+    answer = partial(answer_about_tables, opened, conversation=cfg.conversation, abstain=cfg.abstain)
+    return partial(load_and_answer, cfg, answer, say)
 
 
-def answer_about_tables(opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None]) -> Session:
-    """Answer all questions about tables."""
+def answer_about_tables(
+    opened: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None], **options: Any
+) -> Session:
+    """Answer all questions about tables; see `answer_tables`."""
     from mate_cli.pipelines.inference.tables import answer_tables  # torch
 
-    return answer_tables(opened, load, say)
+    return answer_tables(opened, load, say, **options)
 
 
 def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) -> Session:
@@ -182,7 +176,7 @@ def load_and_answer(cfg: Predict, answer: Answer, say: Callable[[str], None]) ->
 
     if cfg.run is not None:
         check_run_types(cfg.run, cfg.trust)
-    from mate_cli.pipelines.inference.load_model import load_model
+    from mate_cli.pipelines.inference.tables import load_model
     from mate_cli.pipelines.machine import RuntimeOverrides
 
     runtime = RuntimeOverrides(cfg.hardware, cfg.paths, trust=cfg.trust)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.cli.app import answer_by_hydra
+from mate_cli.cli.app import PROGRAM, answer_by_hydra
 from mate_cli.cli.config_dir import find_config, group_choices, read_config
 from mate_cli.cli.words import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
-    from mate_cli.runs.record import TrainedRun
+    from mate_cli.runs.record import RunFolder, TrainedRun
 
-CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
 SWEEP = "sweep="
@@ -79,7 +80,7 @@ def run_words(words: Sequence[str]) -> int:
     if set(flags) - FLAGS_OF_TRAIN or len(set(flags) & MODES) > 1:
         if DRY in flags and set(flags) & {"--cfg", "--info"}:
             raise ConfigError("shows the jobs of a sweep by itself", where=DRY, remedy="Leave out the other flag")
-        answer_by_hydra(CONFIG)
+        answer_by_hydra("train")
         return 0
     if PRINT_SCRIPT in flags:
         from mate_cli.cli.sweeps.submission import print_script
@@ -123,7 +124,6 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     """
     from mate_cli.cli.app import hydra_arguments
     from mate_cli.cli.check import check_machine
-    from mate_cli.cli.commands.run import execute
     from mate_cli.cli.config.hydra_errors import wrap_hydra_errors
     from mate_cli.cli.config.resolve import resolve
     from mate_cli.cli.config.syntax import Syntax
@@ -132,9 +132,9 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
 
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
-    Syntax(CONFIG, texts=TEXTS).check(words)
+    Syntax("train", texts=TEXTS).check(words)
     words = arguments(words)
-    with wrap_hydra_errors(CONFIG, words, __file__), hydra_arguments("train", words):
+    with wrap_hydra_errors("train", words, __file__), hydra_arguments("train", words):
         spec = resolve(words)
         announce(spec)
     check_machine(spec)
@@ -175,11 +175,90 @@ def start(spec: RunSpec) -> int:
     Raises:
         MateError: something the user can mend.
     """
-    from mate_cli.cli.commands.run import execute, join_others
-
     with join_others(spec):
         announce(spec)
         return execute(spec, None, spec.trusted())
+
+
+@contextmanager
+def join_others(spec: RunSpec) -> Iterator[None]:
+    """Meet the other processes of a run, where several were started, before its checks: all hear of what one refuses.
+
+    Raises:
+        RunError: they do not come, or have another configuration or other code.
+    """
+    if "RANK" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1":
+        yield
+        return
+    from mate_cli.runs import ranks
+    from mate_cli.runs.launch import check_processes, find_place, join_processes
+
+    hardware = spec.last.config.hardware
+    if find_place(os.environ):
+        check_processes(hardware, os.environ)
+    with join_processes(hardware):
+        ranks.require_agreement(code_facts(spec), "Start all with the same words, in the same version of mate")
+        yield
+
+
+def code_facts(spec: RunSpec) -> dict[str, str]:
+    """Return what all processes of a run must have in common before they read data: settings, code and packages."""
+    from mate_cli.runs.identity import NO_EFFECT, PLACES, flat_keys, hash_package, telling_values, value_text
+    from mate_cli.runs.record import package_versions
+
+    settings = telling_values(flat_keys(spec.values()), (*PLACES, *NO_EFFECT))
+    code = {"the code of mate": hash_package(), **spec.code, **package_versions()}
+    return {name: value_text(value) for name, value in (settings | code).items()}
+
+
+def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str], more: Sequence[str] = ()) -> int:
+    """Train a run here, or let processes of this machine do so, each of which is `mate run` of its folder.
+
+    Args:
+        spec: what is trained.
+        folder: of the run; None for one that is to be made.
+        trust: what its folder has to be told to trust.
+        more: further words for these processes.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        MateError: something the user can mend.
+    """
+    from mate_cli.cli.check import check_machine
+    from mate_cli.pipelines.run_spec import prepare_run
+    from mate_cli.runs import ranks
+    from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
+    from mate_cli.runs.lock import acquire_lock, end_with_launcher, release_lock
+    from mate_cli.runs.record import STOPPED
+
+    end_with_launcher()
+    hardware = spec.last.config.hardware
+    if folder is None:
+        check_machine(spec)
+    else:
+        check_processes(hardware, os.environ)
+    if hardware.devices > 1 and not find_place(os.environ):
+        folder = folder or prepare_run(spec)[0]
+        acquire_lock(folder.path)
+        command = [*PROGRAM, "run", str(folder.path), *more, *(f"trust={word}" for word in trust)]
+        try:
+            return train_in_processes(folder, command, hardware)
+        finally:
+            release_lock(folder.path)
+    from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
+
+    with join_processes(hardware):
+        ranks.wait_for_all()  # whoever refuses what it was to check has ended
+        folder = folder or ranks.broadcast_from_rank_zero(lambda: prepare_run(spec)[0])
+        try:
+            train_spec(spec, folder)
+        except KeyboardInterrupt:
+            if ranks.is_rank_zero():
+                folder.complete_records("interrupted", STOPPED)
+            raise
+    return 0
 
 
 def announce(spec: RunSpec) -> None:
@@ -217,7 +296,7 @@ def describe(spec: RunSpec, missing: Collection[str] = ()) -> str:
     size = f"{plural(hardware.devices * hardware.nodes, 'device')} x {hardware.micro_batch} examples"
     lines.append(("hardware", f"accelerator {hardware.accelerator}, precision {hardware.precision}, {size}"))
     lines.append(("seed", str(config.seed)))
-    lines.append(("below", str(Path(config.paths.outputs) / "train" / spec.names.experiment)))
+    lines.append(("below", str(spec.parent)))
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 

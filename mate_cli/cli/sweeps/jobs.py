@@ -116,8 +116,7 @@ def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunF
     if begun and Path(begun).is_dir():
         spec = replace(spec, resume=begun)
     if spec.resume == "missing":
-        outputs, experiment = Path(spec.last.config.paths.outputs), spec.names.experiment
-        same = find_same(outputs, "train", experiment, spec.values(), spec.code)
+        same = find_same(spec.parent, spec.values(), spec.code)
         if same and is_running(same):
             return same, same.read_record(), True
     folder, record = prepare_run(spec, number)

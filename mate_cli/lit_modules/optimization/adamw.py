@@ -1,17 +1,17 @@
 """AdamW with BERT's parameter groups; and BERT's own, step by step as in the reference."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.lit_modules.optimization.recipe import Factors
-
 Beta = Annotated[float, Field(ge=0, lt=1)]
 """Decay of a moment at every step."""
+Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
+"""Factors of the learning rate: of weights that were loaded, and of those that are new."""
 
 
 @dataclass(frozen=True)

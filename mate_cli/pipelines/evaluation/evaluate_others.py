@@ -23,12 +23,11 @@ from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import describe_questions, evaluate, save_predictions, save_result
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, record_outcome
-from mate_cli.pipelines.summary import print_results
+from mate_cli.pipelines.run import Run, broadcast_folder, peak_memory_mb, print_results, record_outcome
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
-from mate_cli.runs.devices import find_accelerator
 from mate_cli.runs.folders import new_folder
+from mate_cli.runs.ranks import find_accelerator
 from mate_cli.runs.record import NOT_TRAINED, RunFolder, RunRecord
 from mate_cli.tables.example import Example, SystemAnswer, TableExample
 
@@ -58,8 +57,8 @@ def evaluate_checkpoint(
     for split in splits:
         check_answers(parts.task, examples[split], f"{data.get('name', type(dataset).__name__)} {split}", name)
     record = _record(name, data, splits, parts, config)
-    outputs = Path(runtime.paths.outputs)
-    run = Run.of(broadcast_folder(lambda: new_folder(outputs, "evaluate", record.experiment, 0)), record)
+    parent = Path(runtime.paths.outputs) / "evaluate" / record.experiment
+    run = Run.of(broadcast_folder(lambda: new_folder(parent)), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({**config.model_dump(), "data": dict(data), "checkpoint": name}))
         for split in splits:
@@ -154,7 +153,7 @@ def evaluate_answers(
     costs = [answer.cost for answer in answers.values() if answer.cost is not None]
     if costs:
         record.throughput = {"cost_per_question": sum(costs) / len(costs)}
-    run = Run.of(new_folder(outputs, "evaluate", record.experiment, 0), record)
+    run = Run.of(new_folder(outputs / "evaluate" / record.experiment), record)
     with record_outcome(run):
         run.folder.write_text("config.yaml", to_yaml({"answers": str(file), "name": name, "data": dict(data)}))
         for split, asked in examples.items():

@@ -16,8 +16,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.inference.predict_request import find_questions
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.pipelines.run import broadcast_folder
-from mate_cli.pipelines.summary import record_digest, results_table
+from mate_cli.pipelines.run import broadcast_folder, record_digest, results_table
 from mate_cli.pipelines.systems.base import PARAMETERS, System, TrainedStage, answer_split
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import open_run

@@ -1,12 +1,15 @@
-"""A finished run as a folder that others can load: by `mate`, and by transformers."""
+"""A finished run as a folder that others can load, by `mate` and by transformers; and as a repository of the hub."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import HfApi, get_token
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils._validators import validate_repo_id
 from hydra.utils import instantiate
 from safetensors import SafetensorError
 from transformers import TapasConfig
@@ -14,6 +17,7 @@ from transformers import TapasConfig
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replace_file
+from mate_cli.files.io_errors import shorten_reason
 from mate_cli.files.safe_load import read_object, to_json
 from mate_cli.files.targets import find_targets
 from mate_cli.metrics.calibration import CALIBRATION
@@ -33,11 +37,11 @@ from mate_cli.pipelines.inference.checkpoint import (
     write_tokenizer,
 )
 from mate_cli.pipelines.machine import RuntimeOverrides
-from mate_cli.quoting import format_setting
+from mate_cli.quoting import format_command, format_setting
+from mate_cli.runs.checkpoints import write_tensors
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.weights import write_tensors
 from mate_cli.terminal.console import Console
 
 OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
@@ -46,7 +50,7 @@ ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
 """Takes the place of an exact attention backend, which may need a GPU or a compiler."""
 EXPORTED = {*TOKENIZER_FILES, WEIGHTS, SETTINGS, CALIBRATION, "config.json", "README.md"}
 """Files of an export, whatever the network; all others in its folder are somebody else's."""
-
+LOG_IN = "Log in with hf auth login, or set HF_TOKEN, with a token that may write"
 OWN_PIPELINE = (
     "note: the table pipeline of transformers does not read tables as this network does; "
     "use pipeline(..., pipeline_class=TableAnswering), as the README.md of the export shows"
@@ -90,8 +94,9 @@ def export_run(
     settings = exported_settings(config)
     check_built(settings, str(folder.path / "config.yaml"), runtime.trust)
     parts = load_best(config, folder, NoDataset())
-    about = parts.task.spec.table_answers
-    card = ExportedModel(record, settings, first_init(folder, config), loading_class(parts), about, licence, hub)
+    about, auto_class = parts.task.spec.table_answers, parts.task.spec.auto_class
+    name = tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
+    card = ExportedModel(record, settings, first_init(folder, config), name, about, licence, hub)
     if card.has_pipeline:
         Console(highlight=False).print(OWN_PIPELINE, soft_wrap=True)
     with _write_folder(target) as partial:
@@ -153,12 +158,6 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
     return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
 
 
-def loading_class(parts: Parts) -> str:
-    """Name the class of transformers that loads a network with its head."""
-    auto_class = parts.task.spec.auto_class
-    return tapas_class(parts.task) or (f"{CLASS_PREFIX}{auto_class}" if auto_class else MateModel.__name__)
-
-
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any], name: str) -> None:
     """Write config.json and model.safetensors, for a class of transformers."""
     task, serializer = parts.task, parts.serializer
@@ -212,3 +211,49 @@ def _tell(target: Path, typed: str, loads: str) -> None:
     for file, size in sizes.items():
         console.print(f"  {file:<24}{size:>12,.1f} kB")
     console.print(loads, soft_wrap=True)
+
+
+def check_push(name: str) -> None:
+    """Refuse a name that is none, and a hub that would refuse this user; nothing is written.
+
+    Raises:
+        ConfigError: the name is none, or there is no token.
+        RunError: the hub does not answer, or does not know the token.
+    """
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ConfigError(shorten_reason(error), where=f"push={name}", remedy="Type push=USER/NAME") from error
+    if name.count("/") != 1:
+        raise ConfigError("lacks the user name", where=f"push={name}", remedy=f"Type push=USER/{name}")
+    if get_token() is None:
+        raise ConfigError("no Hugging Face token found", where=f"push={name}", remedy=LOG_IN)
+    with _explain_errors(name, LOG_IN):
+        HfApi().whoami()
+
+
+def push_folder(folder: Path, files: Iterable[str], name: str, *, private: bool) -> str:
+    """Upload these files of a folder; a repository that is there stays as public as it is.
+
+    Returns:
+        Its address.
+
+    Raises:
+        RunError: the hub refuses it, or does not answer; the folder stays.
+    """
+    remedy = f"The folder is written: type {format_command('hf', 'upload', name, str(folder))}"
+    with _explain_errors(name, remedy):
+        api = HfApi()
+        address = str(api.create_repo(name, private=private, exist_ok=True))
+        api.upload_folder(repo_id=name, folder_path=folder, allow_patterns=[*files], commit_message="mate export")
+    return address
+
+
+@contextmanager
+def _explain_errors(name: str, remedy: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # of the library, of what it connects with, or a ValueError of either
+        raise RunError(
+            f"the Hugging Face hub refused it: {shorten_reason(error)}", where=f"push={name}", remedy=remedy
+        ) from error

@@ -78,7 +78,7 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
         "reset_position_index_per_cell": serializer.reset_positions,
-        **(_questions(settings["task"]) if task.spec.transformers_class == QUESTIONS else _statements()),
+        **(_questions(settings["task"]) if task.spec.transformers_class == QUESTIONS else task.auto_config),
     }
 
 
@@ -93,10 +93,6 @@ def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
         "aggregation_labels": {place: name.upper() for place, name in enumerate(AGGREGATIONS)},
         "no_aggregation_label_index": AGGREGATIONS.index("none"),
     }
-
-
-def _statements() -> dict[str, Any]:
-    return {"id2label": dict(enumerate(VERDICTS)), "label2id": {name: place for place, name in enumerate(VERDICTS)}}
 
 
 def model_type(folder: Path) -> str | None:

@@ -26,8 +26,8 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.export.tapas_format import json_content, model_type, tapas_parts
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.quoting import format_setting
+from mate_cli.runs.checkpoints import load_module
 from mate_cli.runs.configuration import ModelConfig
-from mate_cli.runs.weights import load_module
 from mate_cli.tokenization.serializers.serializer import Serializer
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
@@ -80,9 +80,13 @@ def open_checkpoint(
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = _parse_settings(settings, folder, runtime)
-    parts = _assembled(config, folder, dataset or NoDataset())
+    with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
+        parts = assemble(config, dataset or NoDataset(), moved=True)
     if not is_theirs:
-        _load(parts, weights)
+        try:
+            load_module(parts.task, weights)
+        except CheckpointError as error:
+            raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
@@ -152,13 +156,6 @@ def _weights(folder: Path) -> Path:
     return files[0]
 
 
-def _load(parts: Parts, weights: Path) -> None:
-    try:
-        load_module(parts.task, weights)
-    except CheckpointError as error:
-        raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
-
-
 def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeOverrides) -> ModelConfig:
     try:
         return ModelConfig(
@@ -167,11 +164,6 @@ def _parse_settings(settings: Mapping[str, Any], folder: Path, runtime: RuntimeO
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
-
-
-def _assembled(config: ModelConfig, folder: Path, dataset: TableDataset) -> Parts:
-    with wrap_read_errors(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        return assemble(config, dataset, moved=True)
 
 
 FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}

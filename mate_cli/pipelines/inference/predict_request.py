@@ -15,33 +15,10 @@ from mate_cli.quoting import format_setting
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.formats.cell_text import valid
 from mate_cli.tables.questions import QuestionInput, find_tables, pair_up, read_questions
-from mate_cli.tables.read_options import AS_FOUND, ReadOptions
+from mate_cli.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from mate_cli.tables.table import TableFile
-
-
-@dataclass(frozen=True)
-class PredictRequest:
-    """Questions, and the tables that they are about.
-
-    Args:
-        tables: files, folders or patterns.
-        questions: about each of them.
-        questions_file: a file of more, or None.
-        conversation: questions build on the answers before them.
-        abstain: answers with less confidence (0 to 1) are withheld; None for none.
-        output: where answers are written, which is no table.
-        options: how tables are read; their encoding is also that of the questions.
-    """
-
-    tables: Sequence[str]
-    questions: Sequence[str] = ()
-    questions_file: str | None = None
-    conversation: bool = False
-    abstain: float | None = None
-    output: str | None = None
-    options: ReadOptions = AS_FOUND
 
 
 @dataclass(frozen=True)
@@ -53,7 +30,6 @@ class OpenTables:
         seconds: that reading took, as `tables`.
     """
 
-    request: PredictRequest
     files: Mapping[Path, TableFile]
     questions: Mapping[Path, list[str]]
     skipped: Mapping[str, str]
@@ -80,11 +56,22 @@ def find_questions(path: str) -> Path:
     return file
 
 
-def open_tables(request: PredictRequest, say: Callable[[str], None] = lambda text: None) -> OpenTables:
+def open_tables(
+    tables: Sequence[str],
+    questions: Sequence[str],
+    questions_file: str | None,
+    output: str | None,
+    options: ReadOptions,
+    say: Callable[[str], None],
+) -> OpenTables:
     """Read the questions and the tables; of several tables those that cannot be read are left out.
 
     Args:
-        request: the questions and tables.
+        tables: files, folders or patterns.
+        questions: about each of them.
+        questions_file: a file of more, or None.
+        output: where answers are written, which is no table.
+        options: how tables are read; their encoding is also that of the questions.
         say: is told what is being done.
 
     Raises:
@@ -92,19 +79,14 @@ def open_tables(request: PredictRequest, say: Callable[[str], None] = lambda tex
         DataError: no table can be read.
     """
     seconds: dict[str, float] = {}
-    pairs = _pairs(request)
-    with record_time(seconds, "tables"):
-        files, skipped = _open_all(list(pairs), request, say)
-    return OpenTables(request, files, pairs, skipped, seconds)
-
-
-def _pairs(request: PredictRequest) -> dict[Path, list[str]]:
-    asked = all_questions(request.questions, request.questions_file, request.options.encoding)
-    beside = Path(request.questions_file).expanduser().parent if request.questions_file else None
+    asked = all_questions(questions, questions_file, options.encoding)
+    beside = Path(questions_file).expanduser().parent if questions_file else None
     # Questions and earlier answers may lie in the folder of the tables.
-    others = {os.path.realpath(Path(file).expanduser()) for file in (request.questions_file, request.output) if file}
-    tables = [table for table in find_tables(list(request.tables)) if os.path.realpath(table) not in others]
-    return pair_up(asked, tables, beside)
+    others = {os.path.realpath(Path(file).expanduser()) for file in (questions_file, output) if file}
+    pairs = pair_up(asked, [file for file in find_tables([*tables]) if os.path.realpath(file) not in others], beside)
+    with record_time(seconds, "tables"):
+        files, skipped = _open_all(list(pairs), options, say)
+    return OpenTables(files, pairs, skipped, seconds)
 
 
 def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[QuestionInput]:
@@ -123,7 +105,7 @@ def all_questions(texts: Sequence[str], file: str | None, encoding: str | None =
 
 
 def _open_all(
-    paths: Sequence[Path], request: PredictRequest, say: Callable[[str], None]
+    paths: Sequence[Path], options: ReadOptions, say: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
     from mate_cli.tables.read import open_table  # a second of readers, and a table may be missing
 
@@ -132,7 +114,7 @@ def _open_all(
     for path in paths:
         say(f"reading {path}")
         try:
-            files[path] = open_table(path, request.options)
+            files[path] = open_table(path, options)
         except MateError as error:
             if len(paths) == 1:
                 raise

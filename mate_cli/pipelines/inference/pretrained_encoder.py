@@ -16,9 +16,8 @@ from mate_cli.files.outside import default_cache
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.export.tapas_format import json_content
-from mate_cli.pipelines.inference.load_model import LoadedModel, open_checkpoint_model, open_run_model
-from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, all_questions
-from mate_cli.pipelines.inference.tables import answer_tables
+from mate_cli.pipelines.inference.predict_request import OpenTables, all_questions
+from mate_cli.pipelines.inference.tables import LoadedModel, answer_tables, open_checkpoint_model, open_run_model
 from mate_cli.pipelines.machine import RuntimeOverrides
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
@@ -111,7 +110,8 @@ class PretrainedEncoder(nn.Module):
             TrustError: it is made of what is neither ours nor trusted.
         """
         wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
-        runtime = RuntimeOverrides(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
+        paths = Paths(outputs="outputs", cache=default_cache(), data="data")
+        runtime = RuntimeOverrides(_HARDWARE, paths, trust=[trust] if isinstance(trust, str) else trust)
         with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
             model = _load(str(name), runtime)
         return cls(model).to(device=device, dtype=wanted).eval()
@@ -150,13 +150,12 @@ class PretrainedEncoder(nn.Module):
         """
         questions = [question] if isinstance(question, str) else list(question)
         file = open_table(table) if isinstance(table, (str, Path)) else TableFile.from_table(_table(table))
-        request = PredictRequest([str(file.path)], questions, conversation=conversation)
         all_questions(questions, None)
         accelerator = {"cuda": "gpu"}.get(self.device.type, self.device.type)
         hardware = self.model.config.hardware.model_copy(update={"accelerator": accelerator})
         model = replace(self.model, config=self.model.config.model_copy(update={"hardware": hardware}))
-        inputs = OpenTables(request, {file.path: file}, {file.path: questions}, {}, {})
-        answers = answer_tables(inputs, lambda: model).answers
+        inputs = OpenTables({file.path: file}, {file.path: questions}, {}, {})
+        answers = answer_tables(inputs, lambda: model, conversation=conversation).answers
         return answers[0] if isinstance(question, str) else answers
 
     def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:
@@ -234,10 +233,6 @@ def check_batch_size(batch_size: int) -> None:
 
 
 _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
-
-
-def _paths() -> Paths:
-    return Paths(outputs="outputs", cache=default_cache(), data="data")
 
 
 def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -66,12 +66,16 @@ class RowFitter:
             together: all are asked about the same rows and columns.
         """
         asked = [" ".join(questions)] if together else list(questions)
-        whole = WholeTable(file)
+
+        @cache
+        def whole() -> TableView:
+            return TableView(file.table(), tuple(file.rows.numbers))
+
         too_large = len(file) > self.rows or len(file.header) > self.columns
-        is_cut = [True] * len(asked) if too_large else self._is_cut(whole.view.table, asked)
+        is_cut = [True] * len(asked) if too_large else self._is_cut(whole().table, asked)
         index = RowIndex(file.header, file.formats, asked, file) if any(is_cut) else None
         pairs = zip(asked, is_cut, strict=True)
-        views = [self._choose(file, question, index) if index and cut else whole.view for question, cut in pairs]
+        views = [self._choose(file, question, index) if index and cut else whole() for question, cut in pairs]
         return views * len(questions) if together else views
 
     def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
@@ -133,18 +137,6 @@ class RowFitter:
         pieces = vocabulary.pieces([cell for row in rows for cell in row])
         lengths = [max(_first_word(vocabulary.is_continuation[ids]), min(CELL_PIECES, len(ids))) for ids in pieces]
         return np.array(lengths).reshape(len(rows), -1)
-
-
-class WholeTable:
-    """A table with all its rows, made when it is first wanted."""
-
-    def __init__(self, file: TableFile) -> None:
-        self._file = file
-
-    @cached_property
-    def view(self) -> TableView:
-        """All rows."""
-        return TableView(self._file.table(), tuple(self._file.rows.numbers))
 
 
 def _first_word(is_continuation: np.ndarray) -> int:

@@ -18,8 +18,8 @@ from mate_cli.errors import DataError
 from mate_cli.metrics.calibration import CALIBRATION
 from mate_cli.models.auto_classes import MateForTask
 from mate_cli.pipelines.inference.checkpoint import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
-from mate_cli.pipelines.inference.load_model import read_calibration
 from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size
+from mate_cli.pipelines.inference.tables import read_calibration
 from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
@@ -55,9 +55,9 @@ class _Answering(Pipeline):
     def answers(self, inputs: Any, **options: Any) -> Any:  # noqa: ANN401 - one answer, a list, or an iterator
         """Answer what is given: one answer for one question, a list for a list, an iterator for a stream."""
         if not isinstance(inputs, (Mapping, list, tuple)) and _is_stream(inputs):
-            return super().__call__(
-                (question for item in _items(inputs) for question in self.questions(item)), **options
-            )
+            has_end = hasattr(inputs, "__iter__")  # a dataset of torch does not end by itself
+            items = inputs if has_end else (inputs[place] for place in range(len(inputs)))
+            return super().__call__((question for item in items for question in self.questions(item)), **options)
         several = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         questions = [question for item in several for question in self.questions(item)]
         answers = list(super().__call__(questions, **options)) if questions else []
@@ -264,11 +264,6 @@ def _is_stream(inputs: Any) -> bool:  # noqa: ANN401 - what people give
     if hasattr(inputs, "columns") or isinstance(inputs, str):
         return False
     return hasattr(inputs, "__iter__") or (hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"))
-
-
-def _items(stream: Any) -> Iterator[Any]:  # noqa: ANN401 - a dataset or an iterator
-    """Yield the items; a dataset of torch does not end by itself."""
-    return iter(stream) if hasattr(stream, "__iter__") else (stream[place] for place in range(len(stream)))
 
 
 def _frame(table: Any) -> Any:  # noqa: ANN401 - a data frame

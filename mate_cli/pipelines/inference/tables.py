@@ -1,24 +1,114 @@
-"""Answer questions about one's own tables with a finished run or a checkpoint."""
+"""A finished run or a checkpoint, loaded once, answers questions about one's own tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from mate_cli.data.loading.in_memory import EncodedExamples
-from mate_cli.errors import DataError, MateError
+from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.errors import DataError, MateError, RunError
 from mate_cli.files.io_errors import wrap_read_errors
+from mate_cli.files.safe_load import read_object
 from mate_cli.lit_modules.base import Selection
+from mate_cli.metrics.calibration import CALIBRATION, Calibration
+from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
-from mate_cli.pipelines.inference.load_model import LoadedModel, require_table_answers
-from mate_cli.pipelines.inference.predict_request import OpenTables, PredictRequest, check_some, record_time
+from mate_cli.pipelines.inference.predict_request import (
+    OpenTables,
+    check_model,
+    check_some,
+    record_time,
+)
 from mate_cli.pipelines.inference.row_fitting import RowFitter, TableView
+from mate_cli.pipelines.machine import RuntimeOverrides
+from mate_cli.runs.configuration import ModelConfig
+from mate_cli.runs.folders import open_run
 from mate_cli.tables.denotation import compute, find_summands, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.cell_text import count_noun
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Table, TableFile
 from mate_cli.tokenization.fitting.truncation import TRUNCATION_COUNTS
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A network that is ready to answer.
+
+    Args:
+        name: for people.
+        parts: task, serializer and loaders.
+        config: what it was made from, on the hardware of now.
+        calibration: what its confidences are worth; None where nobody knows.
+    """
+
+    name: str
+    parts: Parts
+    config: ModelConfig
+    calibration: Calibration | None
+
+
+def load_model(run: str | None, checkpoint: str | None, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load the run or checkpoint that is named.
+
+    Args:
+        run: a run folder, or None.
+        checkpoint: an exported folder or one of transformers, or None.
+        runtime: the machine and the folders of now.
+
+    Raises:
+        ConfigError: neither or both of them are given.
+        RunError: the run is a chain of stages, or left no weights.
+        CheckpointError: there is no such checkpoint.
+    """
+    check_model(run, checkpoint)
+    return open_checkpoint_model(str(checkpoint), runtime) if run is None else open_run_model(run, runtime)
+
+
+def require_table_answers(model: LoadedModel) -> None:
+    """Refuse a model that does not answer about any table.
+
+    Raises:
+        RunError: saying what to use.
+    """
+    task = model.parts.task
+    if task.spec.table_answers is None:
+        raise RunError(
+            f"{type(task).__name__} does not answer with table cells or a verdict",
+            where=model.name,
+            remedy="Use a model of task=table_qa or task=entailment",
+        )
+
+
+def open_checkpoint_model(name: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load an exported folder or one of transformers, whatever it answers; see `open_checkpoint`."""
+    from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint  # a run needs no file formats
+
+    parts, config = open_checkpoint(name, runtime)
+    return LoadedModel(name, parts, config, read_calibration(find_checkpoint(name)))
+
+
+def open_run_model(run: str, runtime: RuntimeOverrides) -> LoadedModel:
+    """Load the best weights of a run, whatever it answers; see `open_run` and `load_best`."""
+    folder = open_run(run)
+    config = runtime.config(folder)
+    return LoadedModel(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
+
+
+def read_calibration(folder: Path) -> Calibration | None:
+    """Read the calibration of the confidences of the network in a folder; None where there is none.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    path = folder / CALIBRATION
+    if not path.is_file():
+        return None
+    again = "Evaluate the run again"
+    with wrap_read_errors(path, DataError, "this calibration cannot be read", again):
+        return Calibration.from_json(read_object(path, DataError, again, links=True))
 
 
 @dataclass(frozen=True)
@@ -31,7 +121,12 @@ class PreparedQuestion:
 
 
 def answer_tables(
-    inputs: OpenTables, load: Callable[[], LoadedModel], say: Callable[[str], None] = lambda text: None
+    inputs: OpenTables,
+    load: Callable[[], LoadedModel],
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    conversation: bool = False,
+    abstain: float | None = None,
 ) -> Session:
     """Answer all questions about all tables that could be read; the others are named.
 
@@ -39,24 +134,26 @@ def answer_tables(
         inputs: the questions and tables.
         load: loads what answers.
         say: is told what is being done.
+        conversation: questions build on the answers before them.
+        abstain: answers with less confidence (0 to 1) are withheld; None for none.
 
     Raises:
         DataError: nothing can be chosen of any table.
         RunError: there is no such run, or it cannot answer questions about any table.
         CheckpointError: there is no such checkpoint.
     """
-    request, skipped, seconds = inputs.request, dict(inputs.skipped), dict(inputs.seconds)
+    skipped, seconds = dict(inputs.skipped), dict(inputs.seconds)
     say("loading the model")
     with record_time(seconds, "model"):
         model = load()
         require_table_answers(model)
     say("choosing rows")
     with record_time(seconds, "rows"):
-        questions = _prepare(model, inputs, skipped, together=request.conversation)
+        questions = _prepare(model, inputs, skipped, together=conversation)
     check_some(questions, skipped)
     say("answering")
     with record_time(seconds, "answers"):
-        answers = _answer(model, questions, request)
+        answers = _answer(model, questions, conversation=conversation, abstain=abstain)
     notes = {str(path): file.notes for path, file in inputs.files.items() if file.notes}
     return Session(model.name, answers, notes, skipped, seconds)
 
@@ -87,7 +184,7 @@ def _prepare(
 
 
 def _answer(
-    model: LoadedModel, questions: Sequence[PreparedQuestion], request: PredictRequest
+    model: LoadedModel, questions: Sequence[PreparedQuestion], *, conversation: bool, abstain: float | None
 ) -> list[TableAnswerResult]:
     examples = [question.example for question in questions]
     parts = model.parts
@@ -96,7 +193,7 @@ def _answer(
     names = [name for name in encodings.example_ids if name not in failures]
     cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
     outputs = predict(parts.task, parts.data.loader_encoded(encodings), model.config)
-    if request.conversation:
+    if conversation:
         outputs = predict_in_turn(parts, model.config, examples, outputs)
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(outputs, by_name)
@@ -106,7 +203,7 @@ def _answer(
     for question in questions:
         name = question.example.example_id
         answered = _empty_answer(
-            question, request.abstain, _truncation_notes(question, cuts.get(name), parts.serializer.max_tokens)
+            question, abstain, _truncation_notes(question, cuts.get(name), parts.serializer.max_tokens)
         )
         if name in predictions:
             selection = parts.task.selection(predictions[name])

@@ -22,8 +22,8 @@ from mate_cli.papers.dt_fixup.sql.example import OpenDatabase, SchemaExample
 from mate_cli.papers.dt_fixup.sql.tree import PLACEHOLDER
 from mate_cli.papers.dt_fixup.sql.write import sql_literal
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.inference.load_model import LoadedModel
 from mate_cli.pipelines.inference.predict_request import record_time
+from mate_cli.pipelines.inference.tables import LoadedModel
 from mate_cli.tables.questions import Session, TableAnswerResult
 from mate_cli.tables.table import Cell, Table
 

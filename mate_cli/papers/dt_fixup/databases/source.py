@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from mate_cli.papers.dt_fixup.sql.example import OpenDatabase
     from mate_cli.papers.dt_fixup.sql.schema import Schema
-    from mate_cli.pipelines.inference.load_model import LoadedModel
+    from mate_cli.pipelines.inference.tables import LoadedModel
     from mate_cli.tables.questions import Session
 
 _SCHEMA_FILES = (".json", ".json.gz")
