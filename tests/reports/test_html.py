@@ -17,10 +17,9 @@ from rich.console import Console
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import report_csv, report_json
-from mate_cli.reports.html_page import asset, environment
-from mate_cli.reports.page.page import SCRIPTS, render_page, write_page
+from mate_cli.reports.page import SCRIPTS, asset, environment, render_page, write_page
 from mate_cli.reports.plots.style import COLORS
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.terminal import print_report
 from tests.reports.runs import build_demo, build_run
 from tests.reports.study import build_study
 

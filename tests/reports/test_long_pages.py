@@ -12,7 +12,7 @@ from mate_cli.reports.compare import tables
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.compare.tables import ResultRow, ResultTable
-from mate_cli.reports.page.page import render_page, write_page
+from mate_cli.reports.page import render_page, write_page
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_run
 

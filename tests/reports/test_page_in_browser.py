@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import write_page
+from mate_cli.reports.page import write_page
 from mate_cli.reports.plots.style import COLORS
 from tests.reports.answered import answer_questions
 from tests.reports.browser import CHROMIUM, Browser

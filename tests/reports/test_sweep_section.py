@@ -9,9 +9,15 @@ from mate_cli.metrics.specs import MetricName
 from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.compare.questions import ModelAnswer, ScoredQuestion
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import render_page, write_page
-from mate_cli.reports.page.questions import is_link
-from mate_cli.reports.page.sweep import distinct_texts, explained_variance, panels, score_runs, value_shares
+from mate_cli.reports.page import render_page, write_page
+from mate_cli.reports.sections.cost_and_sweep import (
+    distinct_texts,
+    explained_variance,
+    panels,
+    score_runs,
+    value_shares,
+)
+from mate_cli.reports.sections.questions import is_link
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_run
 

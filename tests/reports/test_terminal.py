@@ -8,8 +8,7 @@ from rich.console import Console
 
 from mate_cli.metrics.subsets import IN_PASSAGE, IN_TABLE
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.terminal.comparison import print_report
-from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.terminal import print_report, print_views
 from mate_cli.reports.view import Column, Row, View, ViewCell
 from mate_cli.terminal.console import report_console
 from tests.reports.runs import build_demo, build_run

@@ -53,7 +53,7 @@ def run(cfg: Compare) -> None:
 
     from mate_cli.reports.compare.report import build_report
     from mate_cli.reports.compare.significance import find_group
-    from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers
+    from mate_cli.reports.terminal import print_report, print_wrong_answers
     from mate_cli.terminal.console import report_console
 
     console = report_console()
@@ -124,7 +124,7 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
     from mate_cli.files.atomic import write_text
 
     if cfg.html is not None:
-        from mate_cli.reports.page.page import write_page
+        from mate_cli.reports.page import write_page
 
         page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
         yield "page", write_page(report, page)

@@ -23,11 +23,10 @@ def run(cfg: Diff) -> None:
     """
     from mate_cli.errors import ConfigError
     from mate_cli.quoting import format_command
-    from mate_cli.reports.page.page import write_difference
+    from mate_cli.reports.page import write_difference
     from mate_cli.reports.runs.load import first_runs, open_runs
-    from mate_cli.reports.sections.difference import difference_section
-    from mate_cli.reports.terminal.comparison import print_warnings
-    from mate_cli.reports.terminal.views import print_views
+    from mate_cli.reports.sections.runs import difference_section
+    from mate_cli.reports.terminal import print_views, print_warnings
     from mate_cli.terminal.console import report_console
 
     folders = [Path(folder) for folder in cfg.runs]
