@@ -46,8 +46,6 @@ SECTIONS: tuple[BuildSection, ...] = (
 
 BRIEF = (results_section, significance_section, cost_section)
 """Sections that are printed by default."""
-WRONG = (wrong_section,)
-"""The section that `sections=wrong` prints."""
 
 
 def report_sections(

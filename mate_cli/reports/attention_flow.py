@@ -123,7 +123,7 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
         others = (network.uniform[target], attention / uniform, attention, uniform)
         cells = (ViewCell.of(number, TWO_DIGITS) for number in others)
         rows.append(Row(target, (*ratio_cells(network, whole, target), *cells)))
-    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=None if panels else drawn)
+    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=tuple if panels else drawn)
     if panels:
         names = tuple(Column(f"{label}: {name}", (label,), name) for label in panels for name in ("ratio", "%"))
         rows = [

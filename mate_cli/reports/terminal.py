@@ -13,10 +13,11 @@ from rich.text import Text
 
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.specs import MetricName
-from mate_cli.reports.all_sections import BRIEF, WRONG, report_sections
+from mate_cli.reports.all_sections import BRIEF, report_sections
 from mate_cli.reports.compare.report import Report, published_notes, reason_text, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import NOTHING, plural
+from mate_cli.reports.sections.errors import wrong_section
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell, sentences
 from mate_cli.terminal.console import Console
 
@@ -47,14 +48,13 @@ def print_wrong_answers(report: Report, console: Console) -> None:
         ConfigError: the comparison is of several runs, or the run has no predictions.
     """
     print_warnings(report.warnings, console)
-    sections = list(report_sections(report, among=WRONG))
-    if not sections:
+    section = wrong_section(report, wide=False)
+    if section is None:
         count = sum(run.parent is None for run in report.runs)
         problem = "needs one run" if count > 1 else "needs predictions, which this run has not"
         remedy = f"Give one run folder, not {count}" if count > 1 else "Type mate evaluate run=FOLDER split=dev"
         raise ConfigError(problem, where="sections=wrong", remedy=remedy)
-    for section in sections:
-        print_views(section.tables, console, section.notes)
+    print_views(section.tables, console, section.notes)
 
 
 def print_warnings(warnings: Sequence[str], console: Console) -> None:

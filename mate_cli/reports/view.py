@@ -134,7 +134,7 @@ class View:
     head: str = "Configuration"
     unit: str = ""
     notes: tuple[str, ...] = ()
-    figures: Callable[[], Sequence[Figure]] | None = None
+    figures: Callable[[], Sequence[Figure]] = tuple
     bars: bool = False
     is_repeated: bool = False
     detail: str = ""
@@ -187,10 +187,6 @@ class View:
     def is_short(self) -> bool:
         """True if it is a single line of few cells, so that another table has room beside it."""
         return len(self.rows) == 1 and len(self.columns) <= 4
-
-    def drawn(self) -> Sequence[Figure]:
-        """Draw its figures."""
-        return self.figures() if self.figures else ()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page import environment
 from mate_cli.reports.sections.cost_and_sweep import cost_content
 from mate_cli.reports.sections.curves import curve_names, load_log, read_logs
 from mate_cli.reports.sections.results import blocks_of, references
@@ -60,13 +59,3 @@ def test_a_metric_logged_once_is_no_curve(tmp_path):
     rows = ({"step": 0, "dev/em": 0.5}, {"step": 1, "dev/f1": 1}, {"step": 2, "dev/f1": 1})
     (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert curve_names(read_logs(build_report([tmp_path]), most=12)) == ["dev/f1"]
-
-
-def test_no_text_ends_the_data_of_a_page():
-    content = {"a": "</script><!--&", "b": [1, None]}
-    text = (
-        environment().from_string('{% import "macros.html" as m %}{{ m.data("x", content) }}').render(content=content)
-    )
-    inner = text.removeprefix('<script type="application/json" id="x">').removesuffix("</script>")
-    assert not set("<>&") & set(inner)
-    assert json.loads(inner) == content

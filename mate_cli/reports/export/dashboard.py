@@ -92,21 +92,20 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 def view_sheet(view: View, section: str) -> Sheet:
     """Return a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
-    columns, values = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
+    columns, rows = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
     for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
         title = column.title.replace("\n", " ")
-        columns.append(title)
-        parts: list[list[Any]] = [[rounded_figure(cell.value) if column.is_number else cell.text for cell in cells]]
-        if any(cell.spread for cell in cells):
-            columns.append(f"± {title}")
-            parts.append([rounded_figure(cell.spread_value) for cell in cells])
+        parts: dict[str, list[Any]] = {}
         if any(cell.ends for cell in cells):
-            columns[-1:] = [f"{title}, low", f"{title}, high"]
-            parts = [[rounded_figure(cell.ends and cell.ends[end]) for cell in cells] for end in (0, 1)]
-        for part in parts:
-            for row, value in zip(values, part, strict=True):
-                row.append(value)
-    return Sheet(f"{section}/{view.heading}", columns, values)
+            for end, name in enumerate(("low", "high")):
+                parts[f"{title}, {name}"] = [rounded_figure(cell.ends and cell.ends[end]) for cell in cells]
+        else:
+            parts[title] = [rounded_figure(cell.value) if column.is_number else cell.text for cell in cells]
+            if any(cell.spread for cell in cells):
+                parts[f"± {title}"] = [rounded_figure(cell.spread_value) for cell in cells]
+        columns += parts
+        rows = [[*row, *values] for row, values in zip(rows, zip(*parts.values(), strict=True), strict=True)]
+    return Sheet(f"{section}/{view.heading}", columns, rows)
 
 
 def row_kind(row: Row) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -220,10 +220,13 @@ def read_tables(
     if options is None:
         return {}, "the runs do not record where their dataset is"
     try:
-        tables = _read_cache(options, split, cache)
+        file = _cache_file(options, split, cache) if cache else None
+        tables = _read_cache(file)
         if not set(asked) <= tables.keys():
             tables |= _read(options, split, asked)
-            _keep(tables, options, split, cache)
+            with suppress(RunError):  # a cache that cannot be written makes nothing wrong
+                if file:
+                    write_text(file, TypeAdapter(Tables).dump_json(tables).decode())
     except (MateError, OSError) as error:
         return {}, clean(error)
     except Exception as error:  # of whatever kind: a report must outlive what a record says of its data
@@ -272,7 +275,7 @@ def _table(example: TableExample) -> AnswerTable:
     return AnswerTable(header, rows, gold, find_linking(example))
 
 
-def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
+def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     """Return where tables are kept: a name for the reader's options and the state of its folder."""
     root = Path(str(options.get("root", "."))).expanduser()
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root.is_dir() else []
@@ -280,16 +283,7 @@ def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     return cache / "compare" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def _read_cache(options: Mapping[str, Any], split: str, cache: Path | None) -> Tables:
-    if cache is None:
-        return {}
-    try:
-        return TypeAdapter(Tables).validate_json(_file(options, split, cache).read_bytes())
-    except (OSError, ValueError):
-        return {}
-
-
-def _keep(tables: Tables, options: Mapping[str, Any], split: str, cache: Path | None) -> None:
-    if cache is not None:
-        with contextlib.suppress(RunError):  # a cache that cannot be written makes nothing wrong
-            write_text(_file(options, split, cache), TypeAdapter(Tables).dump_json(tables).decode())
+def _read_cache(file: Path | None) -> Tables:
+    with suppress(OSError, ValueError):
+        return TypeAdapter(Tables).validate_json(file.read_bytes()) if file else {}
+    return {}

@@ -18,6 +18,7 @@ from mate_cli.reports.compare.report import Report, preference, reason_text
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
+from mate_cli.reports.sections.questions import verdict
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.runs.identity import ABSENT, CODE, REPEATED, differing_keys, is_ignored
 
@@ -199,7 +200,6 @@ def count_line(count: int, noun: str, most: int) -> str:
 
 MAX_QUESTIONS = 20
 NAMES = ("A", "B")
-RIGHT, WRONG, PARTLY = "✓", "✗", "◐"
 Pair = tuple[LoadedRun, LoadedRun]
 
 
@@ -311,8 +311,8 @@ def questions_view(split: str, first: Questions, second: Questions, most: int) -
 
 def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
     """Return a question with the right answer and both answers, each with a mark that says how right it is."""
-    marks = [RIGHT if right >= 1 else WRONG if right <= 0 else PARTLY for right in rights]
-    answers = [f"{mark} {prediction.text or NOTHING}" for mark, prediction in zip(marks, (old, new), strict=True)]
+    pairs = zip(rights, (old, new), strict=True)
+    answers = [f"{verdict(right)[1]} {prediction.text or NOTHING}" for right, prediction in pairs]
     gold = " / ".join(question.answers) or NOTHING
     return Row(question.text or question.question_id, tuple(map(ViewCell, (gold, *answers))))
 
