@@ -16,10 +16,10 @@ from mate_cli.pipelines.run import results_table
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.export.latex import report_latex
-from mate_cli.reports.page.curves import curve_data, read_logs
-from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.scores import references
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.page import render_page
+from mate_cli.reports.sections.curves import curve_data, read_logs
+from mate_cli.reports.sections.results import references
+from mate_cli.reports.terminal import print_report
 from mate_cli.runs.callbacks import Checkpoints
 from mate_cli.runs.record import RunFolder, RunRecord
 from tests.reports.runs import build_run
@@ -96,7 +96,7 @@ def test_curves_and_published_figures_know_its_direction(report, tmp_path, monke
     published = [
         type("Row", (), {"label": str(v), "model": "x", "metrics": {"m/surprise": v}, "source": ""})() for v in (3, 1)
     ]
-    monkeypatch.setattr("mate_cli.reports.page.scores.published_results", lambda dataset: published)
+    monkeypatch.setattr("mate_cli.reports.sections.results.published_results", lambda dataset: published)
     assert [one.label for one in references(report, "m/surprise", "hybridqa")] == ["1"]
 
 

@@ -3,9 +3,9 @@
 Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -73,40 +73,48 @@ class AttentionFlow(Analysis):
         return {"examples": max(flow.examples for flow in flows.values()), "targets": TARGETS, "networks": networks}
 
 
-@dataclass
 class Flow:
-    """The attention observed in one encoder so far.
+    """The attention observed in one encoder so far: while it reads a batch, it computes what the layers attend to.
 
     Args:
         encoder: observed.
-        attention: of its layers, the sum over examples of the share of each target, [N, targets] each.
-        uniform: the sum over examples of what uniform attention would give, [targets].
-        examples: how many had body tokens.
+        cls_id: the id of [CLS].
     """
 
-    encoder: TableEncoder
-    attention: list[Tensor] = field(default_factory=list)
-    uniform: Tensor = field(default_factory=lambda: torch.zeros(len(TARGETS)))
-    examples: int = 0
+    def __init__(self, encoder: TableEncoder, cls_id: int) -> None:
+        self.encoder, self.cls_id, self.examples = encoder, cls_id, 0
+        layers: Iterable[Any] = encoder.encoder.layer
+        self.layers: list[SelfAttention] = [layer.attention["self"] for layer in layers]
+        self.attention = torch.zeros(())  # the sum over examples of the share of each target [layers, N, targets]
+        self.uniform = torch.zeros(())  # likewise of what uniform attention would give [targets]
+        self.seen: list[Tensor] = []
+        self.batch: TableBatch | None = None
 
-    def add(self, layers: Sequence[Tensor], uniform: Tensor, known: Tensor) -> None:
-        """Add what was seen of a batch.
+    def look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
+        """See a layer attend, before it does."""
+        states, plan, key_bias = inputs
+        if self.batch is not plan.batch:
+            self.batch, self.kinds = plan.batch, target_kinds(plan.batch, self.cls_id)
+        probabilities = EAGER.probabilities(attention.project(states), plan, key_bias).float()
+        self.seen.append(target_shares(probabilities, self.kinds, plan.batch.in_body))
 
-        Args:
-            layers: of each the share of every target by example and head, [B, N, targets].
-            uniform: of uniform attention, [B, targets].
-            known: which examples have body tokens, Bool [B].
-        """
-        sums = [layer[known].sum(0).cpu() for layer in layers]
-        self.attention = [a + b for a, b in zip(self.attention, sums, strict=True)] if self.attention else sums
+    def add(self) -> None:
+        """Add what was seen of a batch; examples without body tokens do not count."""
+        if self.batch is None:
+            raise RuntimeError("no example was read")
+        real = self.batch.attention_mask[:, None, None, :].float()
+        even = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
+        uniform = target_shares(even, self.kinds, self.batch.in_body).squeeze(1)
+        known = self.batch.in_body.any(1)
+        self.attention = self.attention + torch.stack([layer[known].sum(0) for layer in self.seen]).cpu()
         self.uniform = self.uniform + uniform[known].sum(0).cpu()
         self.examples += int(known.sum())
+        self.seen = []
 
     def content(self) -> dict[str, Any]:
         """Return the means as plain values, and which heads share a mask."""
-        attention = torch.stack(self.attention) / self.examples
-        uniform = self.uniform / self.examples
         groups = [{"label": label, "heads": heads} for label, heads in head_groups(self.encoder).items()]
+        attention, uniform = self.attention / self.examples, self.uniform / self.examples
         return {"attention": attention.tolist(), "uniform": uniform.tolist(), "groups": groups}
 
 
@@ -144,52 +152,16 @@ def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -
     Returns:
         A flow by what the names of an encoder's weights begin with.
     """
-    flows = {name: Flow(network) for name, network in encoder.encoders.items()}
-    observers = {name: _Observer(network, cls_id) for name, network in encoder.encoders.items()}
-    with ExitStack() as hooks, torch.no_grad():
-        for observer in observers.values():
-            hooks.enter_context(observer)
+    flows = {name: Flow(network, cls_id) for name, network in encoder.encoders.items()}
+    hooks = [layer.register_forward_pre_hook(flow.look) for flow in flows.values() for layer in flow.layers]
+    with ExitStack() as stack, torch.no_grad():
+        for hook in hooks:
+            stack.callback(hook.remove)
         for batch in batches:
             encoder(batch)
-            for name, observer in observers.items():
-                flows[name].add(*observer.take())
+            for flow in flows.values():
+                flow.add()
     return flows
-
-
-class _Observer:
-    """Computes what an encoder's layers attend to, in the open, while it reads a batch."""
-
-    def __init__(self, encoder: TableEncoder, cls_id: int) -> None:
-        layers: Iterable[Any] = encoder.encoder.layer
-        self.attentions: list[SelfAttention] = [layer.attention["self"] for layer in layers]
-        self.cls_id = cls_id
-        self.seen: list[Tensor] = []
-        self.batch: TableBatch | None = None
-
-    def __enter__(self) -> None:
-        self.hooks = [attention.register_forward_pre_hook(self._look) for attention in self.attentions]
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self.hooks:
-            hook.remove()
-
-    def _look(self, attention: SelfAttention, inputs: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
-        states, plan, key_bias = inputs
-        if self.batch is not plan.batch:
-            self.batch, self.found = plan.batch, target_kinds(plan.batch, self.cls_id)
-        qkv = attention.project(states)
-        probabilities = EAGER.probabilities(qkv, plan, key_bias).float()
-        self.seen.append(target_shares(probabilities, self.found, plan.batch.in_body))
-
-    def take(self) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Return what was seen since the last time, in the form of `Flow.add`."""
-        if self.batch is None:
-            raise RuntimeError("no example was read")
-        real = self.batch.attention_mask[:, None, None, :].float()
-        even = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
-        uniform = target_shares(even, self.found, self.batch.in_body).squeeze(1)
-        shares, self.seen = self.seen, []
-        return shares, uniform, self.batch.in_body.any(1)
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:

@@ -124,21 +124,18 @@ class AttentionBenchmark(BenchmarkOptions):
         """Return the variants that can do a case, what their plans cost, and why others cannot."""
         named: Figures = {}
         ready: dict[str, PreparedVariant] = {}
+        outcome: tuple[PreparedVariant, float] | NotRun
         for name, attention in self.variants(case.tokens).items():
             place = f"attention/{name}/{case.name}"
-            outcome = self._make(name, attention, case, device)
+            if case.tokens > self.longest.get(name, case.tokens):
+                outcome = NotRun(f"more than {self.longest[name]:,} tokens take too much memory")
+            else:
+                outcome = attempt(partial(prepare_variant, attention, case.batch, device))
             if isinstance(outcome, NotRun):
                 named |= {f"{place}/{direction}/not_run": outcome.not_run for direction in DIRECTIONS}
             else:
                 ready[name], named[f"{place}/plan/ms"] = outcome
         return named, ready
-
-    def _make(
-        self, name: str, attention: LayerSpec, case: Case, device: torch.device
-    ) -> tuple[PreparedVariant, float] | NotRun:
-        if case.tokens > self.longest.get(name, case.tokens):
-            return NotRun(f"more than {self.longest[name]:,} tokens take too much memory")
-        return attempt(partial(prepare_variant, attention, case.batch, device))
 
     def _projections(self, tokens: int, device: torch.device) -> Tensor:
         generator = torch.Generator().manual_seed(0)

@@ -82,9 +82,6 @@ def list_networks() -> list[str]:
     return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))
 
 
-Encode = Callable[[TableBatch], Tensor]
-
-
 class TransformersBert(nn.Module):
     """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
 

@@ -75,11 +75,8 @@ def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, o
 
 def keep(record: RunRecord, figures: Figures) -> None:
     """Add numbers to the record's metrics and texts to its facts."""
-    for name, value in figures.items():
-        if isinstance(value, str):
-            record.facts[name] = value
-        else:
-            record.metrics[name] = value
+    record.facts |= {name: value for name, value in figures.items() if isinstance(value, str)}
+    record.metrics |= {name: value for name, value in figures.items() if not isinstance(value, str)}
 
 
 DIRECTIONS = {"forward": False, "forward_backward": True}

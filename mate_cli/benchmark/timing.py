@@ -91,7 +91,7 @@ def time_turns(
     ready = {name: outcome for name, outcome in first.items() if not isinstance(outcome, NotRun)}
     for name in [name for name, (spent, _) in ready.items() if spent > seconds]:
         refused[name] = NotRun(f"one call took {ready.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
-    rounds = rounds_within([spent for spent, _ in ready.values()], rounds=rounds, seconds=seconds)
+    rounds = max(1, min(rounds, int(seconds / max(sum(spent for spent, _ in ready.values()), 1e-9))))
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
     for _ in range(rounds):
         for name in list(samples):
@@ -103,11 +103,6 @@ def time_turns(
                 samples[name].append(spent)
     timings = {name: _median(times, ready[name][1]) for name, times in samples.items()}
     return {name: timings.get(name) or refused[name] for name in calls}
-
-
-def rounds_within(calls: Sequence[float], *, rounds: int, seconds: float) -> int:
-    """Return how many rounds of calls that take so many seconds fit the time; at least one, at most `rounds`."""
-    return max(1, min(rounds, int(seconds / max(sum(calls), 1e-9))))
 
 
 def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:

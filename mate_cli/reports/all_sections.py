@@ -7,14 +7,12 @@ from typing import Protocol
 
 from mate_cli.reports.attention_flow import flow_section
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.page.curves import curves_section
-from mate_cli.reports.page.questions import questions_section
-from mate_cli.reports.page.runs import environment_section, runs_section, settings_section
-from mate_cli.reports.page.scores import scores_section
-from mate_cli.reports.page.sweep import sweep_section
-from mate_cli.reports.sections.cost import cost_section, speed_section
+from mate_cli.reports.sections.cost_and_sweep import cost_section, speed_section, sweep_section
+from mate_cli.reports.sections.curves import curves_section
 from mate_cli.reports.sections.errors import errors_section, wrong_section
-from mate_cli.reports.sections.results import parts_section, results_section, significance_section
+from mate_cli.reports.sections.questions import questions_section
+from mate_cli.reports.sections.results import parts_section, results_section, scores_section, significance_section
+from mate_cli.reports.sections.runs import environment_section, runs_section, settings_section
 from mate_cli.reports.view import ReportSection
 
 
@@ -48,8 +46,6 @@ SECTIONS: tuple[BuildSection, ...] = (
 
 BRIEF = (results_section, significance_section, cost_section)
 """Sections that are printed by default."""
-WRONG = (wrong_section,)
-"""The section that `sections=wrong` prints."""
 
 
 def report_sections(

@@ -9,8 +9,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import wrap_read_errors
 from mate_cli.files.safe_load import read_object
@@ -18,15 +16,13 @@ from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.plots.style import COLORS, INK, new_panels
-from mate_cli.reports.terminal.views import print_views
-from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from mate_cli.terminal.console import Console
-
 NAME, HEAD = "attention_flow", "from body cells to"
+TWO_DIGITS = "{:.2f}".format
 PAPER: Mapping[str, tuple[float, float]] = {
     "[CLS]": (12.45, 0.28),
     "question": (37.08, 3.66),
@@ -45,25 +41,6 @@ of few columns of a table's tokens, a row one of many rows.
 
 
 @dataclass(frozen=True)
-class HeadsFlow:
-    """The attention of some heads, the mean over them.
-
-    Args:
-        label: what they are called.
-        attention: percent by target; together 100.
-        uniform: what uniform attention would give, likewise.
-    """
-
-    label: str
-    attention: Mapping[str, float]
-    uniform: Mapping[str, float]
-
-    def ratio(self, target: str) -> float | None:
-        """Return how often as much as uniform attention; None where that gives nothing."""
-        return self.attention[target] / self.uniform[target] if self.uniform[target] else None
-
-
-@dataclass(frozen=True)
 class NetworkFlow:
     """The attention of the heads of one network.
 
@@ -71,13 +48,15 @@ class NetworkFlow:
         name: empty for the network itself, else what it is called inside it.
         title: what was looked at.
         attention: fractions [layers][heads][targets].
-        panels: all heads, then those that share a mask.
+        uniform: percent that uniform attention would give, by target.
+        panels: percent of the attention of all heads, the mean over them, by target; then of those that share a mask.
     """
 
     name: str
     title: str
     attention: Sequence[Sequence[Sequence[float]]]
-    panels: tuple[HeadsFlow, ...]
+    uniform: Mapping[str, float]
+    panels: Mapping[str, Mapping[str, float]]
 
 
 def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
@@ -93,11 +72,11 @@ def network_flows(findings: Mapping[str, Any]) -> list[NetworkFlow]:
         attention = [[[float(share) for share in head] for head in layer] for layer in network["attention"]]
         every = [(layer, head) for layer, heads in enumerate(attention) for head in range(len(heads))]
         uniform = {target: 100 * float(share) for target, share in zip(PAPER, network["uniform"], strict=True)}
-        parts = [("all heads", every), *((str(group["label"]), group["heads"]) for group in network["groups"])]
-        panels = tuple(HeadsFlow(label, _means(attention, heads), uniform) for label, heads in parts)
+        parts = {"all heads": every} | {str(group["label"]): group["heads"] for group in network["groups"]}
+        panels = {label: _means(attention, heads) for label, heads in parts.items()}
         whose = f" of its {network['name']}" if network["name"] else ""
         title = f"Attention flow{whose} on {findings['split']}, {plural(int(findings['examples']), 'example')}"
-        flows.append(NetworkFlow(str(network["name"]), title, attention, panels))
+        flows.append(NetworkFlow(str(network["name"]), title, attention, uniform, panels))
     return flows
 
 
@@ -125,10 +104,9 @@ NOTE = (
 )
 
 
-def print_findings(findings: Mapping[str, Any], console: Console) -> None:
-    """Print where body tokens look: all heads beside the paper's, then the heads that share a mask."""
-    print_views([view for network in network_flows(findings) for view in flow_views(network)], console)
-    console.print(Text(sentences([NOTE]), style="dim"))
+def list_views(findings: Mapping[str, Any]) -> list[View]:
+    """Return where body tokens look: all heads beside the paper's, then the heads that share a mask."""
+    return [view for network in network_flows(findings) for view in flow_views(network)]
 
 
 def flow_views(network: NetworkFlow) -> Iterator[View]:
@@ -138,30 +116,27 @@ def flow_views(network: NetworkFlow) -> Iterator[View]:
     """
     whole, *panels = network.panels
     drawn = partial(draw_heads, network)
-    rows = []
-    for target in whole.attention:
-        attention, uniform = PAPER[target]
-        theirs = (attention / uniform, attention, uniform)
-        rows.append(Row(target, (*ratio_cells(whole, target), _cell(whole.uniform[target]), *map(_cell, theirs))))
     columns = [Column(name) for name in ("ratio", "%", "uniform %")]
     columns += [Column(f"paper: {name}", ("paper",), name) for name in ("ratio", "%", "uniform %")]
-    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=None if panels else drawn)
+    rows = []
+    for target, (attention, uniform) in PAPER.items():
+        others = (network.uniform[target], attention / uniform, attention, uniform)
+        cells = (ViewCell.of(number, TWO_DIGITS) for number in others)
+        rows.append(Row(target, (*ratio_cells(network, whole, target), *cells)))
+    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=tuple if panels else drawn)
     if panels:
-        names = tuple(
-            Column(f"{panel.label}: {name}", (panel.label,), name) for panel in panels for name in ("ratio", "%")
-        )
-        rows = [Row(target, tuple(c for panel in panels for c in ratio_cells(panel, target))) for target in PAPER]
+        names = tuple(Column(f"{label}: {name}", (label,), name) for label in panels for name in ("ratio", "%"))
+        rows = [
+            Row(target, tuple(cell for label in panels for cell in ratio_cells(network, label, target)))
+            for target in PAPER
+        ]
         yield View(f"{network.title}, by mask", names, tuple(rows), HEAD, figures=drawn)
 
 
-def ratio_cells(panel: HeadsFlow, target: str) -> tuple[ViewCell, ViewCell]:
-    """Return the ratio to uniform attention, and the percent, of some heads."""
-    ratio = panel.ratio(target)
-    return ViewCell() if ratio is None else _cell(ratio), _cell(panel.attention[target])
-
-
-def _cell(number: float) -> ViewCell:
-    return ViewCell(f"{number:.2f}", number)
+def ratio_cells(network: NetworkFlow, panel: str, target: str) -> tuple[ViewCell, ViewCell]:
+    """Return the ratio to uniform attention, where that gives anything, and the percent, of some heads."""
+    share, uniform = network.panels[panel][target], network.uniform[target]
+    return ViewCell.of(share / uniform if uniform else None, TWO_DIGITS), ViewCell.of(share, TWO_DIGITS)
 
 
 def figures(findings: Mapping[str, Any]) -> dict[str, Figure]:

@@ -23,7 +23,7 @@ from mate_cli.reports.plots.style import (
     save_figure,
 )
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number, load_runs
-from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.terminal import print_views
 from mate_cli.reports.view import Column, Mark, Row, View, ViewCell
 from mate_cli.terminal.console import Console
 

@@ -147,12 +147,10 @@ def print_tokens(
 
 def score_text(tokens: KeptTokens, token: int) -> Text:
     """Return the score of a token, or whether it is kept where it has none."""
-    style = tokens.style(token)
-    if not tokens.kept[token]:
-        return Text("left out" if tokens.scores is None else f"{tokens.scores[token]:.2f}", style=style)
-    return Text(
-        "kept" if tokens.scores is None or not tokens.in_table[token] else f"{tokens.scores[token]:.2f}", style=style
-    )
+    text = "kept" if tokens.kept[token] else "left out"
+    if tokens.scores is not None and (tokens.in_table[token] or not tokens.kept[token]):
+        text = f"{tokens.scores[token]:.2f}"
+    return Text(text, style=tokens.style(token))
 
 
 IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "dim strike"
@@ -205,7 +203,7 @@ def _part(
     for before, r in zip((-1, *shown), shown, strict=False):
         if r - before > 1:
             view.add_row(Text("…", style="dim"), Text(plural(r - before - 1, "more row"), style="dim"))
-        cells = (_cell_view(table.rows[r][c], marks[r, c]) for c in columns)
+        cells = (_mark_cell(table.rows[r][c], marks[r, c]) for c in columns)
         view.add_row(Text(str(r + 1), style="dim"), *cells)
     return view
 
@@ -234,16 +232,20 @@ def _marks(example: TableExample, encoded_cells: Collection[Place]) -> dict[Plac
 
 def _found(example: TableExample) -> dict[Place, str]:
     """Give the mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
+    linking = find_linking(example)
+    return {cell: "○" if cell in linking else "●" for cell in (example.answer.coordinates if example.answer else ())}
+
+
+def find_linking(example: TableExample) -> list[Place]:
+    """Return the cells of the answer that do not hold it themselves, but link to a passage that does."""
     answer, table = example.answer, example.table
-    if answer is None:
-        return {}
-    if not table.passages:
-        return dict.fromkeys(answer.coordinates, "●")
+    if answer is None or not table.passages:
+        return []
     inside = {cell for text in answer.texts for cell in table_matches(table, text)}
-    return {cell: "●" if cell in inside else "○" for cell in answer.coordinates}
+    return [cell for cell in answer.coordinates if cell not in inside]
 
 
-def _cell_view(cell: Cell, marks: Sequence[str]) -> Text:
+def _mark_cell(cell: Cell, marks: Sequence[str]) -> Text:
     return Text(" ".join((cell.text, *marks)), style=" ".join(MARKS[mark][1] for mark in marks).strip())
 
 

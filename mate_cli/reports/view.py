@@ -59,6 +59,7 @@ class ViewCell:
         detail: words beside it, where there is room.
         hover: more, where there is a pointer.
         ends: of an interval around the value.
+        dots: the numbers of single runs, in the unit of the value.
         states: instead of a text, `3 finished`, `1 failed`.
     """
 
@@ -70,7 +71,13 @@ class ViewCell:
     detail: str = ""
     hover: str = ""
     ends: tuple[float, float] | None = None
+    dots: tuple[float, ...] = ()
     states: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, value: float | None, write: Callable[[float], str], scale: float = 1.0) -> ViewCell:
+        """Return a number times `scale` with its text; an empty cell for None."""
+        return cls() if value is None else cls(write(value), scale * value)
 
     @property
     def has_minus(self) -> bool:
@@ -127,7 +134,7 @@ class View:
     head: str = "Configuration"
     unit: str = ""
     notes: tuple[str, ...] = ()
-    figures: Callable[[], Sequence[Figure]] | None = None
+    figures: Callable[[], Sequence[Figure]] = tuple
     bars: bool = False
     is_repeated: bool = False
     detail: str = ""
@@ -165,20 +172,21 @@ class View:
         return [(max(ends) or 1.0) if ends else 0.0 for ends in reach]
 
     @cached_property
+    def reach(self) -> float:
+        """The largest value that its bars, whiskers or dots reach, 1 without any."""
+        cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
+        ends = [(cell.value or 0.0) + (cell.spread_value or 0.0) for cell in cells]
+        return max([*ends, *(dot for cell in cells for dot in cell.dots), 0.0]) or 1.0
+
+    @cached_property
     def highest(self) -> float:
         """The value at the right end of its bars: a whole ten where they reach that far."""
-        cells = (cell for row in self.rows for cell in row.cells if cell.value)
-        highest = max((cell.value + (cell.spread_value or 0) for cell in cells if cell.value), default=1)
-        return 10 * ceil(highest / 10) if highest > 10 else highest
+        return 10 * ceil(self.reach / 10) if self.reach > 10 else self.reach
 
     @property
     def is_short(self) -> bool:
         """True if it is a single line of few cells, so that another table has room beside it."""
         return len(self.rows) == 1 and len(self.columns) <= 4
-
-    def drawn(self) -> Sequence[Figure]:
-        """Draw its figures."""
-        return self.figures() if self.figures else ()
 
 
 @dataclass(frozen=True)
@@ -202,7 +210,7 @@ class ReportSection:
     views: tuple[View, ...] = ()
     notes: tuple[str, ...] = ()
     hint: str = ""
-    template: str = "section.html"
+    template: str = "section"
     content: Callable[[], Mapping[str, Any] | None] = dict
 
     @property

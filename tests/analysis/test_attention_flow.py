@@ -21,7 +21,7 @@ from mate_cli.models.mate import MateEncoder
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.reports.attention_flow import PAPER, network_flows, read_flows
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page import render_page
 
 CLS = 101
 
@@ -110,14 +110,13 @@ def test_row_heads_and_column_heads_of_mate_are_told_apart():
         {"label": "1 column head", "heads": [(0, 1), (1, 1)]},
     ]
     (network,) = network_flows({"split": "dev", "examples": 2, "targets": TARGETS, "networks": [{"name": "", **found}]})
-    both, rows, columns = network.panels
-    assert (rows.attention["table, same column"], columns.attention["table, same row"]) == (0, 0)
-    assert rows.attention["header, own column"] == rows.attention["table, neither"] == 0
-    assert min(rows.attention["table, same row"], columns.attention["header, own column"]) > 0
-    for panel in network.panels:
-        assert sum(panel.attention.values()) == pytest.approx(100, abs=1e-3)
-        assert sum(panel.uniform.values()) == pytest.approx(100, abs=1e-3)
-    assert both.attention["question"] == pytest.approx((rows.attention["question"] + columns.attention["question"]) / 2)
+    both, rows, columns = network.panels.values()
+    assert (rows["table, same column"], columns["table, same row"]) == (0, 0)
+    assert rows["header, own column"] == rows["table, neither"] == 0
+    assert min(rows["table, same row"], columns["header, own column"]) > 0
+    for shares in (network.uniform, *network.panels.values()):
+        assert sum(shares.values()) == pytest.approx(100, abs=1e-3)
+    assert both["question"] == pytest.approx((rows["question"] + columns["question"]) / 2)
 
 
 @pytest.mark.parametrize("network", [lambda: Linformer("tiny", length=64, vocab_size=9), lambda: TableEtc("tiny")])

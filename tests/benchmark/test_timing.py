@@ -71,17 +71,16 @@ def test_a_refusal_is_a_reason():
     def too_large():
         torch.empty(2**60)
 
-    calls = {"a": refuse, "b": missing, "c": full, "d": too_large}
-    reasons = [timing.not_run for timing in time_turns(calls, rounds=1, seconds=1, device=CPU).values()]
-    assert reasons == ["needs a GPU", "no backward", "out of memory", "out of memory"]
-
-
-def test_an_error_of_a_backend_has_its_kind():
     def wrong():
         raise RuntimeError("\n shapes \nmore")
 
-    (timing,) = time_turns({"a": wrong}, rounds=1, seconds=1, device=CPU).values()
-    assert timing == NotRun("RuntimeError: shapes")
+    def lacking():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    calls = {"a": refuse, "b": missing, "c": full, "d": too_large, "e": wrong, "f": lacking}
+    reasons = [timing.not_run for timing in time_turns(calls, rounds=1, seconds=1, device=CPU).values()]
+    no_memory = "out of memory"
+    assert reasons == ["needs a GPU", "no backward", no_memory, no_memory, "RuntimeError: shapes", no_memory]
 
 
 def test_what_is_known_to_take_too_long_is_not_called():

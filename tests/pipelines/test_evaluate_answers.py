@@ -14,7 +14,7 @@ from mate_cli.papers.transformer_xh.metrics.supporting import SupportedAnswers
 from mate_cli.pipelines.evaluation.evaluate_others import evaluate_answers
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
-from mate_cli.reports.sections.cost import recorded_costs
+from mate_cli.reports.sections.cost_and_sweep import recorded_costs
 from mate_cli.tables.example import Answer, SystemAnswer, TableExample
 from mate_cli.tables.table import Cell, Table
 from tests.reports.runs import build_run

@@ -101,6 +101,18 @@ class Browser:
         if wait:  # which takes scripts
             self.settle()
 
+    def texts(self, selector: str) -> list[str]:
+        """The texts of elements."""
+        return self.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
+
+    def choose(self, name: str, value: str | bool, key: str = "value") -> None:
+        """Sets a field as a reader does."""
+        self.evaluate(
+            f"(() => {{ const one = document.getElementById({json.dumps(name)}); one.{key} = {json.dumps(value)};"
+            " one.dispatchEvent(new Event('input')); one.dispatchEvent(new Event('change')); })()"
+        )
+        self.settle()
+
     def settle(self) -> None:
         """Waits until the page has drawn what it was told to."""
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")

@@ -159,3 +159,12 @@ def build_demo(root: Path) -> Path:
     build_run(pipeline / "span_reading", task="span_reading")
     build_run(root / "train" / "hybridqa_mate" / "2025-03-05_09-00-00_0", seed=4, status="running", wall_seconds=None)
     return root
+
+
+def build_ranked(root: Path) -> Path:
+    """Writes three seeds of one network, one run of another within their error, and one of a third below it."""
+    for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
+        build_run(root / f"mate{seed}", seed=seed, metrics={"dev/em": score})
+    build_run(root / "tapas", model="tapas", metrics={"dev/em": 0.63})
+    build_run(root / "sat", model="sat", metrics={"dev/em": 0.5})
+    return root

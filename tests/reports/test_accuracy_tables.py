@@ -7,9 +7,9 @@ import pytest
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report, main_metric
 from mate_cli.reports.export.latex import report_latex
-from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page import render_page
 from mate_cli.reports.sections.results import result_view
-from mate_cli.reports.terminal.views import stacked_heading
+from mate_cli.reports.terminal import stacked_heading
 from tests.reports.runs import build_run
 
 ACCURACY = "denotation_accuracy"

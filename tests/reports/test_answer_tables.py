@@ -9,9 +9,9 @@ import pytest
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.reports.compare.questions import ModelAnswer, disagreements
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page import questions
-from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.questions import AnswerTable, QuestionTable, tables_of
+from mate_cli.reports.page import render_page
+from mate_cli.reports.sections import questions
+from mate_cli.reports.sections.questions import AnswerTable, question_table, tables_of
 from mate_cli.tables.text import table_matches
 from tests.reports.answered import write_rows
 from tests.reports.runs import build_run
@@ -103,8 +103,8 @@ def test_cells_outside_the_table_are_left_out_and_hidden_ones_are_counted():
     rows = [[f"{row}.{column}" for column in range(3)] for row in range(30)]
     table = AnswerTable(["a", "b", "c"], rows, [(row, 1) for row in range(0, 30, 3)], [(0, 1)])
     cells = ((-1, 0), (30, 0), (2, 3), (29, 2))
-    drawn = QuestionTable(table, [ModelAnswer("mate", (("29.2", 1),), 0.0, cells)])
-    shown = [(row, column) for row in drawn.shown.rows for column in drawn.shown.columns if row is not None]
-    assert [drawn.text(*cell) for cell in shown if drawn.chosen_by(*cell)] == ["29.2"]
-    right = sum(bool(drawn.sign(*cell)[0]) for cell in shown)
-    assert f"{10 - right} marked cells among them" in drawn.legend
+    drawn = question_table(table, [ModelAnswer("mate", (("29.2", 1),), 0.0, cells)])
+    shown = [(row, column) for row in drawn["shown"].rows for column in drawn["shown"].columns if row is not None]
+    assert [drawn["text"](*cell) for cell in shown if cell in drawn["chosen"]] == ["29.2"]
+    right = sum(cell in drawn["signs"] for cell in shown)
+    assert f"{10 - right} marked cells among them" in drawn["legend"]

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from mate_cli.reports.html_page import asset
+from mate_cli.reports.page import asset
 
 # What is left of linear RGB without one kind of cone (Machado, Oliveira and Fernandes 2009, severity 1).
 SIGHTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.reports.runs.load import open_runs
-from mate_cli.reports.sections.difference import difference_section
+from mate_cli.reports.sections.runs import difference_section
 from tests.reports.answered import write_rows
 from tests.reports.runs import VERSIONS, build_run
 

@@ -6,8 +6,8 @@ from runs import build_run
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.sections.errors import count_wrong_answers, errors_section, print_errors
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.sections.errors import count_wrong_answers, errors_section, errors_view
+from mate_cli.reports.terminal import print_report
 from mate_cli.terminal.console import Console
 
 ROWS = [
@@ -56,11 +56,11 @@ def test_they_fit_eighty_columns(root):
     assert max(map(len, lines)) <= 80
 
 
-def test_an_evaluation_prints_them(root, capsys):
-    print_errors(root / "s1" / "predictions" / "test.json", Console(width=100))
-    shown = capsys.readouterr().out
-    assert "3 wrong answers of 4, in percent" in shown
-    assert ["near", "misses", "66.7", "55"] in [line.split() for line in shown.splitlines()]
-    print_errors(root / "s1" / "predictions" / "none.json", Console(width=100))
-    print_errors(root / "cells" / "predictions" / "test.json", Console(width=100))
-    assert capsys.readouterr().out == ""
+def test_a_file_of_predictions_is_sorted(root):
+    view = errors_view(root / "s1" / "predictions" / "test.json")
+    assert view.title == "3 wrong answers of 4, in percent"
+    assert ["near misses", "66.7", "55"] in [[row.label, *(cell.text for cell in row.cells)] for row in view.rows]
+    assert not any(
+        errors_view(root / place / "predictions" / f"{name}.json")
+        for place, name in (("s1", "none"), ("cells", "test"))
+    )

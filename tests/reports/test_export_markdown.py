@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import report_markdown
-from tests.reports.runs import build_demo, build_run
+from tests.reports.runs import build_demo, build_ranked, build_run
 
 
 def grids(text: str) -> list[list[list[str]]]:
@@ -31,11 +31,7 @@ def test_every_line_has_as_many_cells_as_its_heading(tmp_path):
 
 
 def test_marks_and_published_rows(tmp_path):
-    for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
-        build_run(tmp_path / f"mate{seed}", seed=seed, metrics={"dev/em": score})
-    build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.63})
-    build_run(tmp_path / "sat", model="sat", metrics={"dev/em": 0.5})
-    text = report_markdown(build_report([tmp_path]))
+    text = report_markdown(build_report([build_ranked(tmp_path)]))
     assert "| mate | **64.0** ±2.0 | 3 |" in text
     assert "| tapas | 63.0† | 1 |" in text
     assert "| PointR + MATE (published) | 63.4 ±0.2 |  |" in text

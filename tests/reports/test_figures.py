@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -9,30 +11,46 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.page.curves import Curve, curve_names, draw_curves, learning_curves, read_logs
-from mate_cli.reports.page.scores import Bar, metric_bars, score_bars
 from mate_cli.reports.plots.figures import file_name, write_figures
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
+from mate_cli.reports.sections.curves import curve_names, draw_curves, read_logs
+from mate_cli.reports.sections.results import metric_bars, score_bars, score_cell
+from mate_cli.reports.view import Row
 from tests.reports.runs import build_demo, build_run
 
-HITS = MetricName.parse("dev/hits@1")
-CURVES = {"one": (Curve((1, 2), (0.1, 0.2)), Curve((1, 2), (0.2, 0.3))), "two": (Curve((5,), (0.4,)),)}
+EM = MetricName.parse("test/em")
 
 
-def test_curves_draw_a_line_per_run_in_percent():
-    (axes,) = learning_curves(HITS, CURVES).axes
-    lines = axes.get_lines()
-    assert [line.get_gid() for line in lines] == ["dev/hits@1-g0-0", "dev/hits@1-g0-1", "dev/hits@1-g1-0"]
-    assert list(lines[1].get_ydata()) == pytest.approx([20, 30])
-    assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
-    assert [line.get_marker() for line in lines] == ["o", "o", "s"]
+@pytest.fixture
+def logs(tmp_path):
+    """Two runs of one configuration, and one of another that logged a single score."""
+    curves = {"mate": ([0.1, 0.2], [0.2, 0.3]), "tapas": ([0.4],)}
+    for model, seeds in curves.items():
+        for seed, values in enumerate(seeds, 1):
+            run = build_run(tmp_path / f"{model}{seed}", model=model, seed=seed, metrics={"dev/hits@1": values[-1]})
+            lines = [{"step": step, "dev/hits@1": value, "train/loss": 1} for step, value in enumerate(values, 1)]
+            lines.append({"step": 9, "train/loss": 0.5})
+            (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return read_logs(build_report([tmp_path], by=["model"]), most=12)
+
+
+def bar(label, *values):
+    return Row(label, (replace(score_cell(EM, summarize(values)), dots=tuple(100 * value for value in values)),))
+
+
+def test_curves_draw_a_line_per_run_in_percent(logs):
+    (axes,) = draw_curves(logs, "dev/hits@1").axes
+    lines = {line.get_gid(): line for line in axes.get_lines()}
+    first, second = ([line for name, line in lines.items() if f"-g{place}-" in name] for place in (0, 1))
+    assert sorted([len(first), len(second)]) == [1, 2], "a line per run"
+    assert [10, 20] in [pytest.approx(list(line.get_ydata())) for line in lines.values()]
+    assert {line.get_color() for line in first}.isdisjoint(line.get_color() for line in second)
+    assert {line.get_marker() for line in first} == {"o"} != {line.get_marker() for line in second}
     assert axes.get_title(loc="left") == "Dev Hits@1 (%)"
 
 
 def test_bars_begin_at_zero_and_carry_middle_and_spread():
-    values = (0.5, 0.7)
-    figure = metric_bars(MetricName.parse("test/em"), (Bar("a", 0, "", summarize(values), values),))
-    (axes,) = figure.axes
+    (axes,) = metric_bars(EM, [bar("a", 0.5, 0.7)]).axes
     assert axes.get_xlim()[0] == 0
     assert axes.patches[0].get_width() == pytest.approx(60)
     (whisker,) = axes.containers[1].lines[2]
@@ -44,15 +62,13 @@ def test_bars_begin_at_zero_and_carry_middle_and_spread():
 
 def test_a_long_name_keeps_its_beginning_and_its_end():
     label = f"mate · {'cell selection · ' * 5}lr=0.001"
-    figure = metric_bars(MetricName.parse("test/em"), (Bar(label, 0, "", summarize([0.5]), (0.5,)),))
-    (shown,) = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    (shown,) = [text.get_text() for text in metric_bars(EM, [bar(label, 0.5)]).axes[0].get_yticklabels()]
     assert len(shown) < len(label)
     assert (shown[:4], shown[-8:]) == ("mate", "lr=0.001")
 
 
-def test_svg_is_well_formed_unsized_and_themed():
-    figure = learning_curves(HITS, CURVES)
-    drawing = as_svg(figure, "chart")
+def test_svg_is_well_formed_unsized_and_themed(logs):
+    drawing = as_svg(draw_curves(logs, "dev/hits@1"), "chart")
     root = ElementTree.fromstring(drawing)
     assert "width" not in root.attrib
     assert "viewBox" in root.attrib
@@ -75,7 +91,9 @@ def test_frames_of_a_study(tmp_path):
     (axes,) = draw_curves(logs, "train/loss").axes
     drawn = {line.get_gid().rpartition("-")[0] for line in axes.get_lines()}
     assert drawn == {f"train/loss-g{place}" for place in range(len(report.groups))}
-    assert [bar.label for bar in score_bars(report, report.metric)] == [group.label for group in report.groups][:4]
+    assert [bar.label for bar in score_bars(report, MetricName.parse(report.metric))] == [
+        group.label for group in report.groups
+    ][:4]
 
 
 def test_figures_are_written_as_png_and_svg(tmp_path):
@@ -95,7 +113,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
 def test_without_metrics_there_are_no_bars(tmp_path):
     build_run(tmp_path / "run", status="running", steps=0)
     report = build_report([tmp_path])
-    assert score_bars(report, "dev/hits@1") == []
+    assert score_bars(report, MetricName.parse("dev/hits@1")) == []
     assert curve_names(read_logs(report, most=12)) == []
     assert write_figures(report, tmp_path / "figures") == []
 

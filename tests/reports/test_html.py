@@ -17,10 +17,9 @@ from rich.console import Console
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import report_csv, report_json
-from mate_cli.reports.html_page import asset, environment
-from mate_cli.reports.page.page import SCRIPTS, render_page, write_page
+from mate_cli.reports.page import asset, environment, render_page, write_page
 from mate_cli.reports.plots.style import COLORS
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.terminal import print_report
 from tests.reports.runs import build_demo, build_run
 from tests.reports.study import build_study
 
@@ -270,10 +269,3 @@ def test_templates_escape_what_is_not_markup_and_leave_out_control_characters():
     assert template.render(text='<b>"\x1b\u202e', markup=Markup("<i></i>"), missing=None) == (
         '<a title="&lt;b&gt;&#34;">&lt;b&gt;&#34;<i></i></a>'
     )
-
-
-def test_package_data_lies_beside_the_code():
-    import mate_cli.reports
-
-    folder = Path(mate_cli.reports.__file__).parent / "assets"
-    assert {file.name for file in folder.iterdir()} == {"answers.css", "compare.css", *SCRIPTS}

@@ -8,8 +8,8 @@ import pytest
 
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.curves import load_log
 from mate_cli.reports.runs.load import find_base_folder, load_runs
+from mate_cli.reports.sections.curves import load_log
 from tests.reports.runs import build_demo, build_run
 
 
@@ -168,12 +168,12 @@ def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 5, "dev/em": NaN}', '{"step": 9']))
     curves = load_log(tmp_path, points=100).curves
     assert list(curves) == ["train/loss"]
-    assert len(curves["train/loss"].steps) == 100
-    assert curves["train/loss"].steps[0] == pytest.approx(5.5)
+    assert len(curves["train/loss"]) == 100
+    assert curves["train/loss"][0][0] == pytest.approx(5.5)
 
 
 def test_reports_load_neither_torch_nor_matplotlib():
-    loaded = ["cli.commands.compare", "reports.page.page", "reports.terminal.comparison", "reports.plots.figures"]
+    loaded = ["cli.commands.compare", "reports.page", "reports.terminal", "reports.plots.figures"]
     modules = ", ".join(f"mate_cli.{name}" for name in loaded)
     code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -10,7 +10,7 @@ from runs import build_run
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.tables import paper_cell, published_results
-from mate_cli.reports.sections.cost import speed_section
+from mate_cli.reports.sections.cost_and_sweep import speed_section
 
 DATASETS = sorted(
     file.name.removesuffix(".yaml") for file in resources.files("mate_cli.reports").joinpath("published").iterdir()

@@ -9,8 +9,8 @@ from runs import build_run
 
 from mate_cli.papers.dt_fixup.query_errors import report_section
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import render_page
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.page import render_page
+from mate_cli.reports.terminal import print_report
 
 KINDS = {"c": "column_error", "s": "sketch_error", "b": "column_and_sketch_error"}
 

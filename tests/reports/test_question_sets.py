@@ -11,8 +11,8 @@ from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
-from mate_cli.reports.page.page import render_page
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.page import render_page
+from mate_cli.reports.terminal import print_report
 from mate_cli.terminal.console import Console
 from tests.reports.answered import question_row
 from tests.reports.runs import build_run

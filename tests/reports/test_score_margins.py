@@ -6,10 +6,9 @@ import pytest
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.plots.figures import (
-    MarginFrame,
     Margins,
-    margin_frames,
     margins_text,
+    read_margins,
     score_margins,
     write_figures,
 )
@@ -32,27 +31,27 @@ def test_all_seeds_of_a_configuration_make_one_histogram(tmp_path):
         record(tmp_path / f"dot{seed}", seed)
     build_run(tmp_path / "tapas", model="tapas", steps=0)
     report = build_report([tmp_path])
-    (frame,) = margin_frames(report)
     (index,) = (place for place, group in enumerate(report.groups) if group.label == "dot")
-    assert frame == MarginFrame("hybridqa", "test", (Margins("dot", index, (*MARGINS[1], *MARGINS[2])),))
-    assert margins_text(frame.configurations[0].values) == "mean +0.500, above 0 for 80.0%"
+    (scored,) = read_margins(report, "hybridqa")
+    assert scored == Margins("dot", index, (*MARGINS[1], *MARGINS[2]))
+    assert margins_text(scored.values) == "mean +0.500, above 0 for 80.0%"
     names = [file.name for file in write_figures(report, tmp_path / "figures")]
     assert {"score_margins_hybridqa.png", "score_margins_hybridqa.svg"} <= set(names)
 
 
 def test_dev_is_drawn_where_test_has_none(tmp_path):
     record(tmp_path / "dot", 1, "dev")
-    assert [frame.split for frame in margin_frames(build_report([tmp_path]))] == ["dev"]
+    assert [scored.values for scored in read_margins(build_report([tmp_path]), "hybridqa")] == [MARGINS[1]]
 
 
 def test_runs_that_score_nothing_have_no_such_figure(tmp_path):
     build_run(tmp_path / "tapas", model="tapas")
-    assert margin_frames(build_report([tmp_path])) == []
+    assert read_margins(build_report([tmp_path]), "hybridqa") == []
 
 
 def test_outlines_share_their_bins_and_add_up_to_all_questions():
     one, other = Margins("one", 0, (0.25,) * 3 + (-1.0,)), Margins("other", 3, (0.25, 2.0, -50.0) * 200)
-    (axes,) = score_margins(MarginFrame("d", "dev", (one, other))).axes
+    (axes,) = score_margins([one, other]).axes
     outlines = [patch for patch in axes.patches if not patch.get_fill()]
     edges = [patch.get_data().edges.tolist() for patch in outlines]
     assert edges[0] == edges[1]
@@ -62,5 +61,5 @@ def test_outlines_share_their_bins_and_add_up_to_all_questions():
 
 
 def test_equal_margins_are_drawn_too():
-    (axes,) = score_margins(MarginFrame("d", "dev", (Margins("x", 0, (0.0, 0.0)),))).axes
+    (axes,) = score_margins([Margins("x", 0, (0.0, 0.0))]).axes
     assert axes.get_xlim()[0] < 0 < axes.get_xlim()[1]

@@ -13,8 +13,8 @@ from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
 from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.export.latex import headings, report_latex
-from mate_cli.reports.page.page import render_page
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.page import render_page
+from mate_cli.reports.terminal import print_report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from tests.reports.runs import build_run
 

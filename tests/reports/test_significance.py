@@ -19,10 +19,10 @@ from mate_cli.reports.compare.significance import compare_with, find_groups, pai
 from mate_cli.reports.export.data_files import report_json, report_markdown
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page import render_page
 from mate_cli.reports.runs.load import load_runs
 from mate_cli.reports.sections.results import p_text
-from mate_cli.reports.terminal.comparison import print_report
+from mate_cli.reports.terminal import print_report
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
 

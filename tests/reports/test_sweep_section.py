@@ -1,6 +1,5 @@
 """A sweep's settings on the page: what was varied, how much it tells, and the runs to filter, pick and group."""
 
-import json
 import re
 
 import pytest
@@ -9,9 +8,15 @@ from mate_cli.metrics.specs import MetricName
 from mate_cli.metrics.subsets import IN_PASSAGE
 from mate_cli.reports.compare.questions import ModelAnswer, ScoredQuestion
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import render_page, write_page
-from mate_cli.reports.page.questions import is_link
-from mate_cli.reports.page.sweep import distinct_texts, explained_variance, panels, score_runs, value_shares
+from mate_cli.reports.page import render_page, write_page
+from mate_cli.reports.sections.cost_and_sweep import (
+    distinct_texts,
+    explained_variance,
+    panels,
+    score_runs,
+    value_shares,
+)
+from mate_cli.reports.sections.questions import is_link
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_run
 
@@ -92,18 +97,15 @@ def test_runs_are_filtered_grouped_and_picked(swept, tmp_path):
     browser = Browser(tmp_path)
     browser.open(write_page(build_report([swept]), swept / "compare.html"))
     shown = "document.querySelectorAll('table.runs tbody tr:not([hidden])').length"
-    set_value = "(() => {{ const one = document.getElementById('{0}'); one.{1} = {2};"
-    set_value += " one.dispatchEvent(new Event('input')); one.dispatchEvent(new Event('change')); }})()"
     assert browser.evaluate(shown) == 8
-    browser.evaluate(set_value.format("run-filter", "value", json.dumps("optimizer.lr=0.001 depth=2")))
+    browser.choose("run-filter", "optimizer.lr=0.001 depth=2")
     assert browser.evaluate(shown) == 2
     assert browser.evaluate("document.getElementById('run-count').textContent") == "2 of 8 runs"
-    browser.evaluate(set_value.format("run-filter", "value", json.dumps("")))
-    browser.evaluate(set_value.format("run-group", "value", json.dumps("optimizer.lr")))
-    cells = "[...document.querySelectorAll('#run-groups tbody td')].map((one) => one.textContent)"
-    assert browser.evaluate(cells) == ["4", "61.5", "0.6", "62.0", "4", "31.5", "0.6", "32.0"]
+    browser.choose("run-filter", "")
+    browser.choose("run-group", "optimizer.lr")
+    assert browser.texts("#run-groups tbody td") == ["4", "61.5", "0.6", "62.0", "4", "31.5", "0.6", "32.0"]
     browser.evaluate("document.querySelector('.pick').click()")
-    browser.evaluate(set_value.format("run-picked", "checked", "true"))
+    browser.choose("run-picked", True, "checked")
     assert browser.evaluate(shown) == 1
     first = "document.querySelector('.files a').getAttribute('href')"
     assert browser.evaluate(first).endswith("/config.yaml")

@@ -54,7 +54,7 @@ def run(cfg: Compare) -> None:
 
     from mate_cli.reports.compare.report import build_report
     from mate_cli.reports.compare.significance import find_groups
-    from mate_cli.reports.terminal.comparison import print_report, print_wrong_answers
+    from mate_cli.reports.terminal import print_report, print_wrong_answers
     from mate_cli.terminal.console import report_console
 
     console = report_console()
@@ -122,7 +122,7 @@ def write_files(cfg: Compare, report: Report, names: Mapping[str, str]) -> Itera
     from mate_cli.files.atomic import write_text
 
     if cfg.html is not None:
-        from mate_cli.reports.page.page import write_page
+        from mate_cli.reports.page import write_page
 
         page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
         yield "page", write_page(report, page)
@@ -159,11 +159,10 @@ def run_diff(cfg: Diff) -> None:
         ConfigError: there are not two of them.
         RunError: one cannot be read.
     """
-    from mate_cli.reports.page.page import write_difference
+    from mate_cli.reports.page import write_difference
     from mate_cli.reports.runs.load import first_runs, open_runs
-    from mate_cli.reports.sections.difference import difference_section
-    from mate_cli.reports.terminal.comparison import print_warnings
-    from mate_cli.reports.terminal.views import print_views
+    from mate_cli.reports.sections.runs import difference_section
+    from mate_cli.reports.terminal import print_views, print_warnings
     from mate_cli.terminal.console import report_console
 
     folders = [Path(folder) for folder in cfg.runs]

@@ -157,11 +157,15 @@ def score_checkpoints(cfg: Evaluate) -> None:
 
 def print_wrong(folder: RunFolder, splits: Sequence[str]) -> None:
     """Sort the wrong answers of an evaluation, and print how many there are of each kind."""
-    from mate_cli.reports.sections.errors import print_errors
+    from mate_cli.reports.sections.errors import errors_view
+    from mate_cli.reports.terminal import print_views
     from mate_cli.terminal.console import report_console
 
+    console = report_console()
     for split in splits:
-        print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+        if view := errors_view(folder.path / "predictions" / f"{split}.json"):
+            console.print()
+            print_views([view], console)
 
 
 def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
@@ -173,6 +177,7 @@ def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
 
     from mate_cli.analysis.base import FOLDER, analyse_run
     from mate_cli.reports.plots.style import save_figure
+    from mate_cli.reports.terminal import print_views
     from mate_cli.terminal.console import report_console
 
     console = report_console()
@@ -180,7 +185,7 @@ def analyse(cfg: Evaluate, runtime: RuntimeOverrides) -> None:
         folder, findings = analyse_run(run, split, runtime, instantiate(cfg.analysis))
         place, name = folder.path / FOLDER, findings["analysis"]
         view = import_module(f"mate_cli.reports.{name}")
-        view.print_findings(findings, console)
+        print_views(view.list_views(findings), console, (view.NOTE,))
         drawn = [file for key, figure in view.figures(findings).items() for file in save_figure(figure, place, key)]
         for file in (place / f"{name}.json", *drawn):
             console.print(f"written: {file}", soft_wrap=True)

@@ -15,7 +15,7 @@ from mate_cli.errors import RunError
 from mate_cli.files.safe_load import load_json, read_yaml
 from mate_cli.metrics.specs import MonitoredResult, result_of
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal.views import STATE_STYLES, frame
+from mate_cli.reports.terminal import STATE_STYLES, frame
 from mate_cli.runs.record import read_entries
 from mate_cli.terminal.console import report_console
 

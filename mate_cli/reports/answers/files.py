@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -22,8 +20,8 @@ from mate_cli.reports.answers.terminal import (
     speed_text,
     window,
 )
-from mate_cli.reports.export.data_files import harmless
-from mate_cli.reports.html_page import render_template
+from mate_cli.reports.export.data_files import csv_text
+from mate_cli.reports.page import render_template
 from mate_cli.tables.questions import Session, TableAnswerResult
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
@@ -48,16 +46,13 @@ def answers_jsonl(session: Session) -> str:
 
 def answers_csv(session: Session) -> str:
     """Write an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow([*FIELDS, "cells", "remarks"])
+    rows: list[list[Any]] = [[*FIELDS, "cells", "remarks"]]
     for answered in session.answers:
         row = entry(answered)
         cells = "; ".join(f"row {number}, {column}: {text}" for number, column, text in _cells(answered))
         remarks = " ".join([*row["cut"], *row["warnings"], row["failure"]]).strip()
-        values = ["" if row[name] is None else row[name] for name in FIELDS]
-        writer.writerow(map(harmless, [*values, cells, remarks]))
-    return table.getvalue()
+        rows.append([*("" if row[name] is None else row[name] for name in FIELDS), cells, remarks])
+    return csv_text(rows)
 
 
 def _cells(answered: TableAnswerResult) -> Iterator[tuple[int, str, str]]:

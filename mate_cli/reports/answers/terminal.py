@@ -161,7 +161,8 @@ class TableWindow:
 def window(answered: TableAnswerResult, most_rows: int, most_columns: int) -> TableWindow:
     """Choose the rows and columns around the chosen cells."""
     shape = len(answered.table.rows), len(answered.table.header)
-    shown = cell_window(_best_first(answered), shape, most_rows, most_columns)
+    pairs = sorted(zip(answered.cells, answered.probabilities, strict=True), key=lambda pair: -pair[1])
+    shown = cell_window([cell for cell, _ in pairs], shape, most_rows, most_columns)
     if answered.result is None:
         return shown
     unread = answered.rows_in_file - len(answered.result)
@@ -208,11 +209,6 @@ def numeric_columns(answered: TableAnswerResult, shown: TableWindow) -> list[boo
     ]
 
 
-def _best_first(answered: TableAnswerResult) -> list[tuple[int, int]]:
-    pairs = zip(answered.cells, answered.probabilities, strict=True)
-    return [cell for cell, _ in sorted(pairs, key=lambda pair: -pair[1])]
-
-
 def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
     """Pick at most so many of 0..size-1: the wanted ones, the first of them first, their neighbours, then the first.
 
@@ -221,16 +217,14 @@ def pick_neighbours(wanted: Sequence[int], size: int, most: int) -> list[int]:
         size: how many there are.
         most: how many to take.
     """
-    if size <= most:
-        return list(range(size))
+    if size <= most or not wanted:
+        return list(range(min(size, most)))
     places = dict.fromkeys(wanted[:most])
     for distance in range(1, size):
-        for place in wanted[:most] or [0]:
+        for place in wanted[:most]:
             for near in (place - distance, place + distance):
                 if 0 <= near < size and len(places) < most:
                     places.setdefault(near)
-    if not wanted:
-        return list(range(most))
     return sorted(places)
 
 
@@ -256,14 +250,9 @@ def answer_text(answered: TableAnswerResult) -> str:
     if answered.verdict:
         return answered.answer
     if answered.cells and answered.value is None and answered.aggregation == "none":
-        return _few(answered)
+        texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
+        return list_names((shorten(text) or "(an empty cell)" for text in texts), MAX_TEXTS)
     return answered.answer or "(an empty cell)"
-
-
-def _few(answered: TableAnswerResult) -> str:
-    """Return the texts of the chosen cells, equal ones once; only the first of many."""
-    texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
-    return list_names((shorten(text) or "(an empty cell)" for text in texts), MAX_TEXTS)
 
 
 def shorten(text: str, most: int = 200) -> str:
@@ -285,7 +274,7 @@ def computed_text(answered: TableAnswerResult) -> str:
         return ""
     count = len(answered.cells)
     result = "" if answered.value is None else f" = {answered.answer}"
-    return f"{COMPUTED[answered.aggregation]} {count:,} cell{'' if count == 1 else 's'}{result}"
+    return f"{COMPUTED[answered.aggregation]} {plural(count, 'cell')}{result}"
 
 
 def confidence_text(answered: TableAnswerResult) -> str:

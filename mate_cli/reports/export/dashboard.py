@@ -15,8 +15,8 @@ from mate_cli.reports.compare.questions import disagreements
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.export.data_files import report_markdown
 from mate_cli.reports.format import plural
-from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.sweep import find_varied
+from mate_cli.reports.page import find_best, list_datasets, render_page
+from mate_cli.reports.sections.cost_and_sweep import find_varied
 from mate_cli.reports.view import Row, View
 from mate_cli.runs.metric_rows import open_wandb
 from mate_cli.runs.record import NOT_TRAINED
@@ -60,12 +60,12 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
 def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the group, name, tags and configuration by which the comparison is found in W&B."""
-    datasets = {run.setting("dataset") for run in report.runs} - {""}
+    datasets = list_datasets(report)
     return {
         "group": options["group"] or JOB_TYPE,
         "job_type": JOB_TYPE,
-        "name": f"{plural(len(report.groups), 'configuration')} on {' and '.join(sorted(datasets)) or 'no dataset'}",
-        "tags": sorted(datasets),
+        "name": f"{plural(len(report.groups), 'configuration')} on {' and '.join(datasets) or 'no dataset'}",
+        "tags": datasets,
         "config": {
             "folders": list(report.folders),
             "metric": report.metric,
@@ -78,8 +78,7 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def best(report: Report) -> dict[str, Any]:
     """Return who is first, and with how much, for the list of runs."""
-    ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
-    best, summary = next(ranked, (report.groups[0], None))
+    best, summary = find_best(report)
     return {"best": best.label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
 
@@ -93,21 +92,20 @@ def sheets(report: Report) -> Iterator[Sheet]:
 
 def view_sheet(view: View, section: str) -> Sheet:
     """Return a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
-    columns, values = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
+    columns, rows = [view.head.lower(), "kind"], [[row.label, row_kind(row)] for row in view.rows]
     for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
         title = column.title.replace("\n", " ")
-        columns.append(title)
-        parts: list[list[Any]] = [[rounded_figure(cell.value) if column.is_number else cell.text for cell in cells]]
-        if any(cell.spread for cell in cells):
-            columns.append(f"± {title}")
-            parts.append([rounded_figure(cell.spread_value) for cell in cells])
+        parts: dict[str, list[Any]] = {}
         if any(cell.ends for cell in cells):
-            columns[-1:] = [f"{title}, low", f"{title}, high"]
-            parts = [[rounded_figure(cell.ends and cell.ends[end]) for cell in cells] for end in (0, 1)]
-        for part in parts:
-            for row, value in zip(values, part, strict=True):
-                row.append(value)
-    return Sheet(f"{section}/{view.heading}", columns, values)
+            for end, name in enumerate(("low", "high")):
+                parts[f"{title}, {name}"] = [rounded_figure(cell.ends and cell.ends[end]) for cell in cells]
+        else:
+            parts[title] = [rounded_figure(cell.value) if column.is_number else cell.text for cell in cells]
+            if any(cell.spread for cell in cells):
+                parts[f"± {title}"] = [rounded_figure(cell.spread_value) for cell in cells]
+        columns += parts
+        rows = [[*row, *values] for row, values in zip(rows, zip(*parts.values(), strict=True), strict=True)]
+    return Sheet(f"{section}/{view.heading}", columns, rows)
 
 
 def row_kind(row: Row) -> str:
@@ -175,7 +173,7 @@ def build_workspace(report: Report, entity: str, options: Mapping[str, Any]) -> 
     return ws.Workspace(
         entity=entity,
         project=options["project"],
-        name=f"Comparison on {' and '.join(datasets_of(report))}",
+        name=f"Comparison on {' and '.join(list_datasets(report))}",
         sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items() if panels],
         settings=ws.WorkspaceSettings(x_axis=STEP_AXIS),
         runset_settings=runs,
@@ -238,12 +236,7 @@ def run_filters(report: Report) -> Any:  # noqa: ANN401 - a filter of the librar
     """Return the filter that leaves the runs on the datasets of a report, and no comparison."""
     from wandb_workspaces import expr
 
-    return expr.And(expr.Metric("JobType") != JOB_TYPE, expr.Tags().isin(datasets_of(report)))
-
-
-def datasets_of(report: Report) -> list[str]:
-    """Return the names of datasets, which are tags of their runs."""
-    return sorted({run.setting("dataset") for run in report.runs} - {""})
+    return expr.And(expr.Metric("JobType") != JOB_TYPE, expr.Tags().isin(list_datasets(report)))
 
 
 def shown_metrics(report: Report) -> Sequence[MetricName]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -74,42 +74,41 @@ def report_csv(report: Report) -> str:
     """Write a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
     configs = [run_settings(run) for run in report.runs]
     keys = dict.fromkeys(key for config in configs for key in config)
-    rates = sorted({f"throughput/{name}" for run in report.runs for name in _throughput(run)})
+    rates = sorted({f"throughput/{name}" for run in report.runs for name in run.part("throughput")})
     names = sorted({name for run in report.runs for name in run.metrics})
-    table = io.StringIO()
     fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(map(harmless, fields))
+    rows: list[list[Any]] = [fields]
     for run, settings in zip(report.runs, configs, strict=True):
-        measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
+        measured = {f"throughput/{name}": value for name, value in run.part("throughput").items()}
         row = settings | run_entry(run, report) | measured | run.metrics
-        writer.writerow([harmless(row.get(name, "")) for name in fields])
-    return table.getvalue()
+        rows.append([row.get(name, "") for name in fields])
+    return csv_text(rows)
 
 
 def wrong_csv(report: Report) -> str:
     """Write a line per question that the run answers wrongly, those it was surest of first; cells count from 1."""
     (run,) = (run for run in report.runs if run.parent is None)
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(("split", "question_id", "question", "answer", "right_answer", "cells", "kind", "confidence"))
+    rows: list[tuple[Any, ...]] = [
+        ("split", "question_id", "question", "answer", "right_answer", "cells", "kind", "confidence")
+    ]
     for split in SPLITS:
         for question, prediction, kind in wrong_answers(run, split):
             cells = " ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
             gold, sure = " | ".join(question.answers), "" if prediction.confidence is None else prediction.confidence
-            row = (split, question.question_id, question.text, prediction.text, gold, cells, kind, sure)
-            writer.writerow(map(harmless, row))
+            rows.append((split, question.question_id, question.text, prediction.text, gold, cells, kind, sure))
+    return csv_text(rows)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows as the lines of a CSV file."""
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(map(harmless, row) for row in rows)
     return table.getvalue()
 
 
 def run_settings(run: LoadedRun) -> dict[str, str]:
     """Return the configuration of a run, by dotted key; of places and names of the machine nothing."""
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
-
-
-def _throughput(run: LoadedRun) -> dict[str, Any]:
-    rates = run.record.get("throughput")
-    return dict(rates) if isinstance(rates, dict) else {}
 
 
 def harmless(value: object) -> object:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mate_cli.errors import RunError
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.metrics.specs import SPLITS, MetricName
 from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.page.curves import curve_names, draw_curves, read_logs
-from mate_cli.reports.page.scores import metric_bars, score_bars
 from mate_cli.reports.plots.style import INK, LEGEND, color_of, dash_of, literal_text, new_figure, save_figure
+from mate_cli.reports.sections.curves import curve_names, draw_curves, read_logs
+from mate_cli.reports.sections.results import metric_bars, score_bars
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,25 +22,26 @@ if TYPE_CHECKING:
 MAX_CURVES, MAX_MARGINS = 12, 8
 
 
-def margin_frames(report: Report) -> list[MarginFrame]:
-    """Read the score margins of the best configurations that have any: a frame per block, of test where known."""
-    frames = []
-    for block in dict.fromkeys(group.block for group in report.groups):
-        for split in reversed(SPLITS):
-            if configurations := tuple(margins(report, block, split)):
-                frames.append(MarginFrame(block, split, configurations[:MAX_MARGINS]))
-                break
-    return frames
+class Margins(NamedTuple):
+    """The margins of one configuration: its name, its place among all, and one value per question and run."""
+
+    label: str
+    place: int
+    values: tuple[float, ...]
 
 
-def margins(report: Report, block: str, split: str) -> Iterator[Margins]:
-    """Yield what each configuration of a block recorded of single questions, all its runs together."""
-    for index, group in enumerate(report.groups):
-        if group.block == block:
-            seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
-            values = tuple(value for seed in seeds for _, value in seed.values())
-            if values:
-                yield Margins(group.label, index, values)
+def read_margins(report: Report, block: str) -> list[Margins]:
+    """Read the score margins of the best configurations of a block that have any, of test where known."""
+    groups = [(place, group) for place, group in enumerate(report.groups) if group.block == block]
+    for split in reversed(SPLITS):
+        every = [(place, group, scored_runs(group, f"{split}/{SCORE_MARGIN.name}")) for place, group in groups]
+        if scored := [
+            Margins(group.label, place, tuple(value for seed in seeds.values() for _, value in seed.values()))
+            for place, group, seeds in every
+            if any(seeds.values())
+        ]:
+            return scored[:MAX_MARGINS]
+    return []
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
@@ -52,9 +52,12 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     """
     logs = read_logs(report, most=MAX_CURVES)
     drawn = [(f"curves_{file_name(name)}", draw_curves(logs, name)) for name in curve_names(logs)]
-    if report.metric and (bars := score_bars(report, report.metric)):
-        drawn.insert(0, (f"bars_{file_name(report.metric)}", metric_bars(MetricName.parse(report.metric), bars)))
-    drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
+    metric = MetricName.parse(report.metric or "")
+    if bars := score_bars(report, metric):
+        drawn.insert(0, (f"bars_{file_name(metric.full)}", metric_bars(metric, bars)))
+    for block in dict.fromkeys(group.block for group in report.groups):
+        if scored := read_margins(report, block):
+            drawn.append((f"score_margins_{file_name(block)}", score_margins(scored)))
     try:
         return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
     except OSError as error:
@@ -72,43 +75,25 @@ REST = 0.5
 """So many percent of all questions at either end are counted in the last bins, so that the others have room."""
 
 
-@dataclass(frozen=True)
-class Margins:
-    """The margins of one configuration: its name, its place among all, and one value per question and run."""
-
-    label: str
-    index: int
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class MarginFrame:
-    """The content of a figure: data set, split, and the configurations."""
-
-    dataset: str
-    split: str
-    configurations: tuple[Margins, ...]
-
-
-def score_margins(frame: MarginFrame) -> Figure:
+def score_margins(configurations: Sequence[Margins]) -> Figure:
     """Draw the histograms as outlines over the same bins, in percent of a configuration's questions."""
     import numpy as np
 
-    every = np.concatenate([margins.values for margins in frame.configurations])
+    every = np.concatenate([margins.values for margins in configurations])
     low, high = np.percentile(every, [REST, 100 - REST])
     room = max(high - low, 1e-3)
-    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, MIN_BINS, MAX_BINS))
+    bins = int(np.clip(2 * (len(every) / len(configurations)) ** 0.5, MIN_BINS, MAX_BINS))
     edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
-    figure, axes = new_figure(9.4, 3.1 + 0.19 * len(frame.configurations))
+    figure, axes = new_figure(9.4, 3.1 + 0.19 * len(configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
-    for margins in frame.configurations:
+    for margins in configurations:
         inside = np.clip(margins.values, edges[0], edges[-1])
         shares = 100 * np.histogram(inside, edges)[0] / len(inside)
         outline = axes.stairs(
-            shares, edges, color=color_of(margins.index), linestyle=dash_of(margins.index), linewidth=1.6
+            shares, edges, color=color_of(margins.place), linestyle=dash_of(margins.place), linewidth=1.6
         )
         outline.set_label(literal_text(f"{margins.label}: {margins_text(margins.values)}"))
-        axes.stairs(shares, edges, color=color_of(margins.index), fill=True, alpha=0.12)
+        axes.stairs(shares, edges, color=color_of(margins.place), fill=True, alpha=0.12)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
     axes.set_xlabel("score (log P) of the answer's tokens above that of the table's tokens that are kept", color=INK)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from mate_cli.errors import RunError
 from mate_cli.files.io_errors import shorten_reason
@@ -286,12 +286,9 @@ def _list_text(value: object) -> str:
 
 
 def _word(value: object) -> str:
-    return {None: "null", True: "true", False: "false"}.get(value, "") if is_word(value) else clean(value)
-
-
-def is_word(value: object) -> TypeGuard[bool | None]:
-    """Say whether YAML writes a value as a word of its own: null, true or false."""
-    return value is None or isinstance(value, bool)
+    """Write a value as YAML does, which has words for null, true and false."""
+    is_named = value is None or isinstance(value, bool)
+    return {None: "null", True: "true", False: "false"}[value] if is_named else clean(value)  # type: ignore[index]
 
 
 def is_number(value: object) -> bool:

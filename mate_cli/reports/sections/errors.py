@@ -23,10 +23,8 @@ from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQues
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.reports.sections.difference import common_score, is_right
-from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.sections.runs import common_score, is_right
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
-from mate_cli.terminal.console import Console
 
 MAX_ROWS = 30
 SHORT = (
@@ -79,18 +77,18 @@ SCORED = ("em", "gold_em")
 
 def count_wrong_answers(groups: Iterable[Configuration], split: str) -> dict[str, ErrorCounts]:
     """Sort the wrong answers of configurations on a split, all seeds together; those without any are left out."""
-    every = {group.label: _of_group(group, split) for group in groups}
+    every = {group.label: errors_in(load_questions(run, split) for run in group.counted) for group in groups}
     return {label: counts for label, counts in every.items() if counts.wrong}
 
 
-def errors_in(questions: Questions) -> ErrorCounts:
-    """Sort the wrong answers among what was answered; nothing where the answers are no texts."""
-    scored = [(question, answer) for question, answer in questions.items() if set(SCORED) & answer.scores.keys()]
+def errors_in(answers: Iterable[Questions]) -> ErrorCounts:
+    """Sort the wrong answers of some runs; nothing where the answers are no texts."""
+    every = (pair for questions in answers for pair in questions.items() if set(SCORED) & pair[1].scores.keys())
     return count_errors(
         AnsweredQuestion(
             answer.text, (*q.answers, " ".join(q.answers)), answer.cells[0] if answer.cells else None, q.candidates
         )
-        for q, answer in scored
+        for q, answer in every
     )
 
 
@@ -102,28 +100,17 @@ def error_shares(counts: ErrorCounts) -> dict[str, str]:
     return kinds | known | {title: _percent(counts.places[place], placed) for place, title in PLACES.items() if placed}
 
 
-def print_errors(file: Path, console: Console) -> None:
-    """Print what is wrong with the answers in a file of predictions; nothing where none is a wrong text."""
-    counts = errors_in(read_predictions(file))
+def errors_view(file: Path) -> View | None:
+    """Return what is wrong with the answers in a file of predictions; None where none is a wrong text."""
+    counts = errors_in([read_predictions(file)])
     if not counts.wrong:
-        return
+        return None
     none = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
     shown = {name: share for name, share in error_shares(counts).items() if name not in none}
     theirs = {name: paper_text(name) if name in PAPER else "" for name in shown}
-    rows = (Row(name, (ViewCell(share), ViewCell(theirs[name]))) for name, share in shown.items())
+    rows = tuple(Row(name, (ViewCell(share), ViewCell(theirs[name]))) for name, share in shown.items())
     title = f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent"
-    console.print()
-    print_views([View(title, (Column("Share"), Column("MATE paper")), tuple(rows), head="")], console)
-
-
-def _of_group(group: Configuration, split: str) -> ErrorCounts:
-    total = ErrorCounts()
-    for run in group.counted:
-        counts = errors_in(load_questions(run, split))
-        total.questions += counts.questions
-        total.kinds += counts.kinds
-        total.places += counts.places
-    return total
+    return View(title, (Column("Share"), Column("MATE paper")), rows, head="")
 
 
 def _percent(part: int, whole: int) -> str:
@@ -193,7 +180,6 @@ def answer_row(wrong: WrongAnswer) -> Row:
     """Return the line of a question; rows and columns are counted from 1."""
     question, prediction, kind = wrong
     cells = ", ".join(f"{row + 1}:{column + 1}" for row, column in prediction.chosen)
-    gold, sure = " / ".join(question.answers), prediction.confidence
-    confidence = ViewCell() if sure is None else ViewCell(f"{sure:.2f}", sure)
-    words = (ViewCell(text or NOTHING) for text in (prediction.text, gold, cells, kind))
-    return Row(question.text or question.question_id, (*words, confidence))
+    texts = (prediction.text, " / ".join(question.answers), cells, kind)
+    words = (ViewCell(text or NOTHING) for text in texts)
+    return Row(question.text or question.question_id, (*words, ViewCell.of(prediction.confidence, "{:.2f}".format)))

@@ -1,19 +1,33 @@
-"""Scores of every configuration: by dataset and metric, tested against one of them, and on parts."""
+"""Scores of every configuration: by dataset and metric, tested against one of them, on parts, and as bars."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.metrics.specs import MetricName, subset_specs
 from mate_cli.reports.compare.configuration import Configuration, known_metrics
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.significance import Difference, Significance
-from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables, unit_of, units
+from mate_cli.reports.compare.statistics import Summary, is_finite
+from mate_cli.reports.compare.tables import (
+    PublishedResult,
+    ResultRow,
+    ResultTable,
+    published_results,
+    result_tables,
+    unit_of,
+    units,
+)
 from mate_cli.reports.format import center_text, plural, spread_text
-from mate_cli.reports.page.scores import blocks_of, score_names
+from mate_cli.reports.plots.style import GRID, INK, color_of, literal_text, new_figure
 from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell, sentences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 UNDERLINED = "underlined: within the ± of the best, or no further from it than chance among so many questions explains"
 
@@ -93,10 +107,13 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCel
         return ViewCell()
     middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
     hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
-    spread = None if cell.spread is None else metric.scale * cell.spread
-    return ViewCell(
-        center_text(cell, metric), metric.scale * cell.center, spread_text(cell, metric), spread, mark, hover=hover
-    )
+    return replace(score_cell(metric, cell), mark=mark, hover=hover)
+
+
+def score_cell(metric: MetricName, summary: Summary) -> ViewCell:
+    """Return the middle with its spread."""
+    spread = None if summary.spread is None else metric.scale * summary.spread
+    return ViewCell(center_text(summary, metric), metric.scale * summary.center, spread_text(summary, metric), spread)
 
 
 SIGNIFICANCE_COLUMNS = tuple(
@@ -188,3 +205,129 @@ def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     ]
     scored = tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
     return View(f"{whole.title_with_unit} {kind}", columns, scored, bars=True, is_repeated=True)
+
+
+MAX_LINES, MAX_SCORES = 3, 12
+
+
+def blocks_of(report: Report) -> dict[str, str]:
+    """Return the data set of each block of configurations that were asked the same questions, most runs first."""
+    return {group.block: group.dataset for group in report.groups}
+
+
+def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
+    """Return published rows that have a metric on a data set: of the models compared, else the best."""
+    rows = published_results(dataset) if report.published else ()
+    direction = MetricName.parse(metric).direction or 1
+    ranked = sorted((row for row in rows if metric in row.metrics), key=lambda row: -direction * row.metrics[metric])
+    models = {run.setting("model") for run in report.runs}
+    best = {row.model: row for row in reversed(ranked) if row.model in models}  # of a model the best, not its ablations
+    return [row for row in ranked if best.get(row.model) is row][:MAX_LINES] or ranked[:1]
+
+
+def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
+    """Return how a metric is named and printed, and its published figures: one list per block."""
+    lines = [
+        [[row.label, round_value(row.metrics[metric.full], metric)] for row in references(report, metric.full, dataset)]
+        for dataset in blocks_of(report).values()
+    ]
+    shown = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
+    return {"name": metric.full, **shown, "lines": lines}
+
+
+def round_value(value: float, metric: MetricName) -> float:
+    """Round to what can be seen: a hundredth of a percent point, else four digits."""
+    return round(value, 4) if metric.is_share else float(f"{value:.4g}")
+
+
+def score_names(report: Report) -> list[str]:
+    """List the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
+    names = {name for name in known_metrics(report.groups) if MetricName.parse(name).is_score}
+    ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
+    main = [report.metric] if report.metric else []
+    return (main + [name for name in ordered if name not in main])[:MAX_SCORES]
+
+
+def scores_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return scores as bars that need no script; the reader chooses which, the main metric comes first."""
+    hint = f"best {MAX_BARS} of {len(report.groups)}" if len(report.groups) > MAX_BARS else ""
+
+    def content() -> Mapping[str, Any] | None:
+        names = score_names(report)
+        blocks = [(name, list(bar_views(report, MetricName.parse(name)))) for name in names]
+        rows = [row for _, views in blocks for view in views for row in view.rows]
+        notes = ["whiskers: the spread over seeds", "dots: single runs"] * any(
+            row.cells[0].spread_value for row in rows
+        )
+        notes += ["outlined bars and dashed lines: published figures"] * any(row.kind for row in rows)
+        menu = [(name, MetricName.parse(name).title) for name in names]
+        return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if names else None
+
+    return ReportSection("chart", "Scores", "Scores", hint=hint, template="scores", content=content)
+
+
+def bar_views(report: Report, metric: MetricName) -> Iterator[View]:
+    """Yield the bars of one metric, a view per block; best first, of a test split in the report's order."""
+    bars = score_bars(report, metric)
+    blocks = blocks_of(report)
+    for block, dataset in blocks.items():
+        rows = [row for row in bars if report.groups[row.place].block == block]
+        if rows and metric.split != "test":
+            rows.sort(key=lambda row: -(metric.direction or 1) * (row.cells[0].value or 0.0))
+        for line in references(report, metric.full, dataset) if rows else ():
+            value = line.metrics[metric.full]
+            cell = ViewCell(metric.spec.text(value), metric.scale * value, hover=line.source)
+            rows.append(Row(line.label, (cell,), "published"))
+        if rows:
+            title = metric.title_with_unit + (f" on {block}" if len(blocks) > 1 else "")
+            yield View(title, (Column(metric.title),), tuple(rows))
+
+
+MAX_BARS = 30
+
+
+def score_bars(report: Report, metric: MetricName) -> list[Row]:
+    """Return a row per configuration that has a metric, in the order of the report; several runs are dots."""
+    rows = []
+    for place, group in enumerate(report.groups[:MAX_BARS]):
+        if (summary := group.summary(metric.full)) is not None:
+            values = filter(is_finite, (run.metrics.get(metric.full, math.nan) for run in group.counted))
+            dots = tuple(metric.scale * value for value in values) if summary.count > 1 else ()
+            rows.append(Row(group.label, (replace(result_cell(metric, summary, ""), dots=dots),), place=place))
+    return rows
+
+
+def metric_bars(metric: MetricName, rows: Sequence[Row]) -> Figure:
+    """Draw horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
+    figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(rows), 2))
+    for index, row in enumerate(rows):
+        draw_bar(axes, index, row)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), [literal_text(short(row.label)) for row in rows])
+    ends = [end for row in rows for end in (row.cells[0].value or 0.0, *row.cells[0].dots)]
+    axes.set_xlim(min(0.0, *ends), (max(ends) * 1.14) or 1.0)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(literal_text(metric.title_with_unit), color=INK)
+    return figure
+
+
+def draw_bar(axes: Axes, index: int, row: Row) -> None:
+    """Draw one bar with its error bar, its runs and its number."""
+    (cell,) = row.cells
+    center, spread = cell.value or 0.0, cell.spread_value or 0.0
+    patch = axes.barh(index, center, height=0.62, color=color_of(row.place), alpha=0.85)[0]
+    patch.set_gid(f"bar-g{index}")
+    if spread:
+        axes.errorbar(center, index, xerr=spread, color=INK, linewidth=1.1, capsize=3.5)
+    if cell.dots:
+        axes.scatter(cell.dots, [index] * len(cell.dots), s=6, color=INK, alpha=0.5, zorder=3)
+    end = (max(center + spread, *cell.dots, 0.0), index)
+    number = axes.annotate(cell.text, end, xytext=(6, 0), textcoords="offset points", va="center", color=INK)
+    number.set(fontsize=9, fontweight="bold")
+    axes.axvline(0, color=GRID, linewidth=1)
+
+
+def short(label: str, longest: int = 46) -> str:
+    """Cut a long name in its middle, so that the bars keep their room and the end still tells it apart."""
+    start = longest // 3
+    return label if len(label) <= longest else f"{label[:start]}…{label[start + 1 - longest :]}"

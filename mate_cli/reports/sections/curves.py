@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.files.safe_load import read_lines
@@ -15,9 +17,9 @@ from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report, preference
 from mate_cli.reports.compare.statistics import is_finite
-from mate_cli.reports.page.scores import blocks_of, metric_data, round_value
 from mate_cli.reports.plots.style import INK, add_legend, color_of, dash_of, literal_text, mark_of, new_figure
 from mate_cli.reports.runs.load import LoadedRun, clean, is_number
+from mate_cli.reports.sections.results import blocks_of, metric_data, round_value
 from mate_cli.reports.view import ReportSection, sentences
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def curves_section(report: Report, *, wide: bool) -> ReportSection:
             "still": lambda: still_figure(drawn, names),
         }
 
-    return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves.html", content=content)
+    return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves", content=content)
 
 
 def still_figure(drawn: Sequence[PlottedConfiguration], names: Sequence[str]) -> Figure:
@@ -66,12 +68,8 @@ FINAL = ("final/", "baseline/")
 CLOCK_POINTS = 48
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One logged metric of one run: values (fractions or losses) at optimizer steps, both of the same length."""
-
-    steps: tuple[float, ...]
-    values: tuple[float, ...]
+Curve = Sequence[tuple[float, float]]
+"""What one run logged of a metric: an optimizer step, and the value there, a fraction or a loss."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +98,10 @@ def load_log(folder: Path, *, points: int = 240) -> RunLog:
 
 def thin_clock(pairs: list[tuple[float, float]]) -> Curve:
     """Pick (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
-    rising = sorted(pairs)
-    for index in range(1, len(rising)):
-        rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
-    points = rising[:: math.ceil(len(rising) / CLOCK_POINTS)] if rising else []
-    points += rising[-1:] if points and points[-1] != rising[-1] else []
-    return Curve(tuple(step for step, _ in points), tuple(value for _, value in points))
+    steps, values = zip(*sorted(pairs), strict=True) if pairs else ((), ())
+    rising = list(zip(steps, accumulate(values, max), strict=True))
+    points = rising[:: math.ceil(len(rising) / CLOCK_POINTS) or 1]
+    return points if points[-1:] == rising[-1:] else [*points, rising[-1]]
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
@@ -117,9 +113,8 @@ def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
 def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
     """Average neighbouring (step, value) pairs until at most `points` are left."""
     width = math.ceil(len(pairs) / points)
-    bins = [pairs[start : start + width] for start in range(0, len(pairs), width)]
-    steps = tuple(sum(step for step, _ in part) / len(part) for part in bins)
-    return Curve(steps, tuple(sum(value for _, value in part) / len(part) for part in bins))
+    bins = (zip(*pairs[start : start + width], strict=True) for start in range(0, len(pairs), width))
+    return [(fmean(steps), fmean(values)) for steps, values in bins]
 
 
 MAX_POINTS, ALL_POINTS = 240, 12_000
@@ -158,7 +153,7 @@ def curve_names(drawn: Sequence[PlottedConfiguration]) -> list[str]:
 
 def list_moving(log: RunLog) -> Iterator[str]:
     """Yield the metrics that were logged more than once: a single point is no curve."""
-    yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
+    yield from (name for name, curve in log.curves.items() if len(curve) > 1)
 
 
 def curve_order(name: str, count: int) -> tuple[object, ...]:
@@ -168,42 +163,33 @@ def curve_order(name: str, count: int) -> tuple[object, ...]:
     return (*kind, -count, *preference(name))
 
 
-def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
-    """Draw the curves of one metric, those without a point left out."""
-    lines = {
-        plot.group.label: [log.curves[name] for _, log in plot.logs if name in log.curves and log.curves[name].steps]
-        for plot in drawn
-    }
-    return learning_curves(MetricName.parse(name), lines)
-
-
 FEW_POINTS = 15
 
 
-def learning_curves(metric: MetricName, lines: Mapping[str, Sequence[Curve]]) -> Figure:
-    """Draw the curves; each line's id is `g<configuration>-...`, for a page to find it.
+def draw_curves(drawn: Sequence[PlottedConfiguration], name: str) -> Figure:
+    """Draw the curves of one metric, those without a point left out.
 
-    Args:
-        metric: that was logged.
-        lines: a curve per run, by the label of their configuration.
+    Each line's id is `<metric>-g<configuration>-<run>`.
     """
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = new_figure(6.2, 3.1)
-    scale = metric.scale
-    for index, (label, curves) in enumerate(lines.items()):
+    metric = MetricName.parse(name)
+    for index, plot in enumerate(drawn):
+        curves = [log.curves[name] for _, log in plot.logs if name in log.curves]
         for repeat, curve in enumerate(curves):
-            (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
+            steps, values = zip(*curve, strict=True)
+            (line,) = axes.plot(steps, [metric.scale * value for value in values], linewidth=1.5)
             line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
             line.set_gid(f"{metric.full}-g{index}-{repeat}")
-            line.set_label(literal_text(label) if repeat == 0 else "_")
-            line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
+            line.set_label(literal_text(plot.group.label) if repeat == 0 else "_")
+            line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve) // FEW_POINTS))
     axes.set_xlabel("step", color=INK)
     axes.set_title(literal_text(metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
-    add_legend(figure, list(lines))
+    add_legend(figure, [plot.group.label for plot in drawn])
     return figure
 
 
@@ -234,13 +220,12 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(names):
-        if (curve := log.curves.get(name)) is None or not curve.steps:
-            continue
-        grid = round_numbers(curve.steps, 1)
-        if grid not in grids:
-            grids.append(grid)
-        metric = MetricName.parse(name)
-        values[str(number)] = [grids.index(grid), [round_value(value, metric) for value in curve.values]]
+        if name in log.curves:
+            steps, scores = zip(*log.curves[name], strict=True)
+            grid, metric = round_numbers(steps, 1), MetricName.parse(name)
+            if grid not in grids:
+                grids.append(grid)
+            values[str(number)] = [grids.index(grid), [round_value(score, metric) for score in scores]]
     seed = run.text("seed")
     return {
         "name": f"seed {seed}" if seed else run.folder.name,
@@ -254,9 +239,9 @@ def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any
 
 def curve_times(curve: Curve, digits: int) -> list[list[float]]:
     """Return steps and the time at them."""
-    return [round_numbers(curve.steps, 1), round_numbers(curve.values, digits)]
+    return [round_numbers((pair[place] for pair in curve), precision) for place, precision in ((0, 1), (1, digits))]
 
 
-def round_numbers(numbers: Sequence[float], digits: int) -> list[float]:
+def round_numbers(numbers: Iterable[float], digits: int) -> list[float]:
     """Round numbers; a whole one loses its point."""
     return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]

@@ -1,23 +1,119 @@
-"""A comparison as one self-contained HTML page: no network, no other file, readable for years."""
+"""A comparison as one self-contained HTML page: no network, no other file, readable for years.
+
+All that a template writes and that is not markup is escaped and rid of control characters.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from functools import partial
+from functools import cache, partial
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from mate_cli.files.atomic import write_text
 from mate_cli.metrics.specs import MetricName
 from mate_cli.reports.all_sections import report_sections
+from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.report import Report, state_text
+from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
-from mate_cli.reports.html_page import Card, render_template
+from mate_cli.reports.plots.style import as_svg, paint_of
 from mate_cli.reports.runs.load import LoadedRuns
-from mate_cli.reports.view import ReportSection
+from mate_cli.reports.view import ReportSection, Row
+from mate_cli.terminal.streams import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
+WORD_ENDS = re.compile(r"(?<=[_=./,])(?=\w)|(?<=[a-z])(?=[A-Z])")
+
+
+class Card(NamedTuple):
+    """A number in large print, with what it is above and below."""
+
+    name: str
+    value: str
+    detail: str
+    small: str = ""
+    unit: str = ""
+
+
+def render_template(name: str, **values: object) -> str:
+    """Render a template to a page that needs no other file and may load none."""
+    return environment().get_template(name).render(values)
+
+
+@cache
+def environment() -> Environment:
+    """Build the environment of all templates."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("mate_cli.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=clean_output,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+    templates.globals |= {"asset": asset, "paint": paint_of, "along": along_track}
+    templates.filters |= {"svg": svg_markup, "breakable": breakable, "compact": compact_row}
+    return templates
+
+
+def clean_output(value: object) -> object:
+    """Return what a template writes for a value: markup as it is, nothing for None, else printable text."""
+    if value is None:
+        return ""
+    return value if hasattr(value, "__html__") else printable(str(value))
+
+
+def asset(name: str) -> Markup:
+    """Read a style sheet or script that is part of the package."""
+    from markupsafe import Markup
+
+    return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
+
+
+def svg_markup(figure: Figure, salt: str) -> Markup:
+    """Draw a figure into the page; `salt` makes its ids unique."""
+    from markupsafe import Markup
+
+    return Markup(as_svg(figure, salt))
+
+
+def breakable(text: str) -> Markup:
+    """Let a browser break `limit_train=12000` and `TapasSerializer` between their words."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(printable(word) for word in WORD_ENDS.split(text))
+
+
+def compact_row(row: Row) -> list[Any]:
+    """Return a row of a table for a script to build: label, class, and of each cell what it has up to the last."""
+    cells = []
+    for cell in row.cells:
+        text = cell.text.replace("-", "\N{MINUS SIGN}") if cell.has_minus else cell.text
+        value = None if cell.value is None else float(f"{cell.value:.8g}")
+        parts = [text, value, cell.spread, cell.mark, cell.detail, list(cell.states)]
+        while parts and not parts[-1]:
+            parts.pop()
+        cells.append(parts)
+    return [row.short or row.label, row.style, cells]
+
+
+def along_track(value: float, top: float) -> str:
+    """Write how far along a track from 0 to `top` a value lies, in percent."""
+    return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
+
 
 CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
 SCRIPTS = ("memory.js", "later.js", "sort.js", "page.js", "runs.js", *CHARTS)
@@ -94,9 +190,14 @@ def render_sections(
 
 def page_title(report: Report) -> str:
     """Say how many runs and configurations are compared, and on what."""
-    datasets = sorted({run.setting("dataset") for run in report.runs} - {""})
+    datasets = list_datasets(report)
     place = f" on {' and '.join(datasets)}" if 0 < len(datasets) < 4 else ""
     return f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}{place}"
+
+
+def list_datasets(report: Report) -> list[str]:
+    """Return the names of the datasets of runs."""
+    return sorted({run.setting("dataset") for run in report.runs} - {""})
 
 
 def run_link(target: Path, folder: Path) -> str:
@@ -118,13 +219,18 @@ def summary_cards(report: Report) -> list[Card]:
     ]
 
 
+def find_best(report: Report) -> tuple[Configuration, Summary | None]:
+    """Return the first configuration that has the metric to rank by, and its score; None where no run has it."""
+    ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
+    return next(ranked, (report.groups[0], None))
+
+
 def best_card(report: Report) -> Card:
     """Return the winner by the main metric."""
-    ranked = ((group, summary) for group in report.groups if (summary := group.summary(report.ranked_by or "")))
-    best, summary = next(ranked, (report.groups[0], None))
-    if report.ranked_by is None or summary is None:
+    best, summary = find_best(report)
+    if summary is None:
         return Card("Best", NOTHING, "no finished run has a score on dev")
-    metric = MetricName.parse(report.ranked_by)
+    metric = MetricName.parse(report.ranked_by or "")
     several = len({group.block for group in report.groups}) > 1
     place = f" on {best.block}" if several and best.block else ""
     spread = spread_text(summary, metric)

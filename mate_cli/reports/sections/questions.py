@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,12 @@ from mate_cli.reports.answers.terminal import cell_window, hidden_text, shorten
 from mate_cli.reports.compare.configuration import Configuration
 from mate_cli.reports.compare.questions import Cell, Disagreement, ModelAnswer, ScoredQuestion, disagreements
 from mate_cli.reports.compare.report import Report
+from mate_cli.reports.example import find_linking
 from mate_cli.reports.format import NOTHING, plural
-from mate_cli.reports.page.scores import score_names
 from mate_cli.reports.runs.load import LoadedRun, clean
+from mate_cli.reports.sections.results import score_names
 from mate_cli.reports.view import ReportSection
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.text import table_matches
 
 MAX_QUESTIONS, MAX_GROUPS, MAX_TEXTS, FIRST = 40, 8, 2, 6
 
@@ -40,7 +40,7 @@ def questions_section(report: Report, *, wide: bool) -> ReportSection:
     """Return questions that configurations answer differently, side by side; a field searches them."""
     title = "Questions with different answers"
     content = partial(questions_content, report)
-    return ReportSection("questions", title, "Questions", template="questions.html", content=content)
+    return ReportSection("questions", title, "Questions", template="questions", content=content)
 
 
 def questions_content(report: Report) -> Mapping[str, Any] | None:
@@ -98,7 +98,7 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
         "answers": [answer_row(answer, question, places[answer.label]) for answer in case.answers],
         "right": [answer.label for answer in case.answers if answer.score >= 1.0],
         "wrong": [answer.label for answer in case.answers if answer.score <= 0.0],
-        "table": QuestionTable(table, case.answers) if table else None,
+        "table": question_table(table, case.answers) if table else None,
     }
 
 
@@ -142,52 +142,29 @@ MEANINGS = {
 }
 
 
-class QuestionTable:
-    """The part of a table that tells a question's story.
-
-    Args:
-        table: the table.
-        answers: what configurations answered.
-    """
-
-    def __init__(self, table: AnswerTable, answers: Sequence[ModelAnswer]) -> None:
-        self._table = table
-        shape = len(table.rows), len(table.header)
-        self._chosen: dict[Cell, list[str]] = {}
-        for answer in answers:
-            for place in answer.cells:
-                if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
-                    self._chosen.setdefault(place, []).append(answer.label)
-        self.shown = cell_window(order_by_importance(table, self._chosen), shape, MAX_ROWS, MAX_COLUMNS)
-        self.names = {place: (shorten(name, MAX_LETTERS), False) for place, name in enumerate(table.header)}
-
-    def number(self, row: int) -> str:
-        """Return the number of a row."""
-        return str(row + 1)
-
-    def sign(self, row: int, column: int) -> tuple[str, str]:
-        """Return the mark of a cell that is right, and its meaning; empty for another."""
-        if (row, column) not in self._table.gold:
-            return "", ""
-        sign = LINKS if (row, column) in self._table.linking else HOLDS
-        return sign, MEANINGS[sign]
-
-    def chosen_by(self, row: int, column: int) -> Sequence[str]:
-        """Return the configurations that chose a cell."""
-        return self._chosen.get((row, column), ())
-
-    def text(self, row: int, column: int) -> str:
-        """Return the text of a cell, shortened."""
-        return shorten(self._table.rows[row][column], MAX_LETTERS)
-
-    @property
-    def legend(self) -> str:
-        """The meaning of the marks in it, and how much is not shown."""
-        cells = [(row, column) for row in self.shown.rows for column in self.shown.columns]
-        signs = {self.sign(row, column)[0] for row, column in cells if row is not None and column is not None}
-        entries = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if mark in signs]
-        entries += ["coloured squares: the cells that each configuration chose"] * bool(self._chosen)
-        return "; ".join(filter(None, [*entries, hidden_text(self.shown, "marked cell")]))
+def question_table(table: AnswerTable, answers: Sequence[ModelAnswer]) -> Mapping[str, Any]:
+    """Return the part of a table that tells a question's story: which cells are right, and who chose which."""
+    shape = len(table.rows), len(table.header)
+    chosen: dict[Cell, list[str]] = {}
+    for answer in answers:
+        for place in answer.cells:
+            if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
+                chosen.setdefault(place, []).append(answer.label)
+    shown = cell_window(order_by_importance(table, chosen), shape, MAX_ROWS, MAX_COLUMNS)
+    signs = {cell: LINKS if cell in table.linking else HOLDS for cell in table.gold}
+    used = {sign for (row, column), sign in signs.items() if row in shown.rows and column in shown.columns}
+    legend = [f"{sign} {meaning}" for sign, meaning in MEANINGS.items() if sign in used]
+    legend += ["coloured squares: the cells that each configuration chose"] * bool(chosen)
+    return {
+        "shown": shown,
+        "names": {place: (shorten(name, MAX_LETTERS), False) for place, name in enumerate(table.header)},
+        "number": lambda row: row + 1,
+        "signs": signs,
+        "meanings": MEANINGS,
+        "chosen": chosen,
+        "text": lambda row, column: shorten(table.rows[row][column], MAX_LETTERS),
+        "legend": "; ".join(filter(None, [*legend, hidden_text(shown, "marked cell")])),
+    }
 
 
 def order_by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
@@ -243,10 +220,13 @@ def read_tables(
     if options is None:
         return {}, "the runs do not record where their dataset is"
     try:
-        tables = _read_cache(options, split, cache)
+        file = _cache_file(options, split, cache) if cache else None
+        tables = _read_cache(file)
         if not set(asked) <= tables.keys():
             tables |= _read(options, split, asked)
-            _keep(tables, options, split, cache)
+            with suppress(RunError):  # a cache that cannot be written makes nothing wrong
+                if file:
+                    write_text(file, TypeAdapter(Tables).dump_json(tables).decode())
     except (MateError, OSError) as error:
         return {}, clean(error)
     except Exception as error:  # of whatever kind: a report must outlive what a record says of its data
@@ -290,19 +270,12 @@ def _read(options: Mapping[str, Any], split: str, asked: Sequence[str]) -> Table
 
 
 def _table(example: TableExample) -> AnswerTable:
-    table, answer = example.table, example.answer
-    gold = list(answer.coordinates) if answer else []
-    inside = {cell for text in answer.texts for cell in table_matches(table, text)} if answer else set()
-    linking = [cell for cell in gold if cell not in inside] if table.passages else []
-    return AnswerTable(
-        [clean(cell.text) for cell in table.header],
-        [[clean(cell.text) for cell in row] for row in table.rows],
-        gold,
-        linking,
-    )
+    header, *rows = [[clean(cell.text) for cell in row] for row in (example.table.header, *example.table.rows)]
+    gold = list(example.answer.coordinates) if example.answer else []
+    return AnswerTable(header, rows, gold, find_linking(example))
 
 
-def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
+def _cache_file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     """Return where tables are kept: a name for the reader's options and the state of its folder."""
     root = Path(str(options.get("root", "."))).expanduser()
     state = sorted((file.name, file.stat().st_mtime_ns) for file in root.iterdir()) if root.is_dir() else []
@@ -310,16 +283,7 @@ def _file(options: Mapping[str, Any], split: str, cache: Path) -> Path:
     return cache / "compare" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def _read_cache(options: Mapping[str, Any], split: str, cache: Path | None) -> Tables:
-    if cache is None:
-        return {}
-    try:
-        return TypeAdapter(Tables).validate_json(_file(options, split, cache).read_bytes())
-    except (OSError, ValueError):
-        return {}
-
-
-def _keep(tables: Tables, options: Mapping[str, Any], split: str, cache: Path | None) -> None:
-    if cache is not None:
-        with contextlib.suppress(RunError):  # a cache that cannot be written makes nothing wrong
-            write_text(_file(options, split, cache), TypeAdapter(Tables).dump_json(tables).decode())
+def _read_cache(file: Path | None) -> Tables:
+    with suppress(OSError, ValueError):
+        return TypeAdapter(Tables).validate_json(file.read_bytes()) if file else {}
+    return {}

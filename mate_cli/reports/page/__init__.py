@@ -1,1 +1,0 @@
-"""A comparison as one self-contained page."""

@@ -1,0 +1,371 @@
+"""Scores beside costs, as in the DoT paper, and beside the settings of a sweep."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mate_cli.metrics.specs import MetricName
+from mate_cli.reports.compare.configuration import Configuration, settings
+from mate_cli.reports.compare.names import TARGET
+from mate_cli.reports.compare.report import Report, state_text
+from mate_cli.reports.compare.statistics import Summary
+from mate_cli.reports.compare.tables import PublishedResult, paper_cell, published_results
+from mate_cli.reports.format import count_text, duration_text, rate_text
+from mate_cli.reports.sections.results import blocks_of, metric_data, score_cell, score_names
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell, sentences
+from mate_cli.runs.identity import REPEATED, differing_keys
+
+MAX_POINTS = 40
+"""Configurations in the plot of a score against a cost."""
+
+
+class Cost(NamedTuple):
+    """One column of costs.
+
+    Args:
+        name: its heading.
+        heading: the same in two lines, for narrow columns.
+        title: the name in full, for axes.
+        kind: the kind of its axis: count, memory or duration.
+        key: the entry of `record.json`.
+        inside: the mapping that holds the entry, None for the record itself.
+        write: writes a value.
+    """
+
+    name: str
+    heading: str
+    title: str
+    kind: str
+    key: str
+    inside: str | None
+    write: Callable[[float], str]
+
+    def of(self, group: Configuration) -> Summary | None:
+        """Sum the cost up over the runs that count; a zero stands for a cost that was not measured."""
+        if group.is_untrained and self.inside is None:
+            return None  # that of scoring its answers
+        summary = group.cost(self.key, self.inside)
+        return summary if summary and summary.high > 0 else None
+
+    def cell(self, group: Configuration) -> ViewCell:
+        """Return the cost of a configuration."""
+        summary = self.of(group)
+        return ViewCell.of(summary.center if summary else None, self.write)
+
+
+def flops_text(value: float) -> str:
+    """Write floating point operations with a unit: 3.2 G, 1.4 T."""
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f}"
+
+
+def memory_text(megabytes: float) -> str:
+    """Write memory: 1.6 GB."""
+    return f"{megabytes / 1000:.1f} GB"
+
+
+RATE, WORK, PRICE = "examples_per_second", "training_flops_per_example", "cost_per_question"
+COSTS = (
+    Cost("Parameters", "\nParameters", "Parameters", "count", "parameters", None, count_text),
+    Cost("Examples/s", "Examples\nper second", "Examples per second", "count", RATE, "throughput", rate_text),
+    Cost("FLOPs/example", "FLOPs\nper example", "Training FLOPs per example", "count", WORK, "throughput", flops_text),
+    Cost("Wall time", "Wall\ntime", "Wall time", "duration", "wall_seconds", None, duration_text),
+    Cost("Peak memory", "Peak\nmemory", "Peak memory", "memory", "peak_memory_mb", None, memory_text),
+    Cost("Cost/question", "Cost per\nquestion", "Stated cost", "count", PRICE, "throughput", "{:.3g}".format),
+)
+
+
+def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
+    """Return the costs that any of the configurations recorded."""
+    return tuple(cost for cost in COSTS if any(cost.of(group) for group in groups))
+
+
+def cost_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return size, speed, FLOPs, time and memory of configurations; a cost that no run recorded has no column."""
+    costs = recorded_costs(report.groups)
+    status = Column("Status", is_number=False, minor=not report.unfinished)  # the footer counts those that finished
+    columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), status)
+    rows = tuple(
+        Row(group.label, (*(cost.cell(group) for cost in costs), state_cell(group))) for group in report.groups
+    )
+    view = View("Cost", columns, rows)
+    return ReportSection(
+        "cost", "Score and cost", "Cost", (view,), template="cost", content=lambda: cost_content(report)
+    )
+
+
+def state_cell(group: Configuration) -> ViewCell:
+    """Return how many runs there are of each status."""
+    text = state_text(group.runs)
+    return ViewCell(text, states=tuple(text.split(", ")))
+
+
+def cost_content(report: Report) -> Mapping[str, Any]:
+    """Return scores and costs of the configurations that have both, for the page's scripts to draw, and their menus."""
+    names = score_names(report)
+    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
+    blocks, groups = list(blocks_of(report)), []
+    for index, group in enumerate(report.groups[:MAX_POINTS]):
+        scores, prices = number_pairs(map(group.summary, names)), number_pairs(cost.of(group) for cost in costs)
+        if scores and prices:
+            groups.append(
+                {
+                    "label": group.label,
+                    "index": index,
+                    "block": blocks.index(group.block),
+                    "scores": scores,
+                    "costs": prices,
+                }
+            )
+    if not groups:
+        return {"data": None}
+    metrics = [metric_data(report, MetricName.parse(name)) for name in names]
+    data = {
+        "metrics": metrics,
+        "blocks": blocks,
+        "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
+        "groups": groups,
+    }
+    return {
+        "data": data,
+        "scores": list(enumerate(metric["title"] for metric in metrics)),
+        "costs": list(enumerate(cost.title for cost in costs)),
+        "blocks": list(enumerate(blocks)),
+    }
+
+
+def number_pairs(summaries: Iterable[Summary | None]) -> dict[str, list[float]]:
+    """Return [middle, spread] with five digits by the number of what is known."""
+    return {
+        str(number): [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
+        for number, summary in enumerate(summaries)
+        if summary is not None
+    }
+
+
+SPEED_NOTES = (
+    "best: the best run of a row; the median or mean of its runs is next to it",
+    "examples per second are measured in training, on the machine of each source",
+)
+
+
+def speed_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return accuracy beside training speed, as in the DoT paper; None where no run has its metric."""
+    views = list(efficiency_views(report)) if report.published else []
+    return ReportSection("efficiency", "Accuracy and speed", "Speed", tuple(views), SPEED_NOTES) if views else None
+
+
+def efficiency_views(report: Report) -> Iterator[View]:
+    """Yield the tables, configurations above published figures."""
+    for block, dataset in blocks_of(report).items():
+        groups = [group for group in report.groups if group.block == block]
+        papers = [row for row in published_results(dataset) if row.examples_per_second]
+        for metric in map(MetricName.parse, dict.fromkeys(name for row in papers for name in row.best)):
+            rows = [*measured_rows(groups, metric), *published_rows(papers, metric)]
+            if len(rows) > len(papers):
+                columns = (Column(metric.title), Column("Best"), Column("Examples/s"))
+                yield View(f"{block}, {metric.split}", columns, tuple(rows))
+
+
+def measured_rows(groups: Sequence[Configuration], metric: MetricName) -> Iterator[Row]:
+    """Yield the configurations that have the metric."""
+    for group in groups:
+        if summary := group.summary(metric.full):
+            rate = group.cost("examples_per_second", "throughput")
+            best = summary.high if metric.direction >= 0 else summary.low
+            yield Row(group.label, speed_cells(metric, summary, best, rate.center if rate else None))
+
+
+def published_rows(papers: Sequence[PublishedResult], metric: MetricName) -> Iterator[Row]:
+    """Yield the rows of a paper that have the metric."""
+    for paper in papers:
+        if summary := paper_cell(paper, metric.full):
+            best = paper.best.get(metric.full)
+            yield Row(paper.label, speed_cells(metric, summary, best, paper.examples_per_second), "published")
+
+
+def speed_cells(metric: MetricName, summary: Summary, best: float | None, rate: float | None) -> tuple[ViewCell, ...]:
+    """Return the middle with its spread, the best, and the examples per second."""
+    top = ViewCell.of(best, metric.spec.text, metric.scale)
+    return score_cell(metric, summary), top, ViewCell.of(rate, rate_text)
+
+
+MIN_RUNS, MAX_PANELS, MAX_VALUES, FAR = 4, 6, 8, 10
+MAX_LINES = 500
+"""Runs that are drawn, evenly chosen."""
+TOP, BOTTOM, HEIGHT, STEP = 40, 195, 205, 150
+"""Pixels: the ends of an axis, the height of all, and the room between two axes."""
+NOTES = (
+    "a line through all axes is a run, the darker the better its score",
+    "explained: the share of the variance of scores explained by a setting; with few runs, much of it is chance",
+)
+
+
+class ScoredRun(NamedTuple):
+    """A run: the label of its configuration, its settings, and its score as it is printed."""
+
+    label: str
+    settings: Mapping[str, str]
+    score: float
+
+
+class SettingPanel(NamedTuple):
+    """Settings that take turns together, the value of each run, and the share of the variance that they explain."""
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    importance: float
+
+
+def sweep_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return the score against each setting of a sweep; None where no run has a score."""
+    if not report.metric:
+        return None
+
+    def content() -> Mapping[str, Any] | None:
+        parts = list(dataset_plots(report, MetricName.parse(report.metric or "")))
+        return {"parts": parts, "note": sentences(NOTES)} if parts else None
+
+    return ReportSection("sweep", "Scores by setting", "Sweep", template="sweep", content=content)
+
+
+def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield a title and the plot of each block."""
+    blocks = dict.fromkeys(group.block for group in report.groups)
+    for block in blocks:
+        runs = [run for group in report.groups if group.block == block for run in score_runs(group, metric)]
+        if panel_list := panels(runs):
+            title = f"{metric.title_with_unit} on {block}" if len(blocks) > 1 else metric.title_with_unit
+            yield title, draw_coordinates(panel_list, runs, metric)
+
+
+def find_varied(report: Report) -> list[str]:
+    """Return the settings that were varied, of those that change together the first; the most telling come first."""
+    metric = MetricName.parse(report.metric or "")
+    runs = [run for group in report.groups for run in score_runs(group, metric)]
+    return [panel.keys[0] for panel in panels(runs)]
+
+
+def score_runs(group: Configuration, metric: MetricName) -> list[ScoredRun]:
+    """Return the runs of a configuration that have a score; shares are percent."""
+    factor = 100 if metric.is_share else 1
+    known = [run for run in group.counted if metric.full in run.metrics]
+    return [
+        ScoredRun(group.label, settings(run, (*REPEATED, "name")), factor * run.metrics[metric.full]) for run in known
+    ]
+
+
+def panels(runs: Sequence[ScoredRun]) -> list[SettingPanel]:
+    """Return the settings that were varied; those whose values change together stand in one."""
+    if len(runs) < MIN_RUNS:
+        return []
+    together: dict[tuple[int, ...], list[str]] = {}
+    for key in differing_keys([run.settings for run in runs]):
+        values = [run.settings.get(key, "") for run in runs]
+        kinds = list(dict.fromkeys(values))
+        if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MAX_VALUES, len(runs) // 2):
+            together.setdefault(tuple(map(kinds.index, values)), []).append(key)
+    panel_list = [
+        SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained_variance(places, runs))
+        for places, keys in together.items()
+    ]
+    return sorted(panel_list, key=lambda panel: -panel.importance)[:MAX_PANELS]
+
+
+def explained_variance(places: Sequence[int], runs: Sequence[ScoredRun]) -> float:
+    """Return the share of the variance of scores that lies between groups, from 0 to 1."""
+    mean = statistics.fmean(run.score for run in runs)
+    groups: dict[int, list[float]] = {}
+    for place, run in zip(places, runs, strict=True):
+        groups.setdefault(place, []).append(run.score)
+    between = sum(len(group) * (statistics.fmean(group) - mean) ** 2 for group in groups.values())
+    whole = sum((run.score - mean) ** 2 for run in runs)
+    return between / whole if whole else 0.0
+
+
+def draw_coordinates(
+    panel_list: Sequence[SettingPanel], runs: Sequence[ScoredRun], metric: MetricName
+) -> Mapping[str, Any]:
+    """Draw runs as lines through an axis for each setting and one for the score, in pixels.
+
+    Returns:
+        `axes`, each its x, its name, how much it tells, and y and text of each tick; `lines`, each the points of a
+        run, how good it is in percent, and its words, the best ones last; and sizes.
+    """
+    scores = [str(run.score) for run in runs]
+    columns = [(panel_name(p), f"explained {100 * p.importance:.0f}%", p.values) for p in panel_list]
+    columns.append((metric.short, "", tuple(scores)))
+    heights = [[round(BOTTOM - share * (BOTTOM - TOP), 1) for share in spread(values)] for *_, values in columns]
+    axes = [
+        (STEP * (place + 0.5), name, told, axis_ticks(dict(zip(values, ys, strict=True))))
+        for place, ((name, told, values), ys) in enumerate(zip(columns, heights, strict=True))
+    ]
+    lines = [
+        (
+            " ".join(f"{x},{y}" for (x, *_), y in zip(axes, ys, strict=True)),
+            round(100 * (share if metric.direction >= 0 else 1 - share)),
+            f"{run.label}: {run.score:.1f}",
+        )
+        for run, share, *ys in zip(runs, spread(scores), *heights, strict=True)
+    ]
+    shown = sorted(lines[:: -(-len(runs) // MAX_LINES)], key=lambda line: line[1])
+    size = {"top": TOP, "bottom": BOTTOM, "height": HEIGHT, "width": STEP * len(axes)}
+    return {"axes": axes, "lines": shown, **size}
+
+
+def panel_name(panel: SettingPanel) -> str:
+    """Name the first two settings that take turns together, and how many more there are."""
+    return " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
+
+
+def spread(values: Sequence[str]) -> list[float]:
+    """Return where the value of each run stands, from 0 to 1."""
+    shares = value_shares(values)
+    return [shares[value] for value in values]
+
+
+def axis_ticks(places: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Return y and text of the values on an axis; of many the ends alone."""
+    ordered = sorted(places, key=lambda value: places[value])
+    if len(ordered) <= MAX_VALUES:
+        return [(places[value], text) for value, text in zip(ordered, distinct_texts(ordered), strict=True)]
+    ends = [ordered[0], ordered[-1]]
+    return [(places[end], f"{number_of(end):.4g}" if number_of(end) < math.inf else end[:12]) for end in ends]
+
+
+def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
+    """Shorten texts to so many letters: at the end, or at the beginning where only this tells them apart."""
+    ends = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
+    if len(set(ends)) == len(texts):
+        return ends
+    return [text if len(text) <= most else f"…{text[1 - most :]}" for text in texts]
+
+
+def value_shares(values: Sequence[str]) -> dict[str, float]:
+    """Return where each value stands from 0 to 1: numbers by size, by their logarithm where they lie far apart.
+
+    Where some are words, all stand evenly: the numbers by size, then the words.
+    """
+    numbers = {value: number_of(value) for value in values}
+    if not all(map(math.isfinite, numbers.values())):
+        ordered = sorted(numbers, key=lambda value: (number_of(value), value))
+        numbers = {value: float(place) for place, value in enumerate(ordered)}
+    low, high = min(numbers.values()), max(numbers.values())
+    if low > 0 and high > FAR * low:
+        numbers = {kind: math.log(number) for kind, number in numbers.items()}
+        low, high = math.log(low), math.log(high)
+    return {value: (number - low) / (high - low or 1) for value, number in numbers.items()}
+
+
+def number_of(value: str) -> float:
+    """Return the number that a value is, infinity for words."""
+    try:
+        number = float(value)
+    except ValueError:
+        return math.inf
+    return number if math.isfinite(number) else math.inf

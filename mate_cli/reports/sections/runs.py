@@ -1,0 +1,331 @@
+"""Single runs with their commands, where they ran, the settings that they share or not, and two side by side."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mate_cli.metrics.specs import BASELINE, SPLITS, MetricName
+from mate_cli.quoting import format_command
+from mate_cli.reports.compare.configuration import FIELDS, settings
+from mate_cli.reports.compare.names import TARGET, Comparison, Difference
+from mate_cli.reports.compare.questions import Prediction, Questions, ScoredQuestion, load_questions
+from mate_cli.reports.compare.report import Report, preference, reason_text
+from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
+from mate_cli.reports.runs.load import LoadedRun, clean, is_number
+from mate_cli.reports.sections.questions import verdict
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
+from mate_cli.runs.identity import ABSENT, CODE, REPEATED, differing_keys, is_ignored
+
+MAX_SETTINGS, FIRST = 20, 100
+"""Settings to group by; rows that stand in the page itself, the others are built where a reader asks for them."""
+FILES = (("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/"))
+
+
+def runs_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return single runs with their commands, to filter, pick and group."""
+
+    def content() -> Mapping[str, Any]:
+        metric = MetricName.parse(report.metric) if report.metric else None
+        keys = list_varying_settings(report)
+        every = [{key: run.setting(key) for key in FIELDS} | settings(run) for run in report.runs]
+        differing = [key for key in keys if len({values.get(key, "") for values in every}) > 1]
+        rows = [run_row(run, values, report, keys) for run, values in zip(report.runs, every, strict=True)]
+        return {
+            "rows": rows[:FIRST],
+            "later": partial(later_runs, rows[FIRST:]),
+            "groups": [("", "nothing"), *((key, key) for key in differing)],
+            "count": plural(len(report.runs), "run"),
+            "metric": metric.title if metric else "Metric",
+            "metric_with_unit": metric.title_with_unit if metric else "",
+        }
+
+    return ReportSection("runs", "Runs", "Runs", template="runs", content=content)
+
+
+def later_runs(rows: Sequence[Mapping[str, Any]], link: Callable[[Path], str]) -> Mapping[str, Any]:
+    """Return rows as compact values: what many of them have stands once in `texts`, and its place in their stead."""
+    texts: dict[str, int] = {}
+
+    def place(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    def compact(row: Mapping[str, Any]) -> list[Any]:
+        home, name = link(row["run"].folder), row["name"]
+        above, ends = (home[: -len(name) - 1], 1) if home.endswith(f"{name}/") else (home, 0)
+        files = [place(f"{text}\n{file}") for text, file in row["files"]]
+        settings = [place(f"{key}\n{value}") for key, value in row["settings"].items()]
+        command = [place(word) for word in row["command"].split(" ")] if row["command"] else []
+        told = [place(row[key]) for key in ("above", "network", "reason", "started")]
+        numbers = [row["seed"], *(row["score"] or ("", "")), row["seconds"] or 0, row["time"]]
+        return [name, place(above), ends, place(row["run"].status), *told, *numbers, files, settings, command]
+
+    return {"rows": [compact(row) for row in rows], "texts": list(texts)}  # in this order: the rows fill the texts
+
+
+def list_varying_settings(report: Report) -> list[str]:
+    """Return the settings by which runs are told apart here: what was compared, then what else differs."""
+    others = differing_keys([settings(run, (*REPEATED, *FIELDS)) for run in report.runs])
+    return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MAX_SETTINGS]]
+
+
+def run_row(run: LoadedRun, values: Mapping[str, str], report: Report, keys: Sequence[str]) -> Mapping[str, Any]:
+    """Return the line of one run."""
+    above, _, name = shown_name(run, report).rpartition("/")
+    seconds = run.number("wall_seconds") or None
+    return {
+        "run": run,
+        "network": run.setting("model"),
+        "name": name,
+        "above": above,
+        "files": [(text, file) for text, file in FILES if (run.folder / file).exists()],
+        "settings": {key: values[key] for key in keys if values.get(key)},
+        "reason": "" if run.status == "finished" else reason_text(run, report.created),
+        "seed": run.text("seed"),
+        "score": score_texts(run, report.metric),
+        "seconds": seconds,
+        "time": duration_text(seconds),
+        "started": run.text("started")[:16].replace("T", " ") or NOTHING,
+        "command": command_text(run),
+    }
+
+
+def score_texts(run: LoadedRun, metric: str | None) -> tuple[str, str] | None:
+    """Return a run's main metric in full and as printed."""
+    score, name = run.metrics.get(metric or ""), MetricName.parse(metric or "")
+    return None if score is None else (f"{score:.8g}", center_text(summarize([score]), name))
+
+
+def shown_name(run: LoadedRun, report: Report) -> str:
+    """Return a run's folder without the folder that was searched."""
+    for root in report.folders:
+        if run.folder.is_relative_to(root) and run.folder != Path(root):
+            return clean(run.folder.relative_to(root))
+    return run.name
+
+
+def command_text(run: LoadedRun) -> str:
+    """Return the command line that started a run, empty where it is not known."""
+    argv = run.record.get("argv")
+    if not isinstance(argv, list) or not argv:
+        return ""
+    program = Path(str(argv[0])).name.replace("__main__.py", "mate")
+    return clean(format_command(*program.split(), *map(str, argv[1:])))
+
+
+def environment_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return hardware and versions of the runs."""
+
+    def content() -> Mapping[str, Any]:
+        facts: dict[str, Counter[str]] = defaultdict(Counter)
+        for name, value in (fact for run in report.runs for fact in environment_facts(run).items()):
+            facts[name][value] += 1
+        return {"rows": [(name, environment_text(counts, len(report.runs))) for name, counts in facts.items()]}
+
+    return ReportSection("environment", "Hardware and versions", "Environment", template="facts", content=content)
+
+
+def environment_facts(run: LoadedRun) -> dict[str, str]:
+    """Return what a run recorded of its surroundings."""
+    facts = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
+    versions = {clean(name): clean(version) for name, version in run.part("versions").items()}
+    return {name: value for name, value in (facts | versions).items() if value}
+
+
+def environment_text(counts: Counter[str], total: int) -> str:
+    """Write the values of one fact, with how many runs had each unless all agree."""
+    if len(counts) == 1 and counts.total() == total:
+        return next(iter(counts))
+    return ", ".join(f"{value} ({count} of {total} runs)" for value, count in counts.most_common())
+
+
+MAX_COLUMNS, MAX_DIFFERENCES, MAX_COMMON = 10, 60, 200
+
+
+def settings_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return settings that configurations share, and those that differ."""
+
+    def content() -> Mapping[str, Any] | None:
+        parts = [comparison_content(part) for part in report.comparisons if part.common or part.differences]
+        shared = shared_settings(report)
+        title = f"{plural(len(shared), 'setting')} that all runs share"
+        section = {"parts": parts, "shared": list(shared.items())[:MAX_COMMON], "shared_title": title}
+        return section if parts or shared else None
+
+    return ReportSection("settings", "Settings that differ", "Settings", template="settings", content=content)
+
+
+def comparison_content(comparison: Comparison) -> Mapping[str, Any]:
+    """Return one dataset and task: what its configurations share in words, then a row per setting they do not."""
+    labels = comparison.labels[:MAX_COLUMNS]
+    hints = [
+        count_line(len(comparison.labels), "configuration", MAX_COLUMNS),
+        count_line(len(comparison.differences), "setting", MAX_DIFFERENCES),
+    ]
+    shown = comparison.differences[:MAX_DIFFERENCES]
+    return {
+        "title": comparison.title,
+        "hint": ", ".join(filter(None, hints)),
+        "common": comparison.common,
+        "several": len(comparison.labels) > 1,
+        "labels": labels,
+        "rows": [(difference.key, [value_of(difference, label) for label in labels]) for difference in shown],
+    }
+
+
+def value_of(difference: Difference, label: str) -> tuple[str | None, bool]:
+    """Return the value of one configuration, None where it has none, and whether no other of several has it."""
+    pair = next(((value, labels) for value, labels in difference.values.items() if label in labels), None)
+    if pair is None or pair[0] == ABSENT:
+        return None, False
+    value, labels = pair
+    return value, len(labels) == 1 and sum(map(len, difference.values.values())) > 2
+
+
+def shared_settings(report: Report) -> dict[str, str]:
+    """Return every setting that is the same in all runs."""
+    first, *others = map(settings, report.runs)
+    return {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
+
+
+def count_line(count: int, noun: str, most: int) -> str:
+    """Say how much is shown of how much, empty when everything is."""
+    return f"first {most} of {plural(count, noun)}" if count > most else ""
+
+
+MAX_QUESTIONS = 20
+NAMES = ("A", "B")
+Pair = tuple[LoadedRun, LoadedRun]
+
+
+def difference_section(runs: Pair, most: int = MAX_QUESTIONS) -> ReportSection:
+    """Compare two runs.
+
+    Args:
+        runs: the first and the second.
+        most: how many of the questions whose answer changed are shown.
+    """
+    places = run_names([run.folder for run in runs])
+    hint = ", ".join(f"{name}: {place}" for name, place in zip(NAMES, places, strict=True))
+    choices = [{key: run.setting(key) for key in FIELDS} for run in runs]
+    classes = tuple(f"{key}{TARGET}" for key in FIELDS if choices[0][key] != choices[1][key])  # their names say it
+    code = [{f"{CODE} of {clean(file)}": clean(mark) for file, mark in run.part(CODE).items()} for run in runs]
+    parts = zip(choices, runs, code, strict=True)
+    named = [choice | settings(run, (*classes, CODE)) | files for choice, run, files in parts]
+    telling, others = (
+        [{k: v for k, v in facts.items() if is_ignored(k) is of} for facts in named] for of in (False, True)
+    )
+    views = [
+        *score_views(runs),
+        words_view("Settings", "Setting", telling),
+        words_view("Seed, hardware and folders", "Setting", others),
+        words_view("Versions", "Package", [environment_facts(run) for run in runs]),
+        data_view(runs),
+        *question_views(runs, most),
+    ]
+    same = [view.title.lower() for view in views if not view.rows]
+    notes = (hint, *[f"the same in both: {', '.join(same)}"] * bool(same))
+    shown = tuple(view for view in views if view.rows)
+    return ReportSection("difference", "Two runs side by side", "Difference", shown, notes)
+
+
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """Name runs by as much of their folders as differs."""
+    places = [folder.resolve() for folder in folders]
+    parent = os.path.commonpath(places)
+    return [clean(Path(os.path.relpath(place, parent))) for place in places]
+
+
+def score_views(runs: Pair) -> Iterator[View]:
+    """Yield the scores of both and how they changed; those of the test split stand apart."""
+    known = {name for run in runs for name in run.metrics if not name.startswith(BASELINE)}
+    metrics = sorted(map(MetricName.parse, known), key=MetricName.rank)
+    for title, of_test in (("Scores", False), ("Scores on test", True)):
+        selection = [metric for metric in metrics if (metric.split == "test") is of_test]
+        rows = tuple(score_row(metric, *(run.metrics.get(metric.full) for run in runs)) for metric in selection)
+        if rows or not of_test:
+            yield View(title, (*map(Column, NAMES), Column("Change")), rows, "Score")
+
+
+def score_row(metric: MetricName, first: float | None, second: float | None) -> Row:
+    """Return one score of both runs, and its change."""
+    cells = [ViewCell.of(score, metric.spec.text, metric.scale) for score in (first, second)]
+    change = None if first is None or second is None else second - first
+    return Row(metric.title, (*cells, ViewCell.of(change, metric.spec.difference_text, metric.scale)))
+
+
+def words_view(title: str, head: str, facts: Sequence[Mapping[str, str]]) -> View:
+    """Return the entries in which two runs differ."""
+    keys = dict.fromkeys(key for entries in facts for key in entries)
+    differing = [key for key in keys if len({entries.get(key, "") for entries in facts}) > 1]
+    rows = (Row(key, tuple(ViewCell(entries.get(key) or NOTHING) for entries in facts)) for key in differing)
+    return View(title, word_columns(NAMES), tuple(rows), head)
+
+
+def word_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """Return columns of words."""
+    return tuple(Column(name, is_number=False) for name in names)
+
+
+def data_view(runs: Pair) -> View:
+    """Return the counts of examples in which two runs differ."""
+    counts = [{k: float(v) for k, v in run.part("data").items() if is_number(v)} for run in runs]
+    keys = dict.fromkeys(key for numbers in counts for key in numbers)
+    rows = []
+    for key in keys:
+        values = [numbers.get(key) for numbers in counts]
+        if values[0] != values[1]:
+            cells = [ViewCell.of(value, "{:,.0f}".format) for value in values]
+            change = (values[1] or 0) - (values[0] or 0)
+            rows.append(Row(clean(key), (*cells, ViewCell.of(change, "{:+,.0f}".format))))
+    return View("Data", (*map(Column, NAMES), Column("Change")), tuple(rows), "Examples")
+
+
+def question_views(runs: Pair, most: int) -> Iterator[View]:
+    """Yield the questions of a split whose answer changed: of dev where both have it, else of test."""
+    for split in SPLITS:
+        first, second = (load_questions(run, split) for run in runs)
+        if first and second:
+            yield questions_view(split, first, second, most)
+            return
+
+
+def questions_view(split: str, first: Questions, second: Questions, most: int) -> View:
+    """Return the questions that both were asked and answered differently, those won and lost first."""
+    both = [(question, prediction, second[question]) for question, prediction in first.items() if question in second]
+    score = common_score([prediction for _, *pair in both for prediction in pair], split)
+    changed = [(question, old, new) for question, old, new in both if old.text.split() != new.text.split()]
+    rights = [[is_right(question, prediction, score) for prediction in pair] for question, *pair in changed]
+    order = sorted(range(len(changed)), key=lambda place: (-abs(rights[place][1] - rights[place][0]), place))
+    rows = tuple(question_row(*changed[place], rights[place]) for place in order[:most])
+    won, lost = (sum(sign * (new - old) > 0 for old, new in rights) for sign in (1, -1))
+    notes = [f"{len(changed):,} of {len(both):,} answers on {split} changed: {won:,} better, {lost:,} worse"]
+    notes += [f"the first {most} are shown"] * (len(changed) > most)
+    return View("Answers that changed", word_columns(("Right answer", *NAMES)), rows, "Question", notes=tuple(notes))
+
+
+def question_row(question: ScoredQuestion, old: Prediction, new: Prediction, rights: Sequence[float]) -> Row:
+    """Return a question with the right answer and both answers, each with a mark that says how right it is."""
+    pairs = zip(rights, (old, new), strict=True)
+    answers = [f"{verdict(right)[1]} {prediction.text or NOTHING}" for right, prediction in pairs]
+    gold = " / ".join(question.answers) or NOTHING
+    return Row(question.text or question.question_id, tuple(map(ViewCell, (gold, *answers))))
+
+
+def common_score(predictions: Sequence[Prediction], split: str) -> str:
+    """Return the score that all answers have and that sums a run up best, empty without any."""
+    shared = set.intersection(*(set(prediction.scores) for prediction in predictions)) if predictions else set()
+    shares = [name for name in shared if MetricName.parse(f"{split}/{name}").is_share]
+    return min(shares, key=lambda name: preference(f"{split}/{name}"), default="")
+
+
+def is_right(question: ScoredQuestion, prediction: Prediction, score: str) -> float:
+    """Return how right an answer is, from 0 to 1: its score, else whether it is one of the right ones."""
+    if score:
+        return prediction.scores[score]
+    return float(prediction.text.casefold() in {answer.casefold() for answer in question.answers})

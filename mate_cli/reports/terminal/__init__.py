@@ -1,1 +1,0 @@
-"""A comparison, and jobs that are watched, in the terminal."""
