@@ -109,7 +109,7 @@ class SchemaSerializer(Serializer):
         """Return the tokens of words, tables and columns, in this order."""
         names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
         sep = [self.tokenizer.sep_id]  # in front of each name
-        parts = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
+        parts: list[Any] = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
         rows = [*range(1, words + 1), *chain.from_iterable((0, node + 1) for node in names)]
         parts, rows = [[self.tokenizer.cls_id], *parts, sep], [0, *rows, 0]
         row_ids = np.repeat(rows, [len(part) for part in parts])
