@@ -56,9 +56,7 @@ HYDRA_SEES = {
     ("evaluate", "run=nowhere", "--package", "x"): (
         "nowhere: this is not a run folder. Give a folder below outputs/train/."
     ),
-    ("benchmark", "benchmark.real.hybridqa=/x"): (
-        "hybridqa: lists are replaced as a whole. Type key=[a,b]."
-    ),
+    ("benchmark", "benchmark.real.hybridqa=/x"): ("hybridqa: lists are replaced as a whole. Type key=[a,b]."),
     ("train", "experiment=hybridqa_mate", "system=pointr", "--dry"): (
         "system: joins stages, and this experiment has none. Leave it out."
     ),
