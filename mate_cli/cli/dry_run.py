@@ -16,6 +16,7 @@ from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.sweeps.sweep import compose_sweep, make_grid
 from mate_cli.cli.words import Override, texts
 from mate_cli.errors import ConfigError, DataError, MateError, MissingRunError
+from mate_cli.reports.format import duration_text, plural
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.estimate import Cost
@@ -102,7 +103,7 @@ def print_sweep_costs(jobs: Sequence[tuple[str, Sequence[Stage]]]) -> list[MateE
             else:
                 separate.append(costs[_key(stage)])
     together = ", shared stages counted once" if shared else ""
-    print(f"\n{len(jobs)} jobs, one after the other{together}: {_time([*separate, *shared.values()])}")
+    print(f"\n{plural(len(jobs), 'job')}, one after the other{together}: {_time([*separate, *shared.values()])}")
     for reason in dict.fromkeys(reason for cost in costs.values() for reason in cost.unknown):
         print(f"not known: {reason}")
     return [find_refusal(stages, costs) for _, stages in jobs]
@@ -176,8 +177,6 @@ def _time(costs: Sequence[Cost]) -> str:
 
 def _duration(costs: Sequence[Cost]) -> str:
     """Return the time of runs one after the other, in words."""
-    from mate_cli.reports.format import duration_text
-
     known = [cost.seconds for cost in costs if cost.seconds is not None]
     if not known:
         return UNKNOWN
@@ -271,7 +270,7 @@ def print_dry_sweep(words: Sequence[str]) -> int:
             remedy = "Leave out -m and sweep=NAME to see the cost of one job"
             raise ConfigError(problem, where="--dry", remedy=remedy)
         jobs = grid.jobs(texts(word for word in typed if not word.is_below("hydra", "sweep")))
-        print(f"{len(jobs)} jobs", flush=True)  # to compose and to count them takes seconds
+        print(plural(len(jobs), "job"), flush=True)  # to compose and to count them takes seconds
         shared = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set()
         for number, job in enumerate(jobs):
             overrides = [word for word in job if not Override.parse(word).is_below("sweep", "hydra")]

@@ -144,7 +144,7 @@ def note_absent_tables(file: str, waiting: Mapping[str, Sequence[str]]) -> Itera
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
     """Write counts by what they are of, in words."""
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return ", ".join(f"{count:,} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items())
 
 
 def percentiles(values: Iterable[int]) -> dict[int | str, float]:

@@ -33,10 +33,6 @@ HYDRA_SEES = {
     ("evaluate", "--dry"): "--dry: mate evaluate does not have this flag. Leave it out.",
     ("benchmark", "-m", "benchmark=attention"): "--multirun: mate benchmark does not have this flag. Leave it out.",
     ("evaluate", "task.beam=1"): "task.beam: mate evaluate does not use this group.",
-    (
-        "train",
-        "trainer=null",
-    ): "trainer=null: mate train needs a choice of this group. Type trainer=NAME; mate list trainer shows all 1.",
     ("train", "seed=1,2"): "seed=1,2: has several values. Add -m to run each, or write 'seed=[1,2]' for a list.",
     (
         "train",
@@ -95,8 +91,6 @@ SYNTAX = {
     ),
     ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr =", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "lr=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
-    ("train", "lr", "=1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
     ("train", "hydra.run.dir=/runs/mine"): (

@@ -35,7 +35,8 @@ def test_the_batch_script_is_printed(tmp_path, capsys, multirun):
 def test_a_time_limit_that_is_typed_needs_no_word(capsys):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "each job ends")
-        assert main([*SWEEP, *SLURM, "hydra.launcher.timeout_min=720", "--print-script"]) == 0
+        words = [*SLURM, "hydra.launcher.timeout_min=720", "hydra.launcher.nodes=2"]
+        assert main([*SWEEP, *words, "--print-script"]) == 0
     assert "#SBATCH --time=720" in capsys.readouterr().out.splitlines()
 
 
@@ -52,3 +53,13 @@ def test_a_sweep_without_slurm_is_refused_at_once(tmp_path, capsys):
 def test_another_launcher_has_no_script(capsys):
     assert main([*SWEEP, "--print-script"]) == 2
     assert "--print-script: applies to Slurm only. Add hydra/launcher=submitit_slurm." in (capsys.readouterr().err)
+
+
+def test_jobs_on_other_machines_than_the_launcher_asks_for_are_refused(tmp_path, capsys):
+    assert main([*SWEEP, *SLURM, "hydra.launcher.timeout_min=720", "--print-script"]) == 2
+    said = capsys.readouterr()
+    assert said.err == (
+        "error: hardware.nodes=2: the launcher asks for hydra.launcher.nodes=1. "
+        "Add hydra.launcher.nodes=2, or hardware.nodes=1.\n"
+    )
+    assert (said.out, [path for path in tmp_path.rglob("*") if path.is_file()]) == ("", [])

@@ -75,10 +75,11 @@ def test_training_gives_the_record_back(tmp_path):
     [
         (["experiment=quickstart_cells", "optimizer.lr=fast"], "optimizer.lr"),
         (["experiment=quickstart_cels"], "Did you mean|quickstart_cells"),
+        ("experiment=quickstart_cells", "experiment=quickstart_cells: mate_cli.train takes a list of overrides"),
         (["-m", "experiment=quickstart_cells"], "-m: mate_cli.train takes overrides only. Call it once for each run"),
     ],
 )
 def test_what_cannot_be_trained_is_raised(words, problem, tmp_path):
     with pytest.raises(ConfigError, match=problem):
-        mate_cli.train([*words, f"paths.outputs={tmp_path}/o"])
+        mate_cli.train(words if isinstance(words, str) else [*words, f"paths.outputs={tmp_path}/o"])
     assert not list(tmp_path.iterdir())

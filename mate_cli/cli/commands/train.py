@@ -130,6 +130,10 @@ def train_in_python(words: Sequence[str]) -> TrainedRun:
     from mate_cli.pipelines.run_spec import prepare_run
     from mate_cli.runs.record import TrainedRun
 
+    if isinstance(words, str):
+        raise ConfigError(
+            "mate_cli.train takes a list of overrides", where=words, remedy=f"Call train({words.split()})"
+        )
     if flags := [word for word in words if word.startswith("-")]:
         raise ConfigError("mate_cli.train takes overrides only", where=flags[0], remedy="Call it once for each run")
     Syntax("train", texts=TEXTS).check(words)

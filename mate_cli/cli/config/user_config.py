@@ -21,7 +21,7 @@ from mate_cli.cli.config_dir import (
 )
 from mate_cli.cli.words import Override, last_value, texts
 from mate_cli.quoting import write_value
-from mate_cli.runs.identity import flat_keys
+from mate_cli.runs.identity import flat_keys, value_text
 
 WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra", "defaults")
 """Parts of the configuration that are no stage's."""
@@ -49,7 +49,7 @@ def read_words(file: Path) -> Iterator[Override]:
     for group, name in group_choices(content):
         group = group.removeprefix("override ").removeprefix("/")
         if group != "system":
-            yield Override("", group, str(name))
+            yield Override("", group, value_text(name))
     for key, value in flat_keys(content).items():
         if key.partition(".")[0] not in WHOLE:
             yield Override("++" if key.startswith(OPEN) else "", key, write_value(value))

@@ -142,9 +142,24 @@ class JobLauncher:
         except MateError as error:  # what it would train is wrong, or a search looks the wrong way
             note |= {"reason": str(error), "problem": [error.where, error.problem]}
         else:
+            check_nodes(self.launcher, spec)
             self.trust[:] = dict.fromkeys([*self.trust, *spec.trusted()])
             notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document(self.jobs)))
         notes.write_json(f"{number}.json", note)
+
+
+def check_nodes(launcher: Launcher, spec: RunSpec) -> None:
+    """Refuse jobs that are to run on other numbers of machines than their launcher asks for.
+
+    Raises:
+        ConfigError: with both numbers.
+    """
+    asked, nodes = getattr(launcher, "params", {}).get("nodes"), spec.last.config.hardware.nodes
+    if asked not in (None, nodes):
+        remedy = f"Add hydra.launcher.nodes={nodes}, or hardware.nodes={asked}"
+        raise ConfigError(
+            f"the launcher asks for hydra.launcher.nodes={asked}", where=f"hardware.nodes={nodes}", remedy=remedy
+        )
 
 
 def resolve_job(words: Sequence[str], direction: str | None, number: int) -> RunSpec:

@@ -128,7 +128,7 @@ def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
 
 @dataclass(frozen=True)
 class Options:
-    """What is compared, and how.
+    """The choices of a comparison.
 
     Args:
         metric: to show and to rank by, of one on test by the same on dev; None picks that on dev which most have.
