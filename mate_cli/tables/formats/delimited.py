@@ -52,9 +52,8 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
                     yield line
 
     slices = next(filter(None, map(find_ruled_slices, start)), ())
-    fit = find_dialect(lines, usual, delimiter, options.quote)
-    if slices and not delimiter:
-        fit = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
+    ruled = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
+    fit = ruled if slices and not delimiter else find_dialect(lines, usual, delimiter, options.quote)
     dialect = fit.dialect
     text.notes.extend(_describe(fit, usual, options))
     records = Records(dialect, fit.width)

@@ -273,8 +273,9 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str])
 
 
 def _has_apostrophes(fit: DialectFit, lines: Sequence[str]) -> bool:
-    """Tell whether apostrophes are quotation marks: each line has a pair, or they make all lines equally wide."""
-    if all(line.count("'") > 1 for line in lines if line.strip()):
+    """Tell whether apostrophes are quotation marks: each line has one before a cell, or they make all lines even."""
+    before_cell = re.compile(rf"(?:^|{re.escape(fit.dialect.delimiter)})'")
+    if all(before_cell.search(line) for line in lines if line.strip()):
         return True
     return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"')).is_even
 
