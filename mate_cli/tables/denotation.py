@@ -47,7 +47,7 @@ def normal_form(denotation: Iterable[str | float]) -> tuple[str, ...]:
     """Write a denotation so that equal ones are equal texts: sorted, numbers in 32 bits, NaN left out."""
     forms = []
     for value in denotation:
-        number = _number(value) if isinstance(value, str) else as_float32(value)
+        number = read_float(value) if isinstance(value, str) else as_float32(value)
         if number is None:
             forms.append(str(value).lower())
         elif not math.isnan(number):
@@ -76,7 +76,8 @@ def number_text(number: float, thousands: str = "") -> str:
     return f"{number:{thousands}.4f}".rstrip("0").rstrip(".")
 
 
-def _number(text: str) -> float | None:
+def read_float(text: str) -> float | None:
+    """Read a text as TAPAS reads cells; None where it is no number."""
     try:
         return convert_to_float(text)
     except ValueError:
@@ -85,7 +86,7 @@ def _number(text: str) -> float | None:
 
 def _cell_number(table: Table, row: int, column: int) -> float | None:
     text = table.rows[row][column].text
-    return table.formats[column].read_number(text) if table.formats else _number(text)
+    return table.formats[column].read_number(text) if table.formats else read_float(text)
 
 
 _TOTALS = """

@@ -77,7 +77,7 @@ def read_questions(path: str, encoding: str | None = None) -> list[QuestionInput
         if file.suffix.lower() == ".txt":
             from mate_cli.tables.formats.encoding import text_file
 
-            Limits().check_bytes(file, file.stat().st_size, whole=True)
+            Limits().check_bytes(file, file.stat().st_size, at_once=True)
             lines = map(str.strip, valid(text_file(file, encoding).read()).splitlines())
             questions = [QuestionInput(line) for line in lines if line]
         else:

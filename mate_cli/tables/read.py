@@ -175,9 +175,10 @@ class Survey:
             self.notes.append(f"The {len(places)} lines of the header were joined: {example[:80]!r}.")
         if titles := [" ".join(filter(None, line)) for line in start[: places.start] if any(line)]:
             self.title = " ".join(titles)
-            lines_above = "The line" if len(titles) == 1 else f"The {len(titles)} lines"
-            was_read = "was read as its title" if len(titles) == 1 else "were read as its title"
-            self.notes.append(f"{lines_above} above the table {was_read}: {self.title[:80]!r}.")
+            lines_above = (
+                "line above the table was" if len(titles) == 1 else f"{len(titles)} lines above the table were"
+            )
+            self.notes.append(f"The {lines_above} read as its title: {self.title[:80]!r}.")
         self._width = count_cells(header)
         return header, chain(start[places.stop :], lines)
 

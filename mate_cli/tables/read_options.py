@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, POINT_LOCALES
 
 MEGABYTE = 1_000_000
-WHOLE = 8
+SHARE_AT_ONCE = 8
 """Of a single line or object, as JSON has, this part of the megabytes is read."""
 
 
@@ -32,17 +32,12 @@ class Limits:
             DataError: naming the limit, which can be raised.
         """
         for name, count in counts.items():
-            if count > (most := getattr(self, name)):
-                raise DataError(
-                    f"it has more than {most:,} {name}",
-                    where=str(path),
-                    remedy=f"Give a part of it, or raise limits.{name}",
-                )
+            _refuse_above(getattr(self, name), count, path, f"it has more than {getattr(self, name):,} {name}", name)
 
     @property
-    def whole(self) -> int:
-        """Bytes of a single line or object: a line, a cell, a JSON file."""
-        return self.megabytes * MEGABYTE // WHOLE
+    def bytes_at_once(self) -> int:
+        """Bytes of a file that may have to be in memory at once: those of a single line, cell or object."""
+        return self.megabytes * MEGABYTE // SHARE_AT_ONCE
 
     def lines(self, file: TextIO, path: Path) -> Iterator[str]:
         """Yield the lines of a text file.
@@ -50,25 +45,27 @@ class Limits:
         Raises:
             DataError: one of them is too long to be one of a table.
         """
-        while line := file.readline(self.whole + 1):
-            if len(line) > self.whole:
-                self.check_bytes(path, len(line), whole=True)
+        most = self.bytes_at_once
+        while line := file.readline(most + 1):
+            if len(line) > most:
+                self.check_bytes(path, len(line), at_once=True)
             yield line
 
-    def check_bytes(self, path: Path, count: int, *, whole: bool = False) -> None:
-        """Refuse a file that is larger, once unpacked; `whole` where all of it has to be in memory.
+    def check_bytes(self, path: Path, count: int, *, at_once: bool = False) -> None:
+        """Refuse a file that is larger, once unpacked; or what has to be in memory `at_once`.
 
         Raises:
             DataError: saying how many megabytes are read.
         """
-        most = self.whole if whole else self.megabytes * MEGABYTE
-        if count > most:
-            what = "a single line or object" if whole else "it"
-            raise DataError(
-                f"{what} has more than {most // MEGABYTE:,} MB{'' if whole else ' unpacked'}",
-                where=str(path),
-                remedy=f"Give a part of it, or raise limits.megabytes={self.megabytes}",
-            )
+        most = self.bytes_at_once if at_once else self.megabytes * MEGABYTE
+        size = f"{most // MEGABYTE:,} MB"
+        problem = f"a single line or object has more than {size}" if at_once else f"it has more than {size} unpacked"
+        _refuse_above(most, count, path, problem, f"megabytes={self.megabytes}")
+
+
+def _refuse_above(most: int, count: int, path: Path, problem: str, limit: str) -> None:
+    if count > most:
+        raise DataError(problem, where=str(path), remedy=f"Give a part of it, or raise limits.{limit}")
 
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from mate_cli.tables.denotation import read_float
 from mate_cli.tables.example import Answer, Coordinates
-from mate_cli.tables.numbers import as_float32, convert_to_float
+from mate_cli.tables.numbers import as_float32
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import tokenize_string, wtq_normalize
 
@@ -30,11 +31,8 @@ Form = Callable[[str], Hashable]
 
 def read_tapas_number(text: str) -> float | None:
     """Read a text as TAPAS reads answers; None where it is no finite number."""
-    try:
-        number = convert_to_float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    number = read_float(text)
+    return number if number is not None and math.isfinite(number) else None
 
 
 _FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)

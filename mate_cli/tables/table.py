@@ -101,7 +101,7 @@ IN_MEMORY = 1 << 20
 
 
 class RowStore:
-    """Rows of texts in the order in which they were added; any of them can be read again.
+    """Rows of texts in the order in which they were added; once all are there, any of them can be read again.
 
     Attributes:
         numbers: what each row is called, such as its place below the header with blank rows counted.
@@ -111,7 +111,7 @@ class RowStore:
         self.numbers = array("q")
         self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - see below
         weakref.finalize(self, self._file.close)
-        self._places, self._is_at_end = array("q", [0]), True
+        self._places = array("q", [0])
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -122,9 +122,6 @@ class RowStore:
         if NumberText in map(type, row):
             cells = [[cell, cell.number] if isinstance(cell, NumberText) else cell for cell in row]
         line = json.dumps(cells).encode() + b"\n"
-        if not self._is_at_end:
-            self._file.seek(self._places[-1])
-            self._is_at_end = True
         self._file.write(line)
         self._places.append(self._places[-1] + len(line))
         self.numbers.append(number)
@@ -132,7 +129,6 @@ class RowStore:
     def __getitem__(self, place: int) -> list[str]:
         """Return the row at a place, from 0."""
         self._file.seek(self._places[place])
-        self._is_at_end = False
         cells = json.loads(self._file.read(self._places[place + 1] - self._places[place]))
         return [NumberText(*cell) if isinstance(cell, list) else cell for cell in cells]
 

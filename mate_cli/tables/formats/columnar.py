@@ -91,7 +91,7 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
         weight = _weight(rows)
         size += weight
         limits.check_bytes(path, size)
-        limits.check_bytes(path, weight if rows.num_rows == 1 else 0, whole=True)
+        limits.check_bytes(path, weight if rows.num_rows == 1 else 0, at_once=True)
         for row in zip(*map(_values, rows.columns), strict=True):
             yield [spreadsheet_text(value) for value in row]
 

@@ -39,7 +39,7 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
         DataError: it is not text.
     """
     limits, text, usual = options.limits, text_file(path, options.encoding), USUAL.get(path.suffix.lower())
-    csv.field_size_limit(limits.whole // 2)
+    csv.field_size_limit(limits.bytes_at_once // 2)
     with text.open(newline="") as file:
         start = list(islice(limits.lines(file, path), RULED_LINES))
     hint, is_ruled = _HINT.fullmatch("".join(start[:1])), any(map(is_rule, start))
@@ -52,9 +52,8 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
                     yield line
 
     slices = next(filter(None, map(find_ruled_slices, start)), ())
-    fit = find_dialect(lines, usual, delimiter, options.quote)
-    if slices and not delimiter:
-        fit = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
+    ruled = DialectFit(Dialect(" ", slices=slices), 1, len(slices))
+    fit = ruled if slices and not delimiter else find_dialect(lines, usual, delimiter, options.quote)
     dialect = fit.dialect
     text.notes.extend(_describe(fit, usual, options))
     records = Records(dialect, fit.width)

@@ -154,6 +154,8 @@ LIKELY, RARE = ",;\t|", "#^~ "
 SAMPLE = 1 << 17
 """Characters of the start of a file that decide."""
 SAMPLE_ROWS = 300
+CLOSE = 0.75
+"""A dialect is close to the best one with more than this share of its score."""
 MAX_ALIGNED = 2_000
 """Characters of the longest line of columns that are aligned with spaces."""
 _DRAWN = " \t\r\n|+-=:─━═│┃┼╪┌┬┐├┤└┴┘╔╦╗╠╬╣╚╩╝║"
@@ -196,7 +198,8 @@ def find_dialect(
     if quote is None:
         fits = [fit for fit in fits if fit.dialect.quote != "'" or _has_apostrophes(fit, start)]
     best = max(fits, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50, default=None)
-    is_inside = best and usual is None and best.dialect.delimiter not in text.split("\n")[0]  # of numbers
+    close = [fit.dialect.delimiter for fit in fits if best and fit.score > CLOSE * best.score]
+    is_inside = usual is None and close and close[0] not in text.split("\n")[0]  # of numbers
     if not delimiter and "  " in text and (is_inside or not best) and (slices := find_slices(lines())):
         return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     return best or measure_dialect(start, Dialect(delimiter or NO_DELIMITER, quotes[0], escapes[0]))
@@ -270,8 +273,9 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], lines: Sequence[str])
 
 
 def _has_apostrophes(fit: DialectFit, lines: Sequence[str]) -> bool:
-    """Tell whether apostrophes are quotation marks: each line has a pair, or they make all lines equally wide."""
-    if all(line.count("'") > 1 for line in lines if line.strip()):
+    """Tell whether apostrophes are quotation marks: each line has one before a cell, or they make all lines even."""
+    before_cell = re.compile(rf"(?:^|{re.escape(fit.dialect.delimiter)})'")
+    if all(before_cell.search(line) for line in lines if line.strip()):
         return True
     return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"')).is_even
 

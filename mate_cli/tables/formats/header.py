@@ -77,8 +77,8 @@ def _fill_groups(group: Sequence[str], names: Sequence[str]) -> list[str]:
     return filled
 
 
-def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True) -> bool:
-    """Tell whether a line has the names of groups of columns, whose own names, perhaps not `whole`, stand below it."""
+def _is_group(group: Sequence[str], names: Sequence[str], *, are_distinct: bool = True) -> bool:
+    """Tell whether a line has the names of groups of columns, whose own names, distinct or not, stand below it."""
     filled = _fill_groups(group, names)
     joined = [pair for pair in zip(filled, names, strict=True) if any(pair)]
     counts = Counter(name for name, below in joined if name and below and below != name)
@@ -88,7 +88,7 @@ def _is_group(group: Sequence[str], names: Sequence[str], *, whole: bool = True)
     start = next((place for place, text in enumerate(group[1:], 1) if text), len(group))
     return (
         sum(map(bool, group)) > 1
-        and (not whole or len({*joined}) == len(joined))
+        and (not are_distinct or len({*joined}) == len(joined))
         and shared > 1
         and shared + apart >= NUMBERS_SHARE * len(joined)
         and (not group[0] or 2 * start <= len(joined))
@@ -119,11 +119,11 @@ def _is_level_below(above: Sequence[Sequence[str]], line: Sequence[str], rest: S
     if all(YEAR.fullmatch(cell) for cell in cells):
         years = sum(YEAR.fullmatch(cell) is not None for place in numeric for cell in columns[place])
         return (
-            _is_group(above[-1], line, whole=False) and 2 * years < sum(len(columns[place]) for place in numeric)
+            _is_group(above[-1], line, are_distinct=False) and 2 * years < sum(len(columns[place]) for place in numeric)
         ) or None
     if any(map(is_mostly_digits, cells)):
         return None
-    if _are_units(line) or _is_group(above[-1], line, whole=False):
+    if _are_units(line) or _is_group(above[-1], line, are_distinct=False):
         return True
     is_row = any(cell.casefold() in MISSING for cell in cells)
     return None if is_row else all(line) and not all(above[-1]) and len(cells) > 1  # a remark stands above

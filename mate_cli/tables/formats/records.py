@@ -105,8 +105,8 @@ class _Values:
             except json.JSONDecodeError as error:
                 is_cut = error.pos > len(self._part) - CUT or error.msg.startswith("Unterminated")
                 length = len(self._part) - self._place
-                if not is_cut or not self._read(max(0, min(length + PIECE, self._limits.whole + 1 - length))):
-                    self._limits.check_bytes(self._path, length, whole=True)
+                if not is_cut or not self._read(max(0, min(length + PIECE, self._limits.bytes_at_once + 1 - length))):
+                    self._limits.check_bytes(self._path, length, at_once=True)
                     raise self.fault(error.msg, error.pos) from error
 
     def fault(self, problem: str, place: int = 0) -> DataError:
