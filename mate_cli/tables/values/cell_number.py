@@ -289,10 +289,11 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     if len(part["y"]) == 2:
         year += 1900 if year >= _CENTURY_BREAK else 2000
     if "first" in part:
-        if day_first is None and part["mark"] != "." and part["first"] != part["second"]:
+        month, day = int(part["first"]), int(part["second"])
+        if day_first is None and part["mark"] != "." and month != day:
             return None
-        places = ("second", "first") if day_first or part["mark"] == "." else ("first", "second")
-        month, day = (int(part[place]) for place in places)
+        if day_first or part["mark"] == ".":
+            month, day = day, month
     else:
         month = MONTHS.get(part["name"].lower(), 0) if "name" in part else int(part["m"])
         day = int(part.get("d") or 1)
