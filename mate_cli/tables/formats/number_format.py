@@ -82,7 +82,7 @@ def format_number(value: float, code: str = GENERAL) -> str:
 
 def is_percent(code: str) -> bool:
     """Tell whether numbers are shown in percent."""
-    return any("%" in section.pattern for section in _sections(code))
+    return code != GENERAL and any("%" in section.pattern for section in _sections(code))
 
 
 @lru_cache(maxsize=1024)
