@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import struct
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -149,11 +149,8 @@ def _parse_number(text: str) -> float | None:
 
 
 def as_float32(value: float) -> float:
-    """Return the reference stores numbers in 32 bits, which decides which numbers are equal."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
+    """Return a number as the reference stores it, in 32 bits: this decides which numbers are equal."""
+    return array("f", [value])[0]
 
 
 def _parse_date(text: str, words: int) -> Date | None:

@@ -34,7 +34,7 @@ _ROUNDED, _CUT = (Context(15, way) for way in (ROUND_HALF_UP, ROUND_DOWN))
 _EXACT = Context(1000, ROUND_HALF_UP)
 
 _TOKEN = re.compile(
-    r'"([^"]*)"?|\\(.)|(_).|\*.|\[\$([^\]-]*)[^\]]*\]|\[(?P<sign>[<>=]+)(?P<than>-?\d{1,20}(?:\.\d{1,20})?)\]'
+    r'"([^"]*)"?|\\(.)|(_).?|\*.?|\[\$([^\]-]*)[^\]]*\]|\[(?P<sign>[<>=]+)(?P<than>-?\d{1,20}(?:\.\d{1,20})?)\]'
     r"|(?P<elapsed>\[(?:h+|m+|s+)\])|\[[^\]]*\]|(?P<symbol>General|AM/PM|E[+-]|[0#?.,%/@ymdhs;])|(.)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -82,13 +82,13 @@ def format_number(value: float, code: str = GENERAL) -> str:
 
 def is_percent(code: str) -> bool:
     """Tell whether numbers are shown in percent."""
-    return any("%" in section.pattern for section in _sections(code))
+    return code != GENERAL and any("%" in section.pattern for section in _sections(code))
 
 
 @lru_cache(maxsize=1024)
 def _sections(code: str) -> list[FormatSection]:
     sections, pattern, condition = list[FormatSection](), "", None
-    for token in _TOKEN.finditer(f"{code if len(code) <= MAX_LENGTH else GENERAL};"):
+    for token in _TOKEN.finditer(code if len(code) <= MAX_LENGTH else GENERAL):
         symbol = token["symbol"] or token["elapsed"] or token[3] or ""
         if symbol == ";":
             sections.append(FormatSection(pattern, condition))
@@ -97,7 +97,7 @@ def _sections(code: str) -> list[FormatSection]:
             condition = token["sign"], float(token["than"])
         else:
             pattern += symbol.lower() or "".join(filter(None, token.group(1, 2, 4, 9))).translate(_LITERAL)
-    return sections
+    return [*sections, FormatSection(pattern, condition)]
 
 
 def _choose_pattern(sections: list[FormatSection], number: Decimal) -> tuple[str, bool]:

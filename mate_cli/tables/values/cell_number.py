@@ -69,7 +69,8 @@ TEXT = re.compile(
 )
 """Begin of a text with digits: a long word before them, words amid them, a decade, a telephone number, or a day."""
 _UNIT = re.compile(r"(?:/ ?)?[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
-_CODE_BEFORE, _CODE_BEHIND = re.compile(r"[A-Za-z]-?$|\bR $"), re.compile("[A-UX-Z]")
+_CODE = re.compile(r".*(?:[A-Za-z]-?|\bR )#.*|[-+( ]*#[A-UX-Z]")
+"""What stands around bare digits, which are written #, where letters stand right beside them."""
 MAX_VOLTS = 4
 """Digits of a number of volts or watts at most, whose letter may stand right behind it."""
 _PREFIXED_DOLLAR = re.compile(r"[A-Za-z]{1,3}\$|[A-Z]{2}[€£]")
@@ -147,11 +148,7 @@ def parse_amount(text: str) -> Amount | None:
     if signs == "#-" and last and not after.endswith("-") and not (after[:2] == "- " and is_currency(last[-1])):
         return None  # 12-inch
     power, unit = measure[0] + exponent, measure[1]
-    is_code = (
-        _CODE_BEFORE.search(before)
-        or (_CODE_BEHIND.fullmatch(after) and not first)
-        or (after in ("V", "W") and len(digits) > MAX_VOLTS)
-    )
+    is_code = _CODE.fullmatch(f"{before}#{after}") or (after in ("V", "W") and len(digits) > MAX_VOLTS)
     doubt = None if power else _doubt(unit, is_bare, is_attached=after[:1].upper() != after[:1].lower())
     return Amount(digits, kind, "-" in signs, "(" in signs, power, unit, doubt, is_bare and bool(is_code))
 
@@ -289,10 +286,11 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     if len(part["y"]) == 2:
         year += 1900 if year >= _CENTURY_BREAK else 2000
     if "first" in part:
-        if day_first is None and part["mark"] != "." and part["first"] != part["second"]:
+        month, day = int(part["first"]), int(part["second"])
+        if day_first is None and part["mark"] != "." and month != day:
             return None
-        places = ("second", "first") if day_first or part["mark"] == "." else ("first", "second")
-        month, day = (int(part[place]) for place in places)
+        if day_first or part["mark"] == ".":
+            month, day = day, month
     else:
         month = MONTHS.get(part["name"].lower(), 0) if "name" in part else int(part["m"])
         day = int(part.get("d") or 1)
