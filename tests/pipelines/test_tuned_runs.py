@@ -25,7 +25,7 @@ def train(folder, *words):
 
 
 def finish(process):
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=900)
     assert process.returncode == 0, output + errors
     return output
 
