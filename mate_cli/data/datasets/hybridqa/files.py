@@ -134,7 +134,7 @@ def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem])
         return None
     if is_ragged(file, table_id, header, rows, problems):
         return None
-    texts = {name: raw.get(name) or "" for name in ("title", "section_title", "section_text", "intro")}
+    texts: dict[str, Any] = {name: raw.get(name) or "" for name in ("title", "section_title", "section_text", "intro")}
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         problems.append(Problem(file, table_id, f"{wrong[0]} is not text"))
         return None
