@@ -98,7 +98,7 @@ def start(*words: str, errors: IO[bytes] | None = None, environment: Mapping[str
 
 def finish(command: Command) -> str:
     """Return what a command prints, once it has ended without an error."""
-    output, errors = command.communicate(timeout=300)
+    output, errors = command.communicate(timeout=900)
     assert command.returncode == 0, output + errors
     return output
 
