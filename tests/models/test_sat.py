@@ -7,16 +7,12 @@ from safetensors.torch import save_file
 from test_encoder_golden import SIZE as GOLDEN_SIZE
 from test_encoder_golden import assert_same, beside, network
 
-from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionPlan
-from mate_cli.attention.patterns import Full, SameRowOrColumn, SatLayer
+from mate_cli.attention.patterns import SameRowOrColumn
 from mate_cli.lit_modules.span_reading import allowed_spans
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.scores import CellSelectionHead
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sat import Sat
 from mate_cli.tokenization.layout import SUMMARY_ROW
 
@@ -72,22 +68,6 @@ def test_lower_layers_see_rows_and_upper_layers_columns_too():
 def test_the_lower_half_is_the_first(layers, lower):
     model = make("original", layers)
     assert [spec.pattern.columns for spec in model.specs] == [False] * lower + [True] * (layers - lower)
-
-
-@pytest.mark.parametrize("backend", [Eager(), Sdpa()], ids=["eager", "sdpa"])
-def test_each_half_has_its_own_plan(backend):
-    torch.manual_seed(1)
-    size, batch = EncoderSize(16, 4, 2, 32, 40), table()
-    model = Sat(size, attention=backend, vocab_size=50, variant="original").eval()
-    specs = [LayerSpec(Full(2), backend)] * 4
-    plain = TableEncoder(size, specs, vocab_size=50, token_types=("segment_ids",)).eval()
-    plain.load_state_dict(model.state_dict())
-    plans = [AttentionPlan(SatLayer(2, columns=columns), batch) for columns in (False, False, True, True)]
-    states = model.embeddings(batch, plans[0].packing)
-    for layer, plan in zip(plain.encoder.layer, plans, strict=True):
-        states = layer(states, plan, None)
-    torch.testing.assert_close(model(batch).states[0], states)
-    torch.testing.assert_close(model(model.planner(batch)).states[0], states)
 
 
 @pytest.mark.parametrize("new_token_types", ["zero", "normal"])

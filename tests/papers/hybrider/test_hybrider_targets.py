@@ -42,27 +42,15 @@ def as_released(nodes):
 
 
 @pytest.mark.parametrize("question", IDS)
-def test_answer_nodes_and_kinds_are_the_originals(original, question):
-    example, _, target = linked(original, question)
+def test_targets_and_labels_are_the_originals(original, question):
+    example, nodes, target = linked(original, question)
     assert as_released(trace_answer(original.table, example.answer.texts[0])) == original.raw["answer_nodes"][question]
     kept = original.rows("step3", question)
-    if not kept:  # the original forgets trivial questions
-        assert (target.kind, target.where) == ("trivial", "")
-        return
-    assert (target.kind, target.where) == (kept[0]["type"], kept[0]["where"])
-    assert as_released(target.nodes) == kept[0]["answer-node"]
-
-
-@pytest.mark.parametrize("question", IDS)
-def test_ranking_rows_are_the_originals(original, question):
-    _, nodes, target = linked(original, question)
+    expected = kept[0] if kept else {"type": "trivial", "where": ""}  # the original forgets trivial questions
+    assert (target.kind, target.where) == (expected["type"], expected["where"])
+    assert not kept or as_released(target.nodes) == expected["answer-node"]
     expected = [row["labels"] for row in original.rows("stage1", question)]
     assert [list(labels) for labels in [ranking_labels(target, nodes)] if labels] == expected
-
-
-@pytest.mark.parametrize("question", IDS)
-def test_hop_rows_are_the_originals(original, question):
-    example, nodes, target = linked(original, question)
     rows = []
     for node in nodes:
         candidates = hop_candidates(example.table, node.coordinate[0])
@@ -72,11 +60,6 @@ def test_hop_rows_are_the_originals(original, question):
             rows.append((node.content, [[text, list(place), *rest] for text, place, *rest in fields], list(labels)))
     expected = original.rows("stage2", question)
     assert rows == [(row["current"][0], row["target"], row["labels"]) for row in expected]
-
-
-@pytest.mark.parametrize("question", IDS)
-def test_reading_rows_are_the_originals(original, question):
-    example, _, target = linked(original, question)
     texts = [page_example(example, link).table.rows[0][0].text for link in reading_links(example, target)]
     assert texts == [row["context"] for row in original.rows("stage3", question)]
 

@@ -1,7 +1,5 @@
 """Transformer-XH: hops reach as far as paths do, along the edges and nowhere else; the released numbers."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -162,23 +160,6 @@ def test_weights_sum_to_one_over_what_a_node_sees(hop, relations):
         torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, len(relations)))
         assert not weights[:, :, ~seen].any()
         assert (weights[:, :, seen] > 0).all()
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("form", "layers", "reached"), [("after", 1, True), ("parallel", 1, False), ("parallel", 2, True)]
-)
-def test_a_parallel_hop_finds_what_the_layer_before_has_made(hop, form, layers, reached):
-    torch.manual_seed(0)
-    size = replace(SIZE, num_layers=layers)
-    model = TransformerXh(size, attention=Sdpa(), vocab_size=WORDS, hop=hop, hop_form=form, hop_layers=layers).eval()
-    asking = graph([[0, 1], [0, 0]])
-    other = replace(asking, input_ids=asking.input_ids.copy())
-    other.input_ids[-1] += (
-        1 if other.input_ids[-1] < WORDS - 1 else -1
-    )  # a token of the text that is asked, not its hub
-    before, after = (hubs(model(batch_of(one)))[0, 0] for one in (asking, other))
-    assert torch.equal(before, after) != reached
 
 
 @BOTH

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.backends.native import native_kernels
-from mate_cli.attention.base import Attention, AttentionPlan, Work
+from mate_cli.attention.base import Attention, AttentionPlan, Work, attention_dtype
 from mate_cli.attention.patterns import all_pairs
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
@@ -92,8 +92,8 @@ class RelationAttention(nn.Module, Attention):
         related = plan.derive("relations", find_relations)
         query, key, value = plan.heads(qkv)
         of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
-        fits = qkv.device.type == "cpu" and qkv.dtype == torch.float32
-        if dropout or not fits or native_kernels() is None:
+        suits_kernels = qkv.device.type == "cpu" and attention_dtype(qkv) == torch.float32
+        if dropout or not suits_kernels or native_kernels() is None:
             return plan.pack_heads(attend_in_steps(query, key, value, of_keys, of_values, related, dropout))
         output: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
         return plan.pack_heads(output)

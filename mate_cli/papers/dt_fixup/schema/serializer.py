@@ -108,10 +108,10 @@ class SchemaSerializer(Serializer):
     def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
         """Return the tokens of words, tables and columns, in this order."""
         names = [*range(words + columns, words + columns + tables), *range(words, words + columns)]
-        sep = [self.tokenizer.sep_id]  # in front of each name
-        parts: list[Any] = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
+        cls, sep = np.array([[self.tokenizer.cls_id], [self.tokenizer.sep_id]], np.int32)
+        parts = [*pieces[:words], *chain.from_iterable((sep, name) for name in pieces[words:])]
         rows = [*range(1, words + 1), *chain.from_iterable((0, node + 1) for node in names)]
-        parts, rows = [[self.tokenizer.cls_id], *parts, sep], [0, *rows, 0]
+        parts, rows = [cls, *parts, sep], [0, *rows, 0]
         row_ids = np.repeat(rows, [len(part) for part in parts])
         tokens = TokenArrays(len(row_ids))
         tokens.fill(input_ids=np.concatenate(parts), row_ids=row_ids, column_ids=row_ids > 0)

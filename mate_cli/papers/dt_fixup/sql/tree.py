@@ -1,4 +1,4 @@
-"""From queries to the actions of the grammar that make them, and back.
+"""From queries to the actions of the grammar that make them, and back: both by way of a tree of productions.
 
 Source: Xu et al. 2021 (DT-Fixup), `spider_transition_system.py` of the released code.
 """
@@ -6,12 +6,21 @@ Source: Xu et al. 2021 (DT-Fixup), `spider_transition_system.py` of the released
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 from mate_cli.papers.dt_fixup.sql import ir
-from mate_cli.papers.dt_fixup.sql.grammar import BY_NAME, PRODUCTIONS, REDUCE, Action, ApplyRule, SelectColumn
+from mate_cli.papers.dt_fixup.sql.grammar import (
+    BY_NAME,
+    COLUMN_TYPE,
+    PRODUCTIONS,
+    REDUCE,
+    Action,
+    ApplyRule,
+    Reduce,
+    SelectColumn,
+)
 from mate_cli.papers.dt_fixup.sql.schema import STAR, Schema
 
 PLACEHOLDER = '"value"'
@@ -31,11 +40,16 @@ _COMPARISONS = {
 _UNITS = {"ValUnit": "none", "ValUnitMinus": "-", "ValUnitPlus": "+"}
 _RULES = {sign: name for names in (_COMPARISONS, _UNITS) for name, sign in names.items()}
 
-Part = TypeVar("Part")
-
 
 class UnsupportedQueryError(ValueError):
     """The grammar has no production for a part of a query; the message says which part."""
+
+
+class Tree(NamedTuple):
+    """A production by its name, and of each of its fields a tree, several, a column, or None where it is absent."""
+
+    rule: str
+    parts: Sequence[Any] = ()
 
 
 def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
@@ -44,108 +58,111 @@ def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
     Raises:
         UnsupportedQueryError: the grammar lacks a part of it.
     """
-    maker = _ActionMaker(schema)
-    maker.statement(query)
-    return tuple(maker.actions)
+    if query.following is None:
+        return tuple(_actions(Tree("SingleQuery", [_TreeMaker(query, schema).tree()])))
+    name, second = query.following
+    if second.following:
+        raise UnsupportedQueryError("more than one set operator")
+    first = replace(query, following=None)
+    return tuple(_actions(Tree(name.capitalize(), [_TreeMaker(part, schema).tree() for part in (first, second)])))
 
 
 def build_query(actions: Sequence[Action], schema: Schema) -> ir.Query:
     """Return the query that actions make; its tables are those of its columns, the first one where there are none."""
-    return _QueryMaker(actions, schema).statement()
+    name, (first, *second) = _read(deque(actions))
+    query = _query(first, schema)
+    return replace(query, following=(name.lower(), _query(second[0], schema))) if second else query
 
 
-class _ActionMaker:
-    """Lists the actions of a query, depth first."""
+def _actions(tree: Tree) -> Iterator[Action]:
+    """Yield the actions that make a tree, depth first."""
+    yield ApplyRule(BY_NAME[tree.rule].number)
+    for field, part in zip(BY_NAME[tree.rule].fields, tree.parts, strict=True):
+        if field.type == COLUMN_TYPE:
+            yield SelectColumn(part)
+            continue
+        for child in part if field.count == "*" else [part] if part else []:
+            yield from _actions(child)
+        if field.count == "*" or not part:
+            yield REDUCE
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._star = STAR
-        self.actions: list[Action] = []
 
-    def _apply(self, *names: str) -> None:
-        self.actions += (ApplyRule(BY_NAME[name].number) for name in names)
+def _read(actions: deque[Action]) -> Tree:
+    """Take the actions that make a tree."""
+    action = actions.popleft()
+    assert isinstance(action, ApplyRule)
+    rule = PRODUCTIONS[action.production]
+    return Tree(rule.name, [_read_field(field.type, field.count, actions) for field in rule.fields])
 
-    def statement(self, query: ir.Query) -> None:
-        if query.following is None:
-            self._apply("SingleQuery")
-            self._query(query)
-            return
-        name, second = query.following
-        if second.following:
-            raise UnsupportedQueryError("more than one set operator")
-        self._apply(name.capitalize())
-        self._query(replace(query, following=None))
-        self._query(second)
 
-    def _query(self, query: ir.Query) -> None:
+def _read_field(kind: str, count: str, actions: deque[Action]) -> Any:  # noqa: ANN401 - see `Tree`
+    if kind == COLUMN_TYPE:
+        action = actions.popleft()
+        assert isinstance(action, SelectColumn)
+        return action.column
+    parts: list[Tree] = []
+    while (count == "*" or not parts) and not isinstance(actions[0], Reduce):
+        parts.append(_read(actions))
+    if count == "*" or not parts:
+        actions.popleft()  # Reduce
+    return parts if count == "*" else next(iter(parts), None)
+
+
+class _TreeMaker:
+    """Makes the tree of a query; those of nested ones are made by others."""
+
+    def __init__(self, query: ir.Query, schema: Schema) -> None:
+        self._query, self._schema = query, schema
+        tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
+        self._star = tables[0] if len(tables) == 1 else STAR
+
+    def tree(self) -> Tree:
+        query = self._query
         if query.following:
             raise UnsupportedQueryError(f"{query.following[0].upper()} in a nested query")
-        tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
-        outer, self._star = self._star, tables[0] if len(tables) == 1 else STAR
-        self._apply("Query", "Select")
-        for item in query.select:
-            self._apply("SelectCol", ir.AGGREGATES[item.aggregate])
-            self._unit(item.unit)
-        self.actions.append(REDUCE)
-        self._list("From", lambda condition: self._join(condition, query), query.source.joins.items)
-        for name, conditions in (("Where", query.where), ("Having", query.having)):
-            if conditions:
-                self._apply(name)
-                self._conditions(conditions)
-            else:
-                self.actions.append(REDUCE)
-        if query.order_by:
-            self._apply("Order" if query.limit is None else "Superlative", query.order_by.direction)
-            for unit in query.order_by.units:
-                self._unit(unit)
-        self.actions.append(REDUCE)
-        self._list("GroupBy", self._column, query.group_by)
-        self._star = outer
+        select = [Tree("SelectCol", [_aggregate(item.aggregate), self._unit(item.unit)]) for item in query.select]
+        joins = [self._join(condition) for condition in query.source.joins]
+        where, having = (
+            Tree(name, [self._conditions(conditions)]) if conditions else None
+            for name, conditions in (("Where", query.where), ("Having", query.having))
+        )
+        order, name = query.order_by, "Order" if query.limit is None else "Superlative"
+        ordered = Tree(name, [Tree(order.direction), [self._unit(unit) for unit in order.units]]) if order else None
+        grouped = Tree("GroupBy", [[self._column(unit) for unit in query.group_by]]) if query.group_by else None
+        source = Tree("From", [joins]) if joins else None
+        return Tree("Query", [Tree("Select", [select]), source, where, having, ordered, grouped])
 
-    def _list(self, name: str, make: Callable[[Part], None], parts: Sequence[Part]) -> None:
-        """Make a clause of several parts; nothing where there are none."""
-        if parts:
-            self._apply(name)
-        for part in parts:
-            make(part)
-        self.actions.append(REDUCE)
+    def _column(self, unit: ir.ColumnUnit) -> Tree:
+        return Tree("ColUnit", [_aggregate(unit.aggregate), self._star if unit.column == STAR else unit.column])
 
-    def _column(self, unit: ir.ColumnUnit) -> None:
-        self._apply("ColUnit", ir.AGGREGATES[unit.aggregate])
-        self.actions.append(SelectColumn(self._star if unit.column == STAR else unit.column))
-
-    def _unit(self, unit: ir.ValueUnit) -> None:
+    def _unit(self, unit: ir.ValueUnit) -> Tree:
         sign = ir.UNIT_OPERATORS[unit.operator]
         if sign not in _RULES:
             raise UnsupportedQueryError(f"unsupported operator {sign}")
-        self._apply(_RULES[sign])
-        for side in unit.columns():
-            self._column(side)
+        return Tree(_RULES[sign], [self._column(side) for side in unit.columns()])
 
-    def _join(self, condition: ir.Condition, query: ir.Query) -> None:
+    def _join(self, condition: ir.Condition) -> Tree:
         if not isinstance(condition.value, ir.ColumnUnit):
             raise UnsupportedQueryError("ON compares with a value")
-        self._apply("FromCond")
-        for unit in (condition.unit.left, condition.value):
-            self._column(ir.ColumnUnit(0, self._of_source(unit.column, query)))
+        columns = (self._of_source(unit.column) for unit in (condition.unit.left, condition.value))
+        return Tree("FromCond", [self._column(ir.ColumnUnit(0, column)) for column in columns])
 
-    def _of_source(self, column: int, query: ir.Query) -> int:
+    def _of_source(self, column: int) -> int:
         """Return the column, or the one of the same name where an alias led to a table that FROM does not name."""
-        schema_column, tables = self._schema.columns[column], query.source.tables
+        schema_column, tables = self._schema.columns[column], self._query.source.tables
         if schema_column.table in tables:
             return column
         same = self._schema.find_column(schema_column.original, tables)
         return column if same is None else same
 
-    def _conditions(self, conditions: ir.Conditions) -> None:
+    def _conditions(self, conditions: ir.Conditions) -> Tree:
         """Make each condition but the last as "and" or "or" joins it with all that follow."""
-        *others, last = conditions.items
-        for condition, connector in zip(others, conditions.connectors, strict=True):
-            self._apply(connector.capitalize())
-            self._condition(condition)
-        self._condition(last)
+        *others, tree = map(self._condition, conditions)
+        for other, connector in reversed([*zip(others, conditions.connectors, strict=True)]):
+            tree = Tree(connector.capitalize(), [other, tree])
+        return tree
 
-    def _condition(self, condition: ir.Condition) -> None:
+    def _condition(self, condition: ir.Condition) -> Tree:
         sign = ir.OPERATORS[condition.operator]
         name, nested = _RULES.get(sign, sign), isinstance(condition.value, ir.Query)
         prefix = "Not" * condition.negated if name in ("In", "Like") else ""
@@ -153,95 +170,72 @@ class _ActionMaker:
         wrong = condition.negated and prefix != "Not"
         if prefix + name not in BY_NAME or wrong or (nested and name == "Between") or (name == "In" and not nested):
             raise UnsupportedQueryError(f"{'NOT ' * condition.negated}{sign.upper()} with an unsupported value")
-        self._apply(prefix + name)
-        self._unit(condition.unit)
+        parts = [self._unit(condition.unit)]
         if isinstance(condition.value, ir.Query):
-            self._query(condition.value)
+            parts.append(_TreeMaker(condition.value, self._schema).tree())
+        return Tree(prefix + name, parts)
 
 
-class _QueryMaker:
-    """Reads the actions of a query, depth first."""
+def _aggregate(number: int) -> Tree:
+    return Tree(ir.AGGREGATES[number])
 
-    def __init__(self, actions: Sequence[Action], schema: Schema) -> None:
-        self._schema = schema
-        self._actions = deque(actions)
-        self._chosen: list[int] = []  # columns of the query that is read, without those of queries in it
 
-    def _rule(self) -> str:
-        """Return the name of the production that is next; empty for Reduce."""
-        action = self._actions.popleft()
-        return PRODUCTIONS[action.production].name if isinstance(action, ApplyRule) else ""
+def _query(tree: Tree, schema: Schema) -> ir.Query:
+    select, source, where, having, order, group = tree.parts
 
-    def _list(self, make: Callable[[], Part]) -> tuple[Part, ...]:
-        """Return what there is in front of Reduce."""
-        parts = []
-        while self._actions[0] != REDUCE:
-            parts.append(make())
-        self._actions.popleft()
-        return tuple(parts)
+    def column(tree: Tree) -> ir.ColumnUnit:
+        aggregate, number = tree.parts
+        is_star = schema.columns[number].original == "*"
+        return ir.ColumnUnit(ir.AGGREGATES.index(aggregate.rule), STAR if is_star else number)
 
-    def statement(self) -> ir.Query:
-        name, first = self._rule(), self._query()
-        return first if name == "SingleQuery" else replace(first, following=(name.lower(), self._query()))
+    def unit(tree: Tree) -> ir.ValueUnit:
+        return ir.ValueUnit(ir.UNIT_OPERATORS.index(_UNITS[tree.rule]), *map(column, tree.parts))
 
-    def _query(self) -> ir.Query:
-        self._rule()  # Query
-        self._rule()  # Select
-        outer, self._chosen = self._chosen, []
-        select = self._list(self._item)
-        joins = self._list(self._join) if self._rule() else ()
-        where, having = (ir.Conditions(*self._conditions()) if self._rule() else ir.Conditions() for _ in range(2))
-        order = self._rule()
-        order_by = ir.OrderBy(self._rule(), self._list(self._unit)) if order else None
-        group_by = self._list(self._column) if self._rule() else ()
-        source = self._source(joins)
-        self._chosen = outer
-        limit = 1 if order == "Superlative" else None
-        return ir.Query(select, source, where, group_by, having, order_by, limit)
-
-    def _source(self, joins: Sequence[ir.Condition]) -> ir.From:
-        """List the tables of all columns outside nested queries; a table that joins itself is there once more."""
-        tables = {self._schema.columns[column].table for column in self._chosen} - {STAR}
-        ends = [[self._schema.columns[unit.column].table for unit in (join.unit.left, join.value)] for join in joins]  # type: ignore[union-attr]
-        again = [left for left, right in ends if left == right]
-        return ir.From((*(sorted(tables) or [1]), *again), ir.Conditions(tuple(joins), ("and",) * (len(joins) - 1)))
-
-    def _item(self) -> ir.SelectItem:
-        self._rule()  # SelectCol
-        return ir.SelectItem(ir.AGGREGATES.index(self._rule()), self._unit())
-
-    def _join(self) -> ir.Condition:
-        self._rule()  # FromCond
-        left, right = self._column(), self._column()
+    def join(tree: Tree) -> ir.Condition:
+        left, right = map(column, tree.parts)
         return ir.Condition(False, ir.OPERATORS.index("="), ir.ValueUnit(0, left), right)
 
-    def _column(self) -> ir.ColumnUnit:
-        self._rule()  # ColUnit
-        aggregate, action = ir.AGGREGATES.index(self._rule()), self._actions.popleft()
-        assert isinstance(action, SelectColumn)
-        self._chosen.append(action.column)
-        is_star = self._schema.columns[action.column].original == "*"
-        return ir.ColumnUnit(aggregate, STAR if is_star else action.column)
-
-    def _unit(self) -> ir.ValueUnit:
-        rule = self._rule()
-        sides = [self._column() for _ in BY_NAME[rule].fields]
-        return ir.ValueUnit(ir.UNIT_OPERATORS.index(_UNITS[rule]), *sides)
-
-    def _conditions(self) -> tuple[tuple[ir.Condition, ...], tuple[str, ...]]:
-        rule = self._rule()
-        if rule not in ("And", "Or"):
-            return (self._condition(rule),), ()
-        (first, between), (rest, after) = self._conditions(), self._conditions()
-        return (*first, *rest), (*between, rule.lower(), *after)
-
-    def _condition(self, rule: str) -> ir.Condition:
-        name = rule.removeprefix("Nested").removeprefix("Not")
-        unit = self._unit()
+    def condition(tree: Tree) -> ir.Condition:
+        name = tree.rule.removeprefix("Nested").removeprefix("Not")
+        left, *nested = tree.parts
         return ir.Condition(
-            negated=rule.startswith("Not"),
+            negated=tree.rule.startswith("Not"),
             operator=ir.OPERATORS.index(_COMPARISONS[name]),
-            unit=unit,
-            value=self._query() if len(BY_NAME[rule].fields) > 1 else PLACEHOLDER,
+            unit=unit(left),
+            value=_query(nested[0], schema) if nested else PLACEHOLDER,
             second=PLACEHOLDER if name == "Between" else None,
         )
+
+    def conditions(tree: Tree) -> ir.Conditions:
+        if tree.rule not in ("And", "Or"):
+            return ir.Conditions((condition(tree),))
+        first, rest = map(conditions, tree.parts)
+        connectors = (*first.connectors, tree.rule.lower(), *rest.connectors)
+        return ir.Conditions((*first.items, *rest.items), connectors)
+
+    joins = tuple(map(join, source.parts[0])) if source else ()
+    return ir.Query(
+        tuple(ir.SelectItem(ir.AGGREGATES.index(item.parts[0].rule), unit(item.parts[1])) for item in select.parts[0]),
+        _source({schema.columns[number].table for number in _columns(tree)}, joins, schema),
+        conditions(where.parts[0]) if where else ir.Conditions(),
+        tuple(map(column, group.parts[0])) if group else (),
+        conditions(having.parts[0]) if having else ir.Conditions(),
+        ir.OrderBy(order.parts[0].rule, tuple(map(unit, order.parts[1]))) if order else None,
+        1 if order and order.rule == "Superlative" else None,
+    )
+
+
+def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - see `Tree`
+    """Yield the columns of a query, without those of queries in it."""
+    if isinstance(part, int):
+        yield part
+    for child in part.parts if isinstance(part, Tree) else part if isinstance(part, list) else ():
+        if not (isinstance(child, Tree) and child.rule == "Query"):
+            yield from _columns(child)
+
+
+def _source(tables: set[int], joins: tuple[ir.Condition, ...], schema: Schema) -> ir.From:
+    """List the tables; a table that joins itself is there once more."""
+    ends = [[schema.columns[unit.column].table for unit in (join.unit.left, join.value)] for join in joins]  # type: ignore[union-attr]
+    again = [left for left, right in ends if left == right]
+    return ir.From((*(sorted(tables - {STAR}) or [1]), *again), ir.Conditions(joins, ("and",) * (len(joins) - 1)))
