@@ -81,7 +81,7 @@ def test_evaluate_recomputes_what_training_recorded(chain, stage):
 
 @pytest.mark.parametrize("stage", ["", pytest.param("cell_selection", marks=pytest.mark.long)])
 def test_evaluate_can_score_what_training_left_out(chain, stage, tmp_path):
-    copy = shutil.copytree(chain, tmp_path / "copy")
+    copy = shutil.copytree(chain, tmp_path / "copy", ignore_dangling_symlinks=True)
     assert main(["evaluate", f"run={copy / stage}", "split=test", "whole=true", "hardware.threads=1"]) == 0
     rows = json.loads((copy / stage / "evaluation" / "whole" / "predictions" / "test.json").read_text())
     assert [row["question_id"] for row in rows] == [example.example_id for example in Sample().examples("test")]
@@ -136,7 +136,7 @@ def test_predict_answers_about_tables_and_passages_of_ones_own(chain, stage, tmp
 def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy)
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
     shutil.rmtree(copy / "span_reading")
     state = record(copy)
     (copy / "record.json").write_text(json.dumps({**state, "status": "running", "metrics": {}}))
@@ -149,7 +149,7 @@ def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
 def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy)
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
     state = record(copy)
     for folder in (copy, copy / "span_reading"):
         (folder / "record.json").write_text(json.dumps({**record(folder), "status": "running", "metrics": {}}))
@@ -231,7 +231,7 @@ def test_a_run_that_stopped_early_stays_stopped(tmp_path):
 def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy)
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
     for folder in (copy, copy / "span_reading"):
         state = record(folder)
         (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
@@ -243,7 +243,7 @@ def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
 
 def test_damaged_weights_are_named(chain, tmp_path, capsys):
     copy = tmp_path / "run"
-    shutil.copytree(chain / "cell_selection", copy)
+    shutil.copytree(chain / "cell_selection", copy, ignore_dangling_symlinks=True)
     weights = copy / "checkpoints" / "best.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     assert main(["evaluate", f"run={copy}"]) == 2
