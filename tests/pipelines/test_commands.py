@@ -180,17 +180,6 @@ def test_a_loss_that_is_no_number_ends_with_one_message(tmp_path, capsys):
     assert "the loss is nan" in record(folder)["reason"]
 
 
-@pytest.mark.parametrize("profile", ["gpu", "gpu_bf16", "mps", "ddp", "cpu_bf16"])
-def test_a_machine_that_lacks_the_device_leaves_no_folder(tmp_path, monkeypatch, capsys, profile):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: False)
-    arguments = ["experiment=quickstart", f"paths.outputs={tmp_path}", "debug=fast", "logger=none"]
-    assert main(["train", *arguments, f"hardware={profile}"]) == 2
-    assert "error: hardware." in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "overrides",
