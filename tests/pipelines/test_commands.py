@@ -81,7 +81,7 @@ def test_evaluate_recomputes_what_training_recorded(chain, stage):
 
 @pytest.mark.parametrize("stage", ["", pytest.param("cell_selection", marks=pytest.mark.long)])
 def test_evaluate_can_score_what_training_left_out(chain, stage, tmp_path):
-    copy = shutil.copytree(chain, tmp_path / "copy")
+    copy = shutil.copytree(chain, tmp_path / "copy", ignore_dangling_symlinks=True)
     assert main(["evaluate", f"run={copy / stage}", "split=test", "whole=true", "hardware.threads=1"]) == 0
     rows = json.loads((copy / stage / "evaluation" / "whole" / "predictions" / "test.json").read_text())
     assert [row["question_id"] for row in rows] == [example.example_id for example in Sample().examples("test")]
@@ -136,7 +136,7 @@ def test_predict_answers_about_tables_and_passages_of_ones_own(chain, stage, tmp
 def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy)
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
     shutil.rmtree(copy / "span_reading")
     state = record(copy)
     (copy / "record.json").write_text(json.dumps({**state, "status": "running", "metrics": {}}))
@@ -149,7 +149,7 @@ def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
 def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy)
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
     state = record(copy)
     for folder in (copy, copy / "span_reading"):
         (folder / "record.json").write_text(json.dumps({**record(folder), "status": "running", "metrics": {}}))
@@ -178,17 +178,6 @@ def test_a_loss_that_is_no_number_ends_with_one_message(tmp_path, capsys):
     (folder,) = tmp_path.glob("train/quickstart_cells/*")
     assert record(folder)["status"] == "failed"
     assert "the loss is nan" in record(folder)["reason"]
-
-
-@pytest.mark.parametrize("profile", ["gpu", "gpu_bf16", "mps", "ddp", "cpu_bf16"])
-def test_a_machine_that_lacks_the_device_leaves_no_folder(tmp_path, monkeypatch, capsys, profile):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    monkeypatch.setattr("mate_cli.pipelines.machine.has_bfloat16", lambda: False)
-    arguments = ["experiment=quickstart", f"paths.outputs={tmp_path}", "debug=fast", "logger=none"]
-    assert main(["train", *arguments, f"hardware={profile}"]) == 2
-    assert "error: hardware." in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.long
@@ -231,7 +220,7 @@ def test_a_run_that_stopped_early_stays_stopped(tmp_path):
 def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
-    shutil.copytree(chain, copy)
+    shutil.copytree(chain, copy, ignore_dangling_symlinks=True)
     for folder in (copy, copy / "span_reading"):
         state = record(folder)
         (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
@@ -243,7 +232,7 @@ def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
 
 def test_damaged_weights_are_named(chain, tmp_path, capsys):
     copy = tmp_path / "run"
-    shutil.copytree(chain / "cell_selection", copy)
+    shutil.copytree(chain / "cell_selection", copy, ignore_dangling_symlinks=True)
     weights = copy / "checkpoints" / "best.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     assert main(["evaluate", f"run={copy}"]) == 2
