@@ -104,15 +104,12 @@ def question_card(case: Disagreement, table: AnswerTable | None, places: Mapping
 
 def answer_row(answer: ModelAnswer, question: ScoredQuestion, place: int) -> Mapping[str, Any]:
     """Return the answer of one configuration, with a mark that does not rely on colour, and the seeds that gave it."""
-    kind, mark, word = verdict(answer.score)
     seeds = sum(number for _, number in answer.texts)
     several = len(answer.texts) > 1
     return {
+        **verdict(answer.score),
         "label": answer.label,
         "place": place,
-        "kind": kind,
-        "mark": mark,
-        "word": word,
         "percent": f"{100 * answer.score:.0f}",
         "texts": [(t or NOTHING, f"{n} of {seeds} seeds" if several else "") for t, n in answer.texts[:MAX_TEXTS]],
         "is_link": is_link(answer, question),
@@ -127,11 +124,12 @@ def is_link(answer: ModelAnswer, question: ScoredQuestion) -> bool:
     return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in predictions)
 
 
-def verdict(score: float) -> tuple[str, str, str]:
+def verdict(score: float) -> Mapping[str, str]:
     """Say how right an answer is: its class, its mark, its word."""
-    if score >= 1.0:
-        return ("right", "✓", "right")
-    return ("wrong", "✗", "wrong") if score <= 0.0 else ("partly", "◐", "partly right")
+    if 0 < score < 1:
+        return {"kind": "partly", "mark": "◐", "word": "partly right"}
+    word, mark = ("right", "✓") if score >= 1 else ("wrong", "✗")
+    return {"kind": word, "mark": mark, "word": word}
 
 
 MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 6, 4, 80

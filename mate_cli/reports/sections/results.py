@@ -212,6 +212,12 @@ def blocks_of(report: Report) -> dict[str, str]:
     return {group.block: group.dataset for group in report.groups}
 
 
+def group_data(report: Report, place: int) -> dict[str, Any]:
+    """Return what the page's scripts are told of any configuration that they draw."""
+    group = report.groups[place]
+    return {"label": group.label, "index": place, "block": list(blocks_of(report)).index(group.block)}
+
+
 def references(report: Report, metric: str, dataset: str) -> list[PublishedResult]:
     """Return published rows that have a metric on a data set: of the models compared, else the best."""
     rows = published_results(dataset) if report.published else ()
